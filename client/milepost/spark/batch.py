@@ -18,7 +18,7 @@ from milepost.spark.guard import QueryGuard
 from milepost.spark.managed.published import ManagedState
 from milepost.spark.output.sink import FilesSink
 from milepost.spark.pointer import JobPointer
-from milepost.spark.recovery import JobRecovery
+from milepost.spark.recovery import WORRYING_ENTRIES, JobRecovery
 from milepost.spark.tree import CheckpointTree
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ _log = logging.getLogger(__name__)
 
 Publish = Callable[["DataFrame", BatchContext], Any]
 MANIFEST_BYTES = 64 * 1024
-WORRYING_ENTRIES = 3
-"""A batch that was begun this many times without being published is reported in the log."""
 
 
 @dataclass

@@ -11,7 +11,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import StreamingQueryException
 
 from milepost.core.checkpoint_location import CheckpointLocation
-from milepost.errors import Fenced, JvmLost, MilepostError, SparkDriverError, UnsafeQuery, WrongCheckpoint
+from milepost.errors import Fenced, JvmLost, MilepostError, SessionLost, SparkDriverError, UnsafeQuery, WrongCheckpoint
 from milepost.session import Session
 from milepost.spark.batch import ExactlyOnce, Publish
 from milepost.spark.driver.awaiting import Awaiting
@@ -26,7 +26,7 @@ from milepost.spark.output.local import SCHEME, LocalFiles
 from milepost.spark.output.manifest import published_by_files
 from milepost.spark.output.sink import FilesSink, Transform, published_page
 from milepost.spark.pointer import JobPointer
-from milepost.spark.recovery import JobRecovery, check_published
+from milepost.spark.recovery import JobRecovery, check_published, check_standstill
 from milepost.spark.session_settings import SessionSettings
 from milepost.spark.tree import CheckpointTree
 
@@ -57,6 +57,7 @@ class Job:
         recovery: JobRecovery,
         grace: float,
         access: Mapping[str, Any],
+        max_entries: int | None = None,
     ) -> None:
         self.recovery = recovery
         self._spark = spark
@@ -67,6 +68,7 @@ class Job:
         self._settings = settings
         self._tree = tree
         self._grace = grace
+        self._max_entries = max_entries
         self._state = ManagedState(pointer, tree, {**access, "store": name, "epoch": pointer.store.epoch})
         self._function: ExactlyOnce | None = None
         self._queries = JobQueries(spark, location)
@@ -176,9 +178,10 @@ class Job:
     def awaitTermination(self, query: StreamingQuery, timeout: int | None = None) -> bool | None:
         """Wait like ``query.awaitTermination``.
 
-        Raises what ended the query: `Fenced`, `SessionExpired`, `JvmLost`, `BatchTimeout` or another `MilepostError` as
-        itself, otherwise Spark's StreamingQueryException, with the publishing function's own exception as its cause. A
-        query that keeps its checkpoint elsewhere than at `checkpointLocation` is stopped (`WrongCheckpoint`).
+        Raises what ended the query: `Fenced`, `SessionExpired`, `NoProgress`, `JvmLost`, `BatchTimeout` or another
+        `MilepostError` as itself, otherwise Spark's StreamingQueryException, with the publishing function's own
+        exception as its cause. A query that keeps its checkpoint elsewhere than at `checkpointLocation` is stopped
+        (`WrongCheckpoint`).
         """
         try:
             self._queries.await_one(query)
@@ -325,6 +328,14 @@ class Job:
 
     def _raise_own(self, cause: StreamingQueryException | None) -> None:
         """Raise the error itself that Spark turned into text, or the one from which Spark's error only followed."""
+        try:
+            self._raise_cause(cause)
+        except (Fenced, SessionLost) as lost:
+            if self._function is not None and self._function.began:
+                check_standstill(self._pointer.record, self._session, self._max_entries, lost)
+            raise
+
+    def _raise_cause(self, cause: StreamingQueryException | None) -> None:
         failure = self._failure()
         self._raised = True
         if isinstance(failure, SparkDriverError) and self._given_up is None:  # it may be the work of a newer driver

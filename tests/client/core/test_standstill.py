@@ -96,7 +96,8 @@ def test_a_keeper_that_was_ended_does_not_count_as_held_up() -> None:
 
 def test_a_forked_child_has_no_keeper_that_could_be_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
     world = Held(late=[])
-    next(keep(world.caller, world.lease))
+    keeping = keep(world.caller, world.lease)
+    next(keeping)
     monkeypatch.setattr("os.getpid", lambda: 1)
     world.now += 25.0
     assert world.lease.reason == "not renewed within 15 s"
