@@ -12,6 +12,7 @@ from py4j.protocol import Py4JError
 
 from milepost.errors import MilepostError, RestartNeeded, UnsafeQuery, WrongCheckpoint
 from milepost.spark.context import BatchContext
+from milepost.spark.driver.calls import describe
 from milepost.spark.driver.running import calling_run
 from milepost.spark.driver.stopping import BatchGate, end_as_stopped
 from milepost.spark.guard import QueryGuard
@@ -78,8 +79,9 @@ class ExactlyOnce:
             _log.warning(
                 "batch %d was interrupted by the stop of its query, the next driver runs it again; it raised: %s",
                 batch,
-                error,
+                describe(error),
             )
+            _log.debug("what the interrupted batch raised", exc_info=error)
             return True
 
     def _run(self, frame: DataFrame, batch: int, query: StreamingQuery) -> bool:
@@ -173,7 +175,9 @@ def _unpersist(frame: DataFrame) -> None:
     try:
         frame.unpersist()
     except (Py4JError, ConnectionError) as error:
-        _log.warning("the cached rows of a batch could not be released, leaving them to Spark's cleaner: %s", error)
+        _log.warning(
+            "the cached rows of a batch could not be released, leaving them to Spark's cleaner: %s", describe(error)
+        )
 
 
 def _manifest(value: Any) -> Any:

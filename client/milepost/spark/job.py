@@ -15,7 +15,7 @@ from milepost.errors import Fenced, JvmLost, MilepostError, SessionLost, SparkDr
 from milepost.session import Session
 from milepost.spark.batch import ExactlyOnce, Publish
 from milepost.spark.driver.awaiting import Awaiting
-from milepost.spark.driver.calls import spark_may_be_gone, within
+from milepost.spark.driver.calls import describe, spark_may_be_gone, within
 from milepost.spark.driver.queries import JobQueries, let_commit
 from milepost.spark.guard import QueryGuard
 from milepost.spark.managed.published import ManagedState
@@ -290,7 +290,7 @@ class Job:
             # Not in this thread, since an exception may have cut one of its calls to the JVM short.
             within(self._grace + _CLOSE_SECONDS, self._stop)
         except (Py4JError, ConnectionError, TimeoutError) as error:
-            _log.warning("Spark does not answer any more, leaving the query as it is: %s", error)
+            _log.warning("Spark does not answer any more, leaving the query as it is: %s", describe(error))
         self._state.close()
 
     def raise_end(self) -> None:
@@ -302,7 +302,7 @@ class Job:
         try:
             error = None if query is None else query.exception()
         except (Py4JError, ConnectionError) as away:
-            _log.warning("Spark does not answer any more, so it is not known how the query ended: %s", away)
+            _log.warning("Spark does not answer any more, so it is not known how the query ended: %s", describe(away))
             return
         if error is not None:
             self.raise_if_fenced(error)
@@ -321,7 +321,9 @@ class Job:
             if self.published < 0:
                 raise
             # The service knows what this job has published, so it is the right one.
-            _log.warning("the claim in output %s could not be checked, going on without it: %s", output, error)
+            _log.warning(
+                "the claim in output %s could not be checked, going on without it: %s", output, describe(error)
+            )
 
     def _failure(self) -> BaseException | None:
         return self._function.failure if self._function is not None else None
