@@ -14,6 +14,7 @@ import milepost
 from milepost.errors import BatchTimeout, JobUnknown, NoProgress
 from milepost.spark import BatchContext
 from testbed.server import ServerProcess
+from tests.client.renewals import wait_for_renewal
 from tests.spark.jobs import Place, finish
 from tests.spark.under_test.process import Driver
 from tests.spark.under_test.settings import Setup
@@ -102,6 +103,7 @@ def test_a_batch_in_which_python_stands_still_ends_its_driver_with_the_ttl_that_
     """At the first time already, since `max_entries` allows no other."""
 
     def standing_still(_frame: DataFrame, _context: BatchContext) -> None:
+        wait_for_renewal(job._session)
         ctypes.PyDLL(None).sleep(6)  # PyDLL keeps the interpreter's lock during a call
 
     with (
