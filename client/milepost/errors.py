@@ -172,7 +172,10 @@ class JobUnknown(SparkDriverError):
 
 
 class NoProgress(SparkDriverError):
-    """Drivers have begun one batch as often as allowed, and none of them has finished it."""
+    """Drivers have begun one batch as often as allowed, and none of them has finished it.
+
+    Or they have begun it three times, and this one lost its session because its Python stood still in it.
+    """
 
 
 class JvmLost(SparkDriverError):

@@ -71,6 +71,14 @@ class Session(Staying):
         """Seconds for which the lease is certain, counted from before its last renewal was sent; 0 once it is lost."""
         return self._lease.expires_in
 
+    @property
+    def stood_still(self) -> float:
+        """Seconds for which this process's Python stood still since the last renewal; 0 below a third of the TTL.
+
+        If the session is lost, this is why, and `raise_if_lost` says what to do.
+        """
+        return self._lease.stood_still
+
     def raise_if_lost(self) -> None:
         """Raise `SessionExpired` if the session is lost: its locks and its epoch may belong to somebody else by now."""
         self._lease.raise_if_lost()

@@ -89,6 +89,10 @@ class Standby:
                         time.monotonic() - began,
                     )
                     self._waited = False
+                else:
+                    # Python shows warnings where a program has set up no logging: there it is seen beside a standby's.
+                    level = logging.INFO if _log.hasHandlers() else logging.WARNING
+                    _log.log(level, "leading store %s now under epoch %s", self._store, handles.epoch)
                 self._handles = handles
                 return handles
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -17,7 +19,7 @@ from milepost.store import StateHandleStore
 from milepost.types import Epoch
 from milepost.wire import Code
 from testbed.ports import Port
-from tests.client.conftest import eventually, serving
+from tests.client.conftest import Service, eventually, serving
 
 
 def away(monkeypatch: pytest.MonkeyPatch, outage: MilepostError) -> None:
@@ -144,6 +146,37 @@ def test_who_stands_by_says_so_where_a_program_without_logging_shows_it(
     assert messages[0] == f"standing by: the leader leads {name}"
     assert messages[1].startswith(f"leading store {name} now under epoch 2")
     standby.leave()
+
+
+LEADS = """
+import sys
+import milepost
+from milepost.standby import Standby
+with milepost.Client(sys.argv[1]) as client:
+    standby = Standby(client, "first", sys.argv[2], 15.0, 60.0, lambda *_: None)
+    standby.lead()
+    standby.resign()
+"""
+
+
+def test_who_comes_first_says_so_as_a_standby_does(
+    service: Service, blocking: milepost.Client, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A program without logging shows it, too; in one with logging it is no warning."""
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LEADS, service.url, name],
+        capture_output=True,
+        text=True,
+        timeout=60.0,
+        check=True,
+    )
+    assert ran.stderr == f"leading store {name} now under epoch 1\n"
+    caplog.set_level(logging.INFO, "milepost.jobs")
+    standby = Standby(blocking, "second", name, 15.0, 60.0, lambda *_: None)
+    standby.lead()
+    standby.leave()
+    told = [(record.levelno, record.getMessage()) for record in caplog.records if record.name == "milepost.jobs"]
+    assert told == [(logging.INFO, f"leading store {name} now under epoch 2")]
 
 
 def test_who_cannot_lead_any_more_while_it_gets_a_session_leads_no_more(

@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
-from milepost.errors import NoSafeCheckpoint, WrongCheckpoint
+from milepost.core.lease import Lease, keep
+from milepost.errors import Fenced, NoProgress, NoSafeCheckpoint, WrongCheckpoint
 from milepost.job_record import JobRecord
 from milepost.spark.preflight import ConfDifference
-from milepost.spark.recovery import JobRecovery, check_published, recover
+from milepost.spark.recovery import JobRecovery, check_published, check_standstill, recover
+from milepost.wire import Code
+from tests.client.core.world import NO_LEADER, World
 from tests.spark.logs import Logs, left
 
 
@@ -107,3 +110,58 @@ def test_a_file_that_is_not_sparks(content: str) -> None:
     logs.put("metadata", content)
     with pytest.raises(WrongCheckpoint, match="metadata"):
         found(logs, 0)
+
+
+class LateWorld(World):
+    """A world in which each sleep lasts longer by so many seconds."""
+
+    def __init__(self, late: float) -> None:
+        super().__init__(*[NO_LEADER] * 1000)
+        self._late = late
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds + self._late)
+
+
+def kept_in(world: World) -> Any:
+    """A session that was kept until it was lost, as a job sees it."""
+    lease = Lease("s1", 15.0, world.now, lambda: world.now)
+    world.run(keep(world.caller, lease))
+    return lease
+
+
+@pytest.mark.parametrize(
+    ("entries", "most", "late", "ends"),
+    [
+        (3, 100, 24.0, True),
+        (1, 1, 24.0, True),
+        (2, 100, 24.0, False),
+        (3, None, 24.0, False),
+        (3, 100, 0.0, False),  # lost in an outage
+    ],
+)
+def test_a_driver_that_stood_still_in_a_batch_that_is_begun_again_and_again_ends_by_that(
+    entries: int, most: int | None, late: float, ends: bool
+) -> None:
+    record = JobRecord("job", 1, 3, entered=4, entries=entries)
+    fenced = Fenced(Code.FENCED)
+    if not ends:
+        check_standstill(record, kept_in(LateWorld(late)), most, fenced)
+        return
+    with pytest.raises(NoProgress) as raised:
+        check_standstill(record, kept_in(LateWorld(late)), most, fenced)
+    assert raised.value.__cause__ is fenced
+    said = str(raised.value)
+    assert said.startswith(f"batch 4 was begun {entries} times and never finished, and this driver (ttl 15 s) stood")
+    assert "stood still for 24.0 s" in said
+    assert said.endswith("a ttl of at least 48 s")
+
+
+def test_a_driver_that_is_fenced_while_its_session_lives_did_not_lose_it_by_a_standstill() -> None:
+    world = World()
+    lease: Any = Lease("s1", 15.0, world.now, lambda: world.now)
+    keeping = keep(world.caller, lease)
+    next(keeping)
+    world.now += 9.0
+    assert lease.stood_still == 8.0
+    check_standstill(JobRecord("job", 1, 3, entered=4, entries=3), lease, 100, Fenced(Code.FENCED))

@@ -15,6 +15,7 @@ from milepost.core.calls.calls import Caller
 from milepost.core.lease import Lease, keep, report_lost
 from milepost.core.reprs import session_repr
 from milepost.core.service import END_SESSION_SECONDS, begin_session, end_session
+from milepost.core.standstill import EVENT_LOOP
 from milepost.core.staying import Staying
 from milepost.core.store import StoreOperations
 from milepost.drivers.asynchronous import AsyncDriver
@@ -71,6 +72,14 @@ class AsyncSession(Staying):
     def expires_in(self) -> float:
         """Seconds for which the lease is certain, counted from before its last renewal was sent; 0 once it is lost."""
         return self._lease.expires_in
+
+    @property
+    def stood_still(self) -> float:
+        """Seconds for which the event loop stood still since the last renewal; 0 below a third of the TTL.
+
+        If the session is lost, this is why, and `raise_if_lost` says what to do.
+        """
+        return self._lease.stood_still
 
     def raise_if_lost(self) -> None:
         """Raise `SessionExpired` if the session is lost: its locks and its epoch may belong to somebody else by now."""
@@ -131,7 +140,7 @@ class AsyncSession(Staying):
     async def _keep(self, scope: anyio.CancelScope) -> None:
         with scope:
             try:
-                reason = await self._driver.run(keep(self._caller, self._lease))
+                reason = await self._driver.run(keep(self._caller, self._lease, EVENT_LOOP))
             except Closed:
                 return
             if self._keeping is scope:

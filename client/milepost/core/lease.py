@@ -11,6 +11,7 @@ from milepost.core.calls.calls import ATTEMPT_TIMEOUT, Caller, Reply
 from milepost.core.calls.request import Request, path
 from milepost.core.clock import Clock
 from milepost.core.effects import Operation, Sleep
+from milepost.core.standstill import INTERPRETER, Runner, Standstill
 from milepost.errors import MilepostError, SessionExpired, SessionLost
 from milepost.types import SessionInfo
 from milepost.wire import Code
@@ -36,6 +37,7 @@ class Lease:
     def __init__(self, session: str, ttl: float, since: float, clock: Clock) -> None:
         self.session = session
         self.ttl = ttl
+        self.standstill = Standstill(clock)
         self._clock = clock
         self._expires = since + ttl
         self._reason: str | None = None
@@ -49,7 +51,7 @@ class Lease:
     def lost(self) -> bool:
         """Return whether the lease may have run out, or the service said that it has."""
         if self._reason is None and self._clock() >= self._expires:
-            self._reason = f"not renewed within {self.ttl:g} s"
+            self._reason = f"not renewed within {self.ttl:g} s{self._meanwhile()}"
         return self._reason is not None
 
     @property
@@ -61,20 +63,42 @@ class Lease:
         """Extend the lease: the service renewed it in answer to a request that began at ``since``."""
         if not self.lost:
             self._expires = max(self._expires, since + ttl)
+            self.standstill.forget()
 
     def end(self, reason: str) -> None:
         """End the lease. The first reason stays."""
         if self._reason is None:
             self._reason = reason
 
+    def refused(self, reason: str) -> None:
+        """End the lease because the service did not renew it."""
+        self.end(f"{reason}{self._meanwhile()}")
+
     def raise_if_lost(self) -> None:
         """Raise `SessionExpired` if the lease is lost."""
         if self.lost:
             raise SessionExpired(Code.SESSION_EXPIRED, f"session {self.session}: {self.reason}")
 
+    @property
+    def stood_still(self) -> float:
+        """The seconds for which the keeper could not run since the last renewal; 0 below a third of the TTL."""
+        seconds = self.standstill.seconds
+        return seconds if seconds >= self.ttl / 3 else 0.0
 
-def keep(caller: Caller, lease: Lease) -> Operation[str]:
-    """Renew ``lease`` whenever a third of it is used up, until it is lost; return why it was lost."""
+    def _meanwhile(self) -> str:
+        return f"; meanwhile {self.standstill.describe()}" if self.stood_still else ""
+
+
+def keep(caller: Caller, lease: Lease, runner: Runner = INTERPRETER) -> Operation[str]:
+    """Renew ``lease`` whenever a third of it is used up, until it is lost; return why it was lost.
+
+    ``runner`` is what carries this out.
+    """
+    lease.standstill.runner = runner
+    return (yield from lease.standstill.watch(_keep(caller, lease)))
+
+
+def _keep(caller: Caller, lease: Lease) -> Operation[str]:
     pause = lease.ttl / 3
     while not lease.lost:
         yield Sleep(min(pause, lease.expires_in))
@@ -84,7 +108,7 @@ def keep(caller: Caller, lease: Lease) -> Operation[str]:
             reply = yield from _renew(caller, lease)
             lease.renewed(reply.began, reply.value.ttl)
         except SessionLost as error:
-            lease.end(str(error))
+            lease.refused(str(error))
         except MilepostError as error:
             # Whatever the error is (an outage, a token being replaced), the lease decides when to give up.
             log.warning(

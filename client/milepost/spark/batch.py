@@ -12,13 +12,14 @@ from py4j.protocol import Py4JError
 
 from milepost.errors import MilepostError, RestartNeeded, UnsafeQuery, WrongCheckpoint
 from milepost.spark.context import BatchContext
+from milepost.spark.driver.calls import describe
 from milepost.spark.driver.running import calling_run
 from milepost.spark.driver.stopping import BatchGate, end_as_stopped
 from milepost.spark.guard import QueryGuard
 from milepost.spark.managed.published import ManagedState
 from milepost.spark.output.sink import FilesSink
 from milepost.spark.pointer import JobPointer
-from milepost.spark.recovery import JobRecovery
+from milepost.spark.recovery import WORRYING_ENTRIES, JobRecovery
 from milepost.spark.tree import CheckpointTree
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ _log = logging.getLogger(__name__)
 
 Publish = Callable[["DataFrame", BatchContext], Any]
 MANIFEST_BYTES = 64 * 1024
-WORRYING_ENTRIES = 3
-"""A batch that was begun this many times without being published is reported in the log."""
 
 
 @dataclass
@@ -80,8 +79,9 @@ class ExactlyOnce:
             _log.warning(
                 "batch %d was interrupted by the stop of its query, the next driver runs it again; it raised: %s",
                 batch,
-                error,
+                describe(error),
             )
+            _log.debug("what the interrupted batch raised", exc_info=error)
             return True
 
     def _run(self, frame: DataFrame, batch: int, query: StreamingQuery) -> bool:
@@ -175,7 +175,9 @@ def _unpersist(frame: DataFrame) -> None:
     try:
         frame.unpersist()
     except (Py4JError, ConnectionError) as error:
-        _log.warning("the cached rows of a batch could not be released, leaving them to Spark's cleaner: %s", error)
+        _log.warning(
+            "the cached rows of a batch could not be released, leaving them to Spark's cleaner: %s", describe(error)
+        )
 
 
 def _manifest(value: Any) -> Any:

@@ -11,11 +11,11 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import StreamingQueryException
 
 from milepost.core.checkpoint_location import CheckpointLocation
-from milepost.errors import Fenced, JvmLost, MilepostError, SparkDriverError, UnsafeQuery, WrongCheckpoint
+from milepost.errors import Fenced, JvmLost, MilepostError, SessionLost, SparkDriverError, UnsafeQuery, WrongCheckpoint
 from milepost.session import Session
 from milepost.spark.batch import ExactlyOnce, Publish
 from milepost.spark.driver.awaiting import Awaiting
-from milepost.spark.driver.calls import spark_may_be_gone, within
+from milepost.spark.driver.calls import describe, spark_may_be_gone, within
 from milepost.spark.driver.queries import JobQueries, let_commit
 from milepost.spark.guard import QueryGuard
 from milepost.spark.managed.published import ManagedState
@@ -26,7 +26,7 @@ from milepost.spark.output.local import SCHEME, LocalFiles
 from milepost.spark.output.manifest import published_by_files
 from milepost.spark.output.sink import FilesSink, Transform, published_page
 from milepost.spark.pointer import JobPointer
-from milepost.spark.recovery import JobRecovery, check_published
+from milepost.spark.recovery import JobRecovery, check_published, check_standstill
 from milepost.spark.session_settings import SessionSettings
 from milepost.spark.tree import CheckpointTree
 
@@ -57,6 +57,7 @@ class Job:
         recovery: JobRecovery,
         grace: float,
         access: Mapping[str, Any],
+        max_entries: int | None = None,
     ) -> None:
         self.recovery = recovery
         self._spark = spark
@@ -67,6 +68,7 @@ class Job:
         self._settings = settings
         self._tree = tree
         self._grace = grace
+        self._max_entries = max_entries
         self._state = ManagedState(pointer, tree, {**access, "store": name, "epoch": pointer.store.epoch})
         self._function: ExactlyOnce | None = None
         self._queries = JobQueries(spark, location)
@@ -176,9 +178,10 @@ class Job:
     def awaitTermination(self, query: StreamingQuery, timeout: int | None = None) -> bool | None:
         """Wait like ``query.awaitTermination``.
 
-        Raises what ended the query: `Fenced`, `SessionExpired`, `JvmLost`, `BatchTimeout` or another `MilepostError` as
-        itself, otherwise Spark's StreamingQueryException, with the publishing function's own exception as its cause. A
-        query that keeps its checkpoint elsewhere than at `checkpointLocation` is stopped (`WrongCheckpoint`).
+        Raises what ended the query: `Fenced`, `SessionExpired`, `NoProgress`, `JvmLost`, `BatchTimeout` or another
+        `MilepostError` as itself, otherwise Spark's StreamingQueryException, with the publishing function's own
+        exception as its cause. A query that keeps its checkpoint elsewhere than at `checkpointLocation` is stopped
+        (`WrongCheckpoint`).
         """
         try:
             self._queries.await_one(query)
@@ -287,7 +290,7 @@ class Job:
             # Not in this thread, since an exception may have cut one of its calls to the JVM short.
             within(self._grace + _CLOSE_SECONDS, self._stop)
         except (Py4JError, ConnectionError, TimeoutError) as error:
-            _log.warning("Spark does not answer any more, leaving the query as it is: %s", error)
+            _log.warning("Spark does not answer any more, leaving the query as it is: %s", describe(error))
         self._state.close()
 
     def raise_end(self) -> None:
@@ -299,7 +302,7 @@ class Job:
         try:
             error = None if query is None else query.exception()
         except (Py4JError, ConnectionError) as away:
-            _log.warning("Spark does not answer any more, so it is not known how the query ended: %s", away)
+            _log.warning("Spark does not answer any more, so it is not known how the query ended: %s", describe(away))
             return
         if error is not None:
             self.raise_if_fenced(error)
@@ -318,13 +321,23 @@ class Job:
             if self.published < 0:
                 raise
             # The service knows what this job has published, so it is the right one.
-            _log.warning("the claim in output %s could not be checked, going on without it: %s", output, error)
+            _log.warning(
+                "the claim in output %s could not be checked, going on without it: %s", output, describe(error)
+            )
 
     def _failure(self) -> BaseException | None:
         return self._function.failure if self._function is not None else None
 
     def _raise_own(self, cause: StreamingQueryException | None) -> None:
         """Raise the error itself that Spark turned into text, or the one from which Spark's error only followed."""
+        try:
+            self._raise_cause(cause)
+        except (Fenced, SessionLost) as lost:
+            if self._function is not None and self._function.began:
+                check_standstill(self._pointer.record, self._session, self._max_entries, lost)
+            raise
+
+    def _raise_cause(self, cause: StreamingQueryException | None) -> None:
         failure = self._failure()
         self._raised = True
         if isinstance(failure, SparkDriverError) and self._given_up is None:  # it may be the work of a newer driver

@@ -102,7 +102,9 @@ def lead(
     A driver that is alive but makes no progress gives up the epoch: when Spark's JVM has not answered for
     ``jvm_timeout`` seconds (`JvmLost`; the JVM is killed, so that calls which wait for it end), and when a batch has
     taken ``batch_timeout`` seconds (`BatchTimeout`); None turns either off. A batch that drivers began ``max_entries``
-    times and never finished is not begun again (`NoProgress`; with None it always is).
+    times and never finished is not begun again (`NoProgress`; with None it always is). A driver that loses its session
+    because Python stood still in a batch that was begun three times says so with `NoProgress`, too, and which ``ttl``
+    outlasts that.
 
     Before the job goes on, it is looked whether the bytes of its files are all there, in their full size; with
     ``digests``, and where a batch was begun twice and never finished, whether each is right. If some are not, the
@@ -157,7 +159,17 @@ def lead(
                 recovery = replace(recovery, damaged=damaged, went_back_to=None if cut is None else cut.batch)
                 tree = CheckpointTree(spark, location, outage_timeout)
                 driver.job = Job(
-                    spark, store, standby.led_by, pointer, location, settings, tree, recovery, grace, reached
+                    spark,
+                    store,
+                    standby.led_by,
+                    pointer,
+                    location,
+                    settings,
+                    tree,
+                    recovery,
+                    grace,
+                    reached,
+                    max_entries,
                 )
                 standby.led_by.raise_if_lost()  # if it was lost before there was a job, nothing was stopped
             except (Fenced, SessionLost, *OUTAGES_OR_DOUBT) as error:

@@ -18,14 +18,17 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from milepost.errors import NoSafeCheckpoint, WrongCheckpoint
+from milepost.errors import NoProgress, NoSafeCheckpoint, SessionLost, WrongCheckpoint
 from milepost.job_record import JobRecord
+from milepost.session import Session
 from milepost.spark.inputs import Checkpoint, check_inputs, inputs_of
 from milepost.spark.preflight import ConfDifference, conf_differences
 from milepost.types import DamagedFile
 
 _log = logging.getLogger(__name__)
 
+WORRYING_ENTRIES = 3
+"""A batch that was begun this many times without being published is reported in the log."""
 SET_ASIDE = "set-aside"
 """The directory of a checkpoint in which the offsets of a batch wait until the batch before it is committed."""
 
@@ -116,6 +119,23 @@ def check_published(recovery: JobRecovery, published: int) -> None:
             "back), if that is left and what was done since may be undone; else begin the job under another name, with "
             "another output and its input from the beginning"
         )
+
+
+def check_standstill(record: JobRecord, session: Session, most: int | None, lost: Exception) -> None:
+    """Raise `NoProgress` from ``lost`` if the driver of ``session`` stood still in a batch that drivers begin again and
+    again, and lost the session by that: the next driver would do the same.
+
+    ``most`` is how often a batch may be begun; None: as often as it takes.
+    """
+    if most is None or record.entries < min(most, WORRYING_ENTRIES) or not session.stood_still:
+        return
+    try:
+        session.raise_if_lost()
+    except SessionLost as why:
+        raise NoProgress(
+            f"batch {record.entered} was begun {record.entries} times and never finished, and this driver (ttl "
+            f"{session.ttl:g} s) stood still in it: {why}"
+        ) from lost
 
 
 def newest(checkpoint: Checkpoint, log: str) -> int:

@@ -20,7 +20,7 @@ from py4j.protocol import Py4JError
 
 from milepost.core.checkpoint_location import CREDENTIAL, HEADER, NAME_SERVICES
 from milepost.errors import UnsafeQuery
-from milepost.spark.driver.calls import within
+from milepost.spark.driver.calls import describe, within
 from milepost.wire import job_epoch_of
 
 if TYPE_CHECKING:
@@ -162,7 +162,9 @@ def in_place(spark: SparkSession) -> Iterator[SessionSettings]:
             # Not in this thread, since an exception may have cut one of its calls to the JVM short.
             within(_REMOVING_SECONDS, settings.remove)
         except (Py4JError, ConnectionError, TimeoutError) as error:
-            _log.warning("Spark does not answer any more, so the settings of its session stay as they are: %s", error)
+            _log.warning(
+                "Spark does not answer any more, so the settings of its session stay as they are: %s", describe(error)
+            )
 
 
 def check_free(spark: SparkSession, fence: Mapping[str, str]) -> Any:

@@ -47,14 +47,14 @@ def test_a_renewal_counts_from_before_its_request() -> None:
     lease = begun(world)
     world.run(keep(world.caller, lease))
     # Asked at 1005 and answered at 1007, the lease is certain until 1020; a third of that is used up at 1010.
-    assert world.slept == pytest.approx([5.0, 3.0])
+    assert world.times == pytest.approx([1005.0, 1010.0])
 
 
 def test_the_keeper_renews_each_third_until_the_service_ends_the_session() -> None:
     world = World(ALIVE, ALIVE, ALIVE, problem(Code.SESSION_EXPIRED))
     lease = begun(world)
     reason = world.run(keep(world.caller, lease))
-    assert world.slept == pytest.approx([5.0] * 4)
+    assert world.times == pytest.approx([1005.0, 1010.0, 1015.0, 1020.0])
     assert "session-expired" in reason
     assert lease.lost
 

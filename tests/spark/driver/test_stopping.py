@@ -124,14 +124,27 @@ def spark_that_sleeps_and_is_told_of(place: Place) -> None:
         raise WrongCheckpoint("Spark cannot read it") from error
 
 
+def spark_that_sleeps_and_raises(place: Place) -> None:
+    """The same; the function lets Spark's error through, whose text has the stack of Java in it."""
+    jvm: Any = place.spark.sparkContext._jvm
+    jvm.java.lang.Thread.sleep(int(DEADLINE_SECONDS * 1000))
+
+
 @pytest.mark.usefixtures("nothing_uncaught")
 @pytest.mark.parametrize(
-    "during", [spark_that_sleeps, spark_that_sleeps_and_is_missed, spark_that_sleeps_and_is_told_of]
+    "during",
+    [
+        spark_that_sleeps,
+        spark_that_sleeps_and_is_missed,
+        spark_that_sleeps_and_is_told_of,
+        spark_that_sleeps_and_raises,
+    ],
 )
 @pytest.mark.parametrize("way", ["job.stop beyond its grace", "query.stop"])
 def test_a_batch_that_the_stop_cut_short_does_not_count(
-    place: Place, way: str, during: Callable[[Place], None]
+    place: Place, way: str, during: Callable[[Place], None], caplog: pytest.LogCaptureFixture
 ) -> None:
+    """And the log says so without a traceback, of Java's or Python's."""
     publisher = Publisher(lambda: during(place))
     with place.lead(grace=0.1) as job:
         query = place.start(job, job.exactlyOnce(publisher), forever=True)
@@ -140,6 +153,8 @@ def test_a_batch_that_the_stop_cut_short_does_not_count(
             finish(job, query)
         assert query.exception() is None
         assert job.published == -1
+    assert "Traceback" not in caplog.text
+    assert "\tat " not in caplog.text
     place.run(publisher)
     assert publisher.batches == [0, 0, 1]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import milepost
 from milepost.errors import BatchTimeout, JobUnknown, NoProgress
 from milepost.spark import BatchContext
 from testbed.server import ServerProcess
+from tests.client.renewals import wait_for_renewal
 from tests.spark.jobs import Place, finish
 from tests.spark.under_test.process import Driver
 from tests.spark.under_test.settings import Setup
@@ -95,6 +97,20 @@ def test_a_batch_that_was_entered_too_often_is_not_entered_again(place: Place) -
     assert entered == [0, 0]
     with place.lead(max_entries=3) as job:
         finish(job, place.start(job, job.exactlyOnce(lambda *_: None)))
+
+
+def test_a_batch_in_which_python_stands_still_ends_its_driver_with_the_ttl_that_it_takes(place: Place) -> None:
+    """At the first time already, since `max_entries` allows no other."""
+
+    def standing_still(_frame: DataFrame, _context: BatchContext) -> None:
+        wait_for_renewal(job._session)
+        ctypes.PyDLL(None).sleep(6)  # PyDLL keeps the interpreter's lock during a call
+
+    with (
+        pytest.raises(NoProgress, match=r"batch 0 was begun 1 times .*Python stood still for .* a ttl of at least"),
+        place.lead(max_entries=1, ttl=5.0) as job,
+    ):
+        finish(job, place.start(job, job.exactlyOnce(standing_still)))
 
 
 def test_a_service_that_does_not_know_the_job_is_refused_where_it_must(place: Place, client: milepost.Client) -> None:

@@ -222,7 +222,7 @@ class Job:
         if left.frozen:
             left.driver.thaw()
             ended = left.driver.wait_for("ended", deadline=_SECONDS)
-            assert ended["error"] in ("Fenced", "SessionExpired"), ended
+            assert ended["error"] in ("Fenced", "SessionExpired", "NoProgress"), ended
             self.tally.counts[f"refused: {ended['error']}"] += 1
         if task is not None:
             until = time.monotonic() + _SECONDS

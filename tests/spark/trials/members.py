@@ -12,7 +12,7 @@ from tests.spark.supervise.supervised import Supervised
 from tests.spark.trials.plan import DRIVER, JVM, PYTHON
 from tests.spark.under_test.process import Driver
 
-_CLEAR = {"Fenced", "SessionExpired", "SessionUnknown", "JvmLost"}
+_CLEAR = {"Fenced", "SessionExpired", "SessionUnknown", "NoProgress", "JvmLost"}
 """What a driver ends with that was interrupted, or cut off from the service."""
 
 

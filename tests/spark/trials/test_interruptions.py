@@ -30,7 +30,7 @@ _THROTTLE = 0.3
 _BATCH_SECONDS = 0.5
 _AGAIN = "could not be taken over, standing by again"
 """What a driver logs that lost the lead before it had a query."""
-_FENCED = {"Fenced", "SessionExpired", "SessionUnknown"}
+_FENCED = {"Fenced", "SessionExpired", "SessionUnknown", "NoProgress"}
 
 
 @dataclass(frozen=True)

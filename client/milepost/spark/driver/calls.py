@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
+_TRACE = re.compile(r"^(?:\s+at |Traceback |JVM stacktrace:)", re.MULTILINE)
+"""The beginning of a stack trace."""
 
 
 def within(seconds: float, call: Callable[[], _T]) -> _T:
@@ -48,7 +51,19 @@ def spark_may_be_gone() -> Iterator[None]:
     try:
         yield
     except (Py4JError, ConnectionError) as error:
-        _log.warning("Spark does not answer any more, leaving the query as it is: %s", error)
+        _log.warning("Spark does not answer any more, leaving the query as it is: %s", describe(error))
+
+
+def describe(error: BaseException) -> str:
+    """Return in one line what an error says, without the stack trace of Java or Python that it has in its text.
+
+    An error of Java's has to be asked for its text, where there may be no JVM any more; then it is the error's name.
+    """
+    try:
+        said = str(error)
+    except (Py4JError, ConnectionError):
+        return type(error).__name__
+    return " ".join(_TRACE.split(said, maxsplit=1)[0].split())
 
 
 def forget_connection(spark: SparkSession) -> None:

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 
 from milepost.errors import BatchTimeout, JvmLost, MilepostError, SparkDriverError
 from milepost.session import Session
-from milepost.spark.driver.calls import forget_connection, spark_may_be_gone
+from milepost.spark.driver.calls import describe, forget_connection, spark_may_be_gone
 from milepost.spark.driver.liveness import end_jvm, jvm_ends
 from milepost.spark.job import Job
 from milepost.standby import Standby
@@ -108,7 +108,7 @@ class Driver:
             yield
         except (MilepostError, PySparkException, Py4JError, ConnectionError) as error:
             if self._error is None and not isinstance(error, MilepostError) and jvm_ends(self._spark):
-                raise JvmLost(f"Spark's JVM has ended: {_said(error)}") from error
+                raise JvmLost(f"Spark's JVM has ended: {describe(error)}") from error
             if self._error is None and self.job is not None and isinstance(error, Py4JJavaError):
                 self.job.raise_if_fenced(error)
             if self._error is None or error is self._error:
@@ -116,11 +116,3 @@ class Driver:
             raise self._error from error
         if self._error is not None:
             raise self._error
-
-
-def _said(error: Exception) -> str:
-    """Return what an error says; Java's has to be asked for that, where there may be no JVM any more."""
-    try:
-        return str(error)
-    except (Py4JError, ConnectionError):
-        return type(error).__name__

@@ -11,7 +11,7 @@ from py4j.protocol import Py4JError
 
 from milepost.core.checkpoint_location import CheckpointLocation
 from milepost.errors import WrongCheckpoint
-from milepost.spark.driver.calls import spark_may_be_gone, within
+from milepost.spark.driver.calls import describe, spark_may_be_gone, within
 from milepost.spark.driver.running import active_below, check_root, checkpoint_root, committed_by
 
 if TYPE_CHECKING:
@@ -57,7 +57,9 @@ class JobQueries:
         try:
             return bool(within(_ASKED_SECONDS, self._found))
         except (Py4JError, ConnectionError, TimeoutError) as error:
-            _log.warning("Spark does not say whether it runs a query of this job, going on as without one: %s", error)
+            _log.warning(
+                "Spark does not say whether it runs a query of this job, going on as without one: %s", describe(error)
+            )
             return False
 
     def stop(self) -> None:

@@ -7,6 +7,7 @@ for the batch behind it to end, and only then asks Spark to stop.
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import time
@@ -17,6 +18,7 @@ from milepost.errors import Closed
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+_PY4J_LOG = logging.getLogger("py4j.clientserver")
 _ASKED_SECONDS = 30.0
 _POLL_SECONDS = 0.01
 _STOPPED = "py4j.protocol.Py4JJavaError: An error occurred while calling Python: java.lang.InterruptedException"
@@ -112,4 +114,10 @@ def end_as_stopped(query: StreamingQuery) -> NoReturn:
         if time.monotonic() > until:
             raise Closed("the job was stopped before this query was started")
         time.sleep(_POLL_SECONDS)
+    _PY4J_LOG.addFilter(_is_no_stop)
     raise BatchStopped from None
+
+
+def _is_no_stop(record: logging.LogRecord) -> bool:
+    """Keep Py4J from logging a traceback for the exception of an orderly stop, as it does for all of a callback."""
+    return not (record.exc_info and isinstance(record.exc_info[1], BatchStopped))

@@ -18,6 +18,7 @@ from typing import Protocol
 from py4j.protocol import Py4JJavaError
 
 from milepost.errors import JobUnknown
+from milepost.spark.driver.calls import describe
 from milepost.spark.output.manifest import DIRECTORY
 
 _log = logging.getLogger(__name__)
@@ -52,7 +53,7 @@ def claim(files: Files, output: str, store: str, job: str) -> None:
                 "claim %s/%s was written by another driver of this job meanwhile, which is fine: %s",
                 directory,
                 own,
-                error,
+                describe(error),
             )
         known = _claims(files, directory, store)  # of two jobs that begin at once, one or both see the other
     others = [name for name in known if name != own]

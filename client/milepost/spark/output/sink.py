@@ -17,6 +17,7 @@ from py4j.protocol import Py4JError
 
 from milepost.errors import RecordUnreadable, UnsafeQuery
 from milepost.spark.context import BatchContext, attempts_of
+from milepost.spark.driver.calls import describe
 from milepost.spark.output.hadoop import HadoopFiles
 from milepost.spark.output.local import SCHEME, LocalFiles
 from milepost.spark.output.manifest import (
@@ -156,7 +157,7 @@ class FilesSink:
                 "what dead attempts left in %s/%s could not be listed, it stays for now: %s",
                 self._output,
                 directory,
-                error,
+                describe(error),
             )
             return []
 
@@ -166,7 +167,10 @@ class FilesSink:
             self._files.delete(f"{self._output}/{path}")
         except _TROUBLE as error:
             _log.warning(
-                "%s/%s is not needed any more but could not be deleted, it stays for now: %s", self._output, path, error
+                "%s/%s is not needed any more but could not be deleted, it stays for now: %s",
+                self._output,
+                path,
+                describe(error),
             )
 
 

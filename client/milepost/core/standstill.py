@@ -1,0 +1,127 @@
+"""Measures for how long the keeper of a session could not run: often the cause of a lease that was not renewed.
+
+A keeper that asks for a second of sleep and gets twenty could not run, whatever the service did. So its sleeps are
+measured, and nothing else: a request can take long for reasons of the network.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from milepost.core.clock import Clock
+from milepost.core.effects import Operation, Sleep
+from milepost.wire import MAX_TTL_SECONDS
+
+T = TypeVar("T")
+_TICK = 1.0
+"""The longest sleep in one piece: a standstill is measured to within so many seconds."""
+_BUSY = 0.5
+"""The share of a standstill that is CPU time of this process, from which on the process counts as busy."""
+
+
+@dataclass(frozen=True)
+class Runner:
+    """What runs a keeper, and what may hold that up: a call that needs the CPU, or one that waits."""
+
+    name: str
+    busy: str
+    waiting: str
+    remedy: str
+
+
+INTERPRETER = Runner(
+    "this process's Python",
+    "a call kept the interpreter's lock, as regular expressions, numpy and some drivers do",
+    "a call kept the interpreter's lock while it waited, the process was stopped, or the machine slept",
+    "a call like that needs",
+)
+EVENT_LOOP = Runner(
+    "the event loop of this session",
+    "a call on it computed, or one in another thread kept the interpreter's lock",
+    "a call on it blocked, the process was stopped, or the machine slept",
+    "make such a call in a thread (asyncio.to_thread); one that keeps the interpreter's lock needs",
+)
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """Seconds of standstill and of CPU time in it, up to the sleep that ends at ``due`` and began with ``cpu``."""
+
+    seconds: float = 0.0
+    used: float = 0.0
+    due: float = math.inf
+    cpu: float = 0.0
+
+
+class Standstill:
+    """For how long the keeper of a session could not run since the last renewal.
+
+    The keeper writes it. Any thread may read it, also before the keeper runs again.
+    """
+
+    def __init__(self, clock: Clock, cpu: Clock = time.process_time) -> None:
+        self.runner = INTERPRETER
+        self._clock = clock
+        self._cpu = cpu
+        self._process = os.getpid()
+        self._measured = _Measured()  # replaced as a whole, for those that read it meanwhile
+
+    @property
+    def seconds(self) -> float:
+        """The seconds of standstill; 0 in a forked child, where no keeper runs."""
+        return self._now().seconds if self._process == os.getpid() else 0.0
+
+    def forget(self) -> None:
+        """Begin anew, after a renewal."""
+        self._measured = _Measured()
+
+    def describe(self) -> str:
+        """Say how long the standstill was, what may have caused it, and the ``ttl`` that outlasts one like it."""
+        now, runner = self._now(), self.runner
+        cause = runner.busy if now.used >= now.seconds * _BUSY else runner.waiting
+        # A renewal is due when a third of the ttl has passed, so two thirds have to outlast the standstill.
+        enough = min(MAX_TTL_SECONDS, math.ceil(2 * now.seconds))
+        return (
+            f"{runner.name} stood still for {now.seconds:.1f} s, in which the process used {now.used:.1f} s of CPU "
+            f"time: {cause}; {runner.remedy} a ttl of at least {enough:g} s"
+        )
+
+    def watch(self, operation: Operation[T]) -> Operation[T]:
+        """Carry ``operation`` out and measure its sleeps, each in pieces."""
+        resumed: Any = None
+        try:
+            while True:
+                try:
+                    effect = operation.send(resumed)
+                except StopIteration as done:
+                    result: T = done.value
+                    return result
+                if isinstance(effect, Sleep):
+                    resumed = None
+                    until = self._clock() + effect.seconds
+                    while (left := until - self._clock()) > 0:
+                        yield from self._sleep(min(left, _TICK))
+                else:
+                    resumed = yield effect
+        finally:
+            operation.close()
+
+    def _sleep(self, seconds: float) -> Operation[None]:
+        before = self._measured
+        self._measured = _Measured(before.seconds, before.used, self._clock() + seconds, self._cpu())
+        try:
+            yield Sleep(seconds)
+            before = self._now()
+        finally:
+            self._measured = _Measured(before.seconds, before.used)
+
+    def _now(self) -> _Measured:
+        measured = self._measured
+        late = self._clock() - measured.due
+        if late <= 0:
+            return measured
+        return _Measured(measured.seconds + late, measured.used + self._cpu() - measured.cpu)
