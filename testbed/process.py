@@ -14,7 +14,7 @@ from typing import TypeVar
 
 P = TypeVar("P", bound="Process")
 
-DEADLINE_SECONDS = 60.0
+DEADLINE_SECONDS = 120.0
 _POLL_SECONDS = 0.02
 
 

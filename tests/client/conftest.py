@@ -24,7 +24,7 @@ from tests.client.flavours import connected
 from tests.support.network.gateway import Gateway, gateway
 
 ROOT = Path(__file__).parents[2]
-START_SECONDS = 60.0
+START_SECONDS = 240.0
 
 
 @dataclass
