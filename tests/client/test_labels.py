@@ -1,4 +1,7 @@
-"""Labels behind proxies that drop headers by their names: all of them come, or the SDK says that they were lost."""
+"""Labels behind proxies that drop headers by their names: all of them come, or the SDK says that they were lost.
+
+The gateway drops what nginx drops, since machines that run the tests have no nginx; so it does for an older service.
+"""
 
 from __future__ import annotations
 
