@@ -94,10 +94,10 @@ def epochs(
 
 def _epochs(client: Client) -> Iterator[StoreEpoch]:
     for each in client.stores():
-        if each.epoch:
+        if each.epoch and each.damaged is None:  # a service of an earlier release does not list the holders
             yield _line(each.store, client.store(each.store).current_epoch())
         else:
-            yield StoreEpoch(each.store, each.epoch)
+            yield StoreEpoch(each.store, each.epoch, each.holder, each.session, each.since)
 
 
 def _line(store: str, found: Epoch) -> StoreEpoch:
