@@ -36,6 +36,7 @@
     ├── ConnectionFailed              no replica could be reached; nothing that was sent can have been applied
     ├── DeadlineExceeded              the caller's deadline passed, and certainly nothing was applied
     ├── StateTruncated                the connection was cut inside a state, or its bytes do not match the digest
+    ├── LabelsLost                    a state was written, but without its labels; ``handle`` is what is stored
     ├── CleanUpLags                   too many old checkpoints still wait to be removed; nothing new was added
     ├── NoIntactCheckpoint            all stored checkpoints are damaged; nothing was removed
     ├── SparkDriverError              `milepost.spark` refuses to continue; ``str()`` says why and what to do
@@ -66,6 +67,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from milepost.types import Handle
 from milepost.wire import PROBLEM_TYPE_PREFIX, PROBLEMS, Code, Outcome
 
 
@@ -96,6 +98,20 @@ class StateTruncated(MilepostError):
 
 class Closed(MilepostError):
     """The client, session or store was closed before this call."""
+
+
+class LabelsLost(MilepostError):
+    """A state was written, but not with its labels: a proxy dropped their header, or an older service did not read it.
+
+    ``handle`` is what is stored now. Do not write again what is there; `replace` at its version sets the labels.
+    """
+
+    def __init__(self, message: str, handle: Handle) -> None:
+        super().__init__(message)
+        self.handle = handle
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.args[0], self.handle), {"request_id": self.request_id}
 
 
 class CleanUpLags(MilepostError):

@@ -80,7 +80,8 @@ class StateHandleStore(Staying):
         timeout: float | None = None,
         progress: Progress | None = None,
     ) -> Handle:
-        """Add a handle, locked by this session. Raises `AlreadyExists`.
+        """Add a handle, locked by this session. Raises `AlreadyExists`, and `LabelsLost` if it was added, but not with
+        its labels.
 
         ``state`` is bytes, a path, a binary file or an iterable of bytes. A state that can be read twice (bytes, a
         path, a seekable file, a list) is sent with its digest, and again if a retry is needed. A generator or a pipe
@@ -106,8 +107,8 @@ class StateHandleStore(Staying):
     ) -> Handle:
         """Set a new state if ``version`` is the current one. Without ``labels`` the handle keeps its labels.
 
-        ``state`` and ``progress`` are as in `add_and_lock`. Raises `NotExist`, `NotLocked`, and `VersionMismatch`,
-        whose ``current`` is the current version.
+        ``state`` and ``progress`` are as in `add_and_lock`. Raises `NotExist`, `NotLocked`, `VersionMismatch`, whose
+        ``current`` is the current version, and `LabelsLost` if the state was set, but not with the labels.
         """
         return self._driver.run(self._operations.replace(name, version, state, labels, timeout, progress))
 

@@ -313,12 +313,20 @@ class StoreSummary:
     """One store in the list of stores, with the number of its ``handles`` and the ``revision`` that this reflects.
 
     ``epoch`` is the number of its current epoch, 0 if there never was one; None if the store's own record is damaged.
+    ``session``, ``holder`` and ``since`` are of who holds it, None if nobody does. ``cut`` is the newest cut of the
+    job's files, None if there is none. ``damaged`` counts the records that cannot be read. A service of an earlier
+    release says nothing of these five, and then they are None.
     """
 
     store: str
     handles: int
     revision: int
     epoch: int | None
+    session: str | None = None
+    holder: str | None = None
+    since: datetime | None = None
+    cut: Cut | None = None
+    damaged: int | None = None
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,12 @@ STATE_MEDIA_TYPE: Final = "application/octet-stream"
 
 NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}\Z")
 LABEL_KEY: Final = re.compile(r"[a-z0-9._-]{1,64}\Z")
+LABEL_VALUE: Final = re.compile(r"(?! )[ -~]*(?<! )\Z")
 IDEMPOTENCY_KEY: Final = re.compile(r"[\x21-\x7e]{1,64}\Z")
 MAX_LABELS: Final = 32
 MAX_LABEL_VALUE: Final = 256
+MAX_LABELS_LENGTH: Final = 8000
+"""The most characters of all labels in one header: nginx and Apache refuse a line of more than 8 KiB."""
 MIN_TTL_SECONDS: Final = 1
 MAX_TTL_SECONDS: Final = 3600
 MAX_WAIT_SECONDS: Final = 60
@@ -45,6 +48,7 @@ class Header:
     IDEMPOTENCY_KEY: Final = "Idempotency-Key"
     ATTEMPT: Final = "Milepost-Attempt"
     REPLAYED: Final = "Milepost-Replayed"
+    LABELS: Final = "Milepost-Labels"
     LABEL_PREFIX: Final = "Milepost-Label-"
     REVISION: Final = "Milepost-Revision"
     TERM: Final = "Milepost-Term"

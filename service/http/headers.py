@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from milepost.wire import (
     IDEMPOTENCY_KEY,
-    LABEL_KEY,
-    MAX_LABEL_VALUE,
-    MAX_LABELS,
     NAME,
     Code,
     Header,
@@ -102,24 +99,6 @@ def required_if_match(request: HttpRequest) -> str:
     if version is None:
         raise problem(Code.PRECONDITION_REQUIRED, f"the header {Header.IF_MATCH} is missing")
     return version
-
-
-def labels(request: HttpRequest) -> dict[str, str] | None:
-    """Return the labels of a handle, None if there are none."""
-    prefix = Header.LABEL_PREFIX.lower()
-    found: dict[str, str] = {}
-    for header, value in request.fields.items():
-        if not header.startswith(prefix):
-            continue
-        key = header[len(prefix) :]
-        if not LABEL_KEY.match(key) or key in found:
-            raise problem(Code.INVALID_REQUEST, f"the label key {key[:60]!r} is not allowed or appears twice")
-        if len(value) > MAX_LABEL_VALUE:
-            raise problem(Code.INVALID_REQUEST, f"the label {key!r} has more than {MAX_LABEL_VALUE} characters")
-        found[key] = value
-    if len(found) > MAX_LABELS:
-        raise problem(Code.INVALID_REQUEST, f"there are {len(found)} labels; at most {MAX_LABELS} are allowed")
-    return found or None
 
 
 def content_digest(request: HttpRequest) -> str | None:

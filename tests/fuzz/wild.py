@@ -47,6 +47,8 @@ _LINES = (
     b"Milepost-Epoch: 1",
     b"Milepost-Label-a: b",
     b"Milepost-Label-: b",
+    b'Milepost-Labels: {"a": "b"}',
+    b'Milepost-Labels: {"a": {"b": ',
     b"Milepost-Session: ../x",
     b"X-Request-Id: \x7f",
     b" folded: x",

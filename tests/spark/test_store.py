@@ -12,6 +12,7 @@ from milepost.errors import (
     AlreadyExists,
     ConnectionFailed,
     Fenced,
+    LabelsLost,
     MilepostError,
     OutcomeUnknown,
     StorageFull,
@@ -109,6 +110,16 @@ def test_an_add_is_applied_once(handles: StateHandleStore, faults: tuple[Fault, 
     store, _ = certain(handles, *faults)
     done = store.add("another", b"bytes", {"published": "1"})
     assert handles.get("another") == done
+
+
+def test_a_job_goes_on_without_its_labels(handles: StateHandleStore, caplog: pytest.LogCaptureFixture) -> None:
+    def without_labels(write: Callable[[], Handle]) -> Handle:
+        raise LabelsLost("job is stored, but not with its labels", write())
+
+    store, _ = certain(handles, without_labels, without_labels)
+    first = store.add("job", b"0", {"published": "0"})
+    assert store.replace("job", first.version, b"1", {"published": "1"}) == handles.get("job")
+    assert [record.getMessage() for record in caplog.records] == ["job is stored, but not with its labels"]
 
 
 def test_a_write_that_lands_late_is_recognised(handles: StateHandleStore) -> None:

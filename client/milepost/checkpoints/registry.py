@@ -21,6 +21,7 @@ from milepost.checkpoints.records import (
 from milepost.checkpoints.retention import superfluous
 from milepost.core.body import State
 from milepost.core.calls.outages import hindrance
+from milepost.core.labels import check_labels
 from milepost.core.progress import Progress
 from milepost.errors import (
     CleanUpLags,
@@ -93,7 +94,8 @@ class CheckpointRegistry:
 
         The number must be higher than the latest, otherwise this raises ValueError. A removal that an outage prevents
         is tried again with the next checkpoint; if too many are waiting, this raises `CleanUpLags` and adds nothing.
-        Raises `Closed` after `shutdown`.
+        Raises `Closed` after `shutdown`, and `LabelsLost` if the checkpoint was added, but not with its labels, so that
+        a savepoint would count as none; the next `recover` finds it.
         """
         self._raise_if_down()
         if self.latest is not None and number <= self.latest.number:
@@ -102,13 +104,12 @@ class CheckpointRegistry:
         budget = Budget(timeout)
         self._cleaner.catch_up(budget)
         self._make_room(number, budget)
-        flag = {SAVEPOINT_LABEL: "true"} if savepoint else {}
+        labels = {**(labels or {}), **({SAVEPOINT_LABEL: "true"} if savepoint else {})}
         try:
-            handle = self._store.add_and_lock(
-                name, state, {**(labels or {}), **flag}, timeout=budget.left, progress=progress
-            )
+            handle = self._store.add_and_lock(name, state, labels, timeout=budget.left, progress=progress)
         except OutcomeUnknown as error:
             handle = self._landed(name, state, error, budget)
+            check_labels(handle, labels)
         self._cleaner.forget(name)
         checkpoint = Checkpoint(number, savepoint, handle)
         self._checkpoints.append(checkpoint)

@@ -16,6 +16,7 @@ from milepost.errors import (
     DeadlineExceeded,
     DiscardFailed,
     InvalidName,
+    LabelsLost,
     MilepostError,
     Problem,
     ServerFault,
@@ -41,7 +42,7 @@ _UNAVAILABLE = (Unavailable, ConnectionFailed, DeadlineExceeded, StateTruncated,
 
 def exit_code(error: Exception) -> ExitCode:
     """Return the exit code for an error of the SDK, or of this machine's files."""
-    if isinstance(error, Problem) and error.outcome is Outcome.UNKNOWN:
+    if isinstance(error, LabelsLost) or (isinstance(error, Problem) and error.outcome is Outcome.UNKNOWN):
         return ExitCode.OUTCOME_UNKNOWN
     if isinstance(error, _UNAVAILABLE):
         return ExitCode.UNAVAILABLE

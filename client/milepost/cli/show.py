@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Annotated
 
@@ -55,11 +55,15 @@ def ls(
     context: typer.Context,
     store: Annotated[str | None, typer.Argument(help="Name of a store; without it all stores are listed.")] = None,
 ) -> None:
-    """List the stores, or the handles of one store."""
+    """List the stores, or the handles of one store.
+
+    Of a store it says who holds the epoch, the last batch whose checkpoint is kept, and how many records are damaged.
+    """
     options: Options = context.obj
     with options.client() as client:
         if store is None:
-            show_all(context, client.stores(), ("store", "handles", "revision", "epoch"))
+            found = ({**asdict(each), "batch": each.cut and each.cut.batch} for each in client.stores())
+            show_all(context, found, ("store", "handles", "revision", "epoch", "holder", "batch", "damaged"))
         else:
             columns = ("name", "version", "size", "updated", "epoch", "locks", "labels", "removing")
             show_all(context, client.store(store).get_all_handles(), columns)
@@ -90,10 +94,10 @@ def epochs(
 
 def _epochs(client: Client) -> Iterator[StoreEpoch]:
     for each in client.stores():
-        if each.epoch:
+        if each.epoch and each.damaged is None:  # a service of an earlier release does not list the holders
             yield _line(each.store, client.store(each.store).current_epoch())
         else:
-            yield StoreEpoch(each.store, each.epoch)
+            yield StoreEpoch(each.store, each.epoch, each.holder, each.session, each.since)
 
 
 def _line(store: str, found: Epoch) -> StoreEpoch:

@@ -10,9 +10,11 @@ from milepost.core.body import AsyncState, Body, body_of
 from milepost.core.calls import answers, file_answers
 from milepost.core.calls.answers import Reader
 from milepost.core.calls.calls import Key, Reply
-from milepost.core.calls.request import Request, checked_name, if_match, json_body, label_headers
+from milepost.core.calls.request import Request, checked_name, if_match, json_body
+from milepost.core.calls.trace import request_id_of
 from milepost.core.download import download
 from milepost.core.effects import Emit, Operation, Work
+from milepost.core.labels import check_labels, label_headers
 from milepost.core.progress import Progress, Transfer
 from milepost.core.store_calls import JSON, StoreCalls
 from milepost.core.upload import REFUSED_FOR_NOW, Upload, put, upload_of
@@ -41,7 +43,7 @@ class StoreOperations(StoreCalls):
         timeout: float | None = None,
         progress: Progress | None = None,
     ) -> Operation[Handle]:
-        """Do Flink's addAndLock: add a handle, locked by the session. Raises `AlreadyExists`."""
+        """Do Flink's addAndLock: add a handle, locked by the session. Raises `AlreadyExists`, `LabelsLost`."""
         return (yield from self._write("POST", name, state, labels, {}, timeout, progress))
 
     def replace(
@@ -54,7 +56,7 @@ class StoreOperations(StoreCalls):
         progress: Progress | None = None,
     ) -> Operation[Handle]:
         """Do Flink's replace: set a new state if ``version`` is current. Raises `NotExist`, `VersionMismatch`,
-        `NotLocked`.
+        `NotLocked`, `LabelsLost`.
         """
         return (yield from self._write("PUT", name, state, labels, if_match(version), timeout, progress))
 
@@ -206,7 +208,8 @@ class StoreOperations(StoreCalls):
     ) -> Operation[Handle]:
         target = self._handle(name)
         reader = answers.document(answers.handle_named(name), 201 if method == "POST" else 200)
-        headers = {**headers, **label_headers(labels), **self.epoch_header()}
+        sent = dict(labels or {})
+        headers = {**headers, **label_headers(sent), **self.epoch_header()}
         self.acting.headers()  # raises if the session is lost, before a large state is read
         body: Body = yield Work(lambda: body_of(state))
         body.transfer = Transfer(progress, self.caller.clock)
@@ -220,6 +223,7 @@ class StoreOperations(StoreCalls):
             left = deadline - self.caller.clock()
             reply = yield from self.act(method, target, reader, headers, body, timeout=left, key=key)
         body.transfer.end_stored(reply.value.size)
+        check_labels(reply.value, sent, request_id_of(reply.answer))
         return reply.value
 
     def _write_directly(

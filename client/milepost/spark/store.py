@@ -16,6 +16,7 @@ from milepost.core.calls.outages import OUTAGES
 from milepost.errors import (
     AlreadyExists,
     Fenced,
+    LabelsLost,
     MilepostError,
     NotExist,
     Problem,
@@ -61,6 +62,7 @@ class SettlingStore:
         self._outage_timeout = outage_timeout
         self._clock = clock
         self._sleep = sleep
+        self._warned = False
 
     @property
     def epoch(self) -> int:
@@ -120,6 +122,11 @@ class SettlingStore:
                 if look and (handle := landed()) is not None:
                     return handle
                 return write()
+            except LabelsLost as lost:  # people read them, and nothing is decided by them
+                if not self._warned:
+                    _log.warning("%s", lost)
+                self._warned = True
+                return lost.handle
             except OUTAGES as error:
                 obstacle: MilepostError = error
             except (AlreadyExists, VersionMismatch):

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import Depends
 from starlette.responses import Response
 
-from milepost.wire import MAX_PAGE, PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, PROBLEMS, Code, Header
+from milepost.wire import MAX_LABELS_LENGTH, MAX_PAGE, PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, PROBLEMS, Code, Header
 from service.http.bodies import no_fields
 from service.http.openapi.schemas import NAME_SCHEMA, TAG_PATTERN
 
@@ -46,6 +46,10 @@ _REQUEST_HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     Header.ATTEMPT: ("With an idempotency key: the number of this attempt.", {"type": "integer", "minimum": 1}),
     Header.CONTENT_DIGEST: ("`sha-256=:BASE64:` (RFC 9530); checked before the pointer moves.", {"type": "string"}),
+    Header.LABELS: (
+        "The labels: a JSON object of strings, in ASCII.",
+        {"type": "string", "maxLength": MAX_LABELS_LENGTH, "example": '{"batch": "7"}'},
+    ),
     Header.IF_MATCH: (
         "One quoted version; no list, no weak tag, no `*`.",
         {"type": "string", "pattern": TAG_PATTERN},

@@ -15,7 +15,8 @@ from milepost.wire import (
 )
 from service.http import ranges
 from service.http.bodies import state_or_reference
-from service.http.headers import accepts, caller, checked_name, if_match, labels, required_if_match
+from service.http.headers import accepts, caller, checked_name, if_match, required_if_match
+from service.http.labels import labels
 from service.http.openapi.documents import (
     ACTING,
     ANNOUNCEMENT,
@@ -46,7 +47,7 @@ _BODY = {
         },
     },
 }
-_SENT = [*WRITING, Header.CONTENT_DIGEST]
+_SENT = [*WRITING, Header.CONTENT_DIGEST, Header.LABELS]
 
 
 @router.post(
@@ -63,7 +64,8 @@ _SENT = [*WRITING, Header.CONTENT_DIGEST]
 async def add(request: HttpRequest, store: str, name: str) -> Response:
     """Store the bytes, or use those of an upload, then add the handle that points to them.
 
-    Labels are headers: `Milepost-Label-<key>: value`, at most 32, keys `a-z 0-9 . _ -`, values up to 256 characters.
+    `Milepost-Labels` has at most 32 labels: keys `a-z 0-9 . _ -`, values up to 256 characters of printable ASCII. A
+    header `Milepost-Label-<key>: value` for each of them is taken as well; proxies drop those with `_` and `.`.
     """
     names = checked_name(store, "store"), checked_name(name)
     acting, labelled = caller(request), labels(request) or {}
@@ -93,7 +95,7 @@ async def add(request: HttpRequest, store: str, name: str) -> Response:
 async def replace(request: HttpRequest, store: str, name: str) -> Response:
     """Store the bytes, or use those of an upload, then point the handle to them if it is at the version of If-Match.
 
-    Labels, as for adding, replace those of the handle; without any, the handle keeps its labels.
+    Labels, as for adding, replace those of the handle; without their headers, the handle keeps its labels.
     """
     names = checked_name(store, "store"), checked_name(name)
     acting, version, labelled = caller(request), required_if_match(request), labels(request)

@@ -79,19 +79,22 @@ class Failing(StateHandleStore):
 
 
 class Doubtful(StateHandleStore):
-    """The real store, but the answer to an add is lost: before it arrived, or after it was applied (``lands``)."""
+    """The real store, but the answer to an add is lost: before it arrived, or after it was applied (``lands``), with
+    its ``labels`` or without.
+    """
 
     lands = True
+    labels = True
 
     @classmethod
-    def around(cls, store: StateHandleStore, lands: bool) -> Doubtful:
+    def around(cls, store: StateHandleStore, lands: bool, labels: bool = True) -> Doubtful:
         doubtful = cls(store._driver, store._operations)
-        doubtful.lands = lands
+        doubtful.lands, doubtful.labels = lands, labels
         return doubtful
 
-    def add_and_lock(self, *arguments: Any, **named: Any) -> milepost.Handle:
+    def add_and_lock(self, name: str, state: Any, labels: Any = None, **named: Any) -> milepost.Handle:
         if self.lands:
-            super().add_and_lock(*arguments, **named)
+            super().add_and_lock(name, state, labels if self.labels else None, **named)
         raise milepost.OutcomeUnknown(Code.OUTCOME_UNKNOWN, "the answer was lost", retryable=False)
 
 
@@ -441,6 +444,13 @@ def test_an_add_whose_answer_was_lost_stays_unknown_if_it_is_not_there(a: StateH
     with pytest.raises(milepost.OutcomeUnknown):
         registry.add(1, b"1")
     assert registry.checkpoints == []
+
+
+def test_a_savepoint_that_was_added_as_none_is_told(a: StateHandleStore) -> None:
+    registry = CheckpointRegistry(Doubtful.around(a, lands=True, labels=False))
+    with pytest.raises(milepost.LabelsLost, match="milepost-savepoint") as raised:
+        registry.add(1, b"1", savepoint=True)
+    assert raised.value.handle == a.get(name_of(1))
 
 
 def test_a_handle_that_was_there_before_is_not_taken_for_ones_own_add(a: StateHandleStore) -> None:

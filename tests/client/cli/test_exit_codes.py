@@ -10,10 +10,12 @@ import pytest
 
 import milepost
 from milepost.cli.exit_codes import ExitCode, exit_code
+from milepost.core.calls.answers import handle
 from milepost.errors import ERROR_OF, MilepostError, Problem
 from milepost.wire import Code, Outcome
 from tests.client.cli.conftest import STATE, ended, started
 from tests.client.conftest import Service, eventually
+from tests.client.core.world import RECORD
 from tests.client.test_strangers import writes
 from tests.support.network.gateway import Fault, Gateway
 
@@ -110,6 +112,7 @@ def test_any_problem_that_leaves_the_outcome_open_is_4_and_a_fault_that_does_not
         (milepost.ConnectionFailed("away"), ExitCode.UNAVAILABLE),
         (milepost.DeadlineExceeded("late"), ExitCode.UNAVAILABLE),
         (milepost.StateTruncated("short"), ExitCode.UNAVAILABLE),
+        (milepost.LabelsLost("stored without", handle(RECORD)), ExitCode.OUTCOME_UNKNOWN),
         (milepost.Closed("closed"), ExitCode.REFUSED),
         (MilepostError("of a kind to come"), ExitCode.REFUSED),
         (OSError(28, "No space left on device"), ExitCode.REFUSED),

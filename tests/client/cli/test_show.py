@@ -25,7 +25,15 @@ def test_status_fails_if_none_answers(run: Run) -> None:
 
 def test_stores_and_handles_are_listed(said: Said, session: milepost.Session, name: str) -> None:
     (line,) = (line.split() for line in said("ls").splitlines() if name in line)
-    assert (line[1], line[3]) == ("1", "1")
+    assert (line[1], *line[3:]) == ("1", "1", "cli-test", "-", "0")
+    store = session.store(name).under(1)
+    for batch in (0, 1):
+        store.files.write(f"checkpoint/commits/{batch}", b"v1")
+    (line,) = (line.split() for line in said("ls").splitlines() if name in line)
+    assert line[-2:] == ["1", "0"]
+    (listed,) = (each for each in json.loads(said("ls", "--json")) if each["store"] == name)
+    assert listed["cut"].items() >= {"directory": "checkpoint", "batch": 1}.items()
+    assert (listed["batch"], listed["session"]) == (1, session.id)
     handles = said("ls", name).splitlines()
     assert len(handles) == 2
     assert "batch=7" in handles[1]

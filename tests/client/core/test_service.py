@@ -54,6 +54,8 @@ def test_stores_come_page_after_page() -> None:
     world.run(service.stores(world.caller))
     assert [summary.handles for summary in world.emitted] == [2, 2]
     assert world.sent[1].url.endswith("/v1/stores?limit=1000&token=t")
+    first = world.emitted[0]
+    assert (first.session, first.holder, first.since, first.cut, first.damaged) == (None,) * 5, "of an older service"
 
 
 LISTED = {

@@ -36,13 +36,18 @@ CASES: list[tuple[Callable[[StoreOperations], Operation[Any]], Answer, str, dict
         lambda s: s.add_and_lock("h", b"hello", {"batch": "7"}, None),
         ADDED,
         "POST /v1/stores/s/handles/h",
-        {"Milepost-Epoch": "3", "Milepost-Label-batch": "7", "Content-Type": "application/octet-stream"},
+        {
+            "Milepost-Epoch": "3",
+            "Milepost-Labels": '{"batch":"7"}',
+            "Milepost-Label-batch": "7",
+            "Content-Type": "application/octet-stream",
+        },
     ),
     (
         lambda s: s.replace("h", "abc.6", b"hello", None, None),
         HANDLE,
         "PUT /v1/stores/s/handles/h",
-        {"Milepost-Epoch": "3", "If-Match": '"abc.6"', "Milepost-Label-batch": None},
+        {"Milepost-Epoch": "3", "If-Match": '"abc.6"', "Milepost-Labels": None, "Milepost-Label-batch": None},
     ),
     (lambda s: s.get_and_lock("h"), HANDLE, "POST /v1/stores/s/handles/h/lock", {"Milepost-Epoch": None}),
     (

@@ -1,7 +1,7 @@
 """A gateway of HTTP in front of a real server, for what no real server does when it is told to.
 
 It hands requests on one by one and unchanged, each over a connection of its own, until a fault is set: then it answers
-itself, loses an answer, cuts one short, or damages a body.
+itself, loses an answer, cuts one short, or damages a body. Like nginx, it can drop headers by their names.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ class Gateway(Listener):
         self._upstream = (place.hostname, place.port)
         self.requests: list[Request] = []
         self.faults: list[Fault] = []
+        self.passes: Callable[[str], object] = lambda _: True
+        """Which headers of requests are handed on, by their names in lower case."""
 
     @property
     def url(self) -> str:
@@ -97,7 +99,7 @@ class Gateway(Listener):
     async def _hand_on(self, head: bytes, body: bytes, writer: asyncio.StreamWriter, fault: Fault) -> None:
         up_reader, up_writer = await asyncio.open_connection(*self._upstream)
         try:
-            up_writer.write(_closing(head) + body)
+            up_writer.write(_closing(self._passed(head)) + body)
             answer = await up_reader.readuntil(b"\r\n\r\n")
             if fault.lose_answer:
                 await up_reader.read()
@@ -110,6 +112,11 @@ class Gateway(Listener):
                 left = None if left is None else left - len(piece)
         finally:
             up_writer.close()
+
+    def _passed(self, head: bytes) -> bytes:
+        first, *fields = head.rstrip(b"\r\n").split(b"\r\n")
+        passed = [field for field in fields if self.passes(field.partition(b":")[0].decode().lower())]
+        return b"\r\n".join([first, *passed, b"", b""])
 
     def _fault(self, request: Request) -> Fault:
         for fault in self.faults:

@@ -57,6 +57,7 @@ HEADERS = {
     "If-None-Match",
     "ETag",
     "Repr-Digest",
+    "Milepost-Labels",
     "Milepost-Revision",
     "Milepost-Term",
     "X-Request-Id",
@@ -85,7 +86,7 @@ FILES = "/webhdfs/v1/{path}"
 KEYED = frozenset({"Idempotency-Key", "Milepost-Attempt"})
 ACTS = KEYED | {"Milepost-Session"}
 WRITES = ACTS | {"Milepost-Epoch"}
-SENDS = WRITES | {"Content-Digest"}  # and labels, whose names are no fixed ones
+SENDS = WRITES | {"Content-Digest", "Milepost-Labels"}  # and each label by itself, whose names are no fixed ones
 
 ALWAYS = frozenset({"unauthenticated", "forbidden", "internal"})
 FIELDS = frozenset({"invalid-request", "incomplete-body", "too-large"})

@@ -16,6 +16,7 @@ from milepost.core.calls.members import Document
 from milepost.core.effects import Answer
 from milepost.types import (
     CorruptHandle,
+    Cut,
     Epoch,
     Handle,
     LockedHandles,
@@ -216,12 +217,29 @@ def stores(after: str | None) -> Callable[[Document], tuple[list[StoreSummary], 
                 members.whole(entry, "handles"),
                 members.whole(entry, "revision"),
                 None if entry.get("epoch") is None else members.whole(entry, "epoch"),
+                session=members.text_or_none(entry, "session"),
+                holder=members.text_or_none(entry, "holder"),
+                since=None if entry.get("since") is None else members.time(entry["since"]),
+                cut=None if entry.get("cut") is None else cut_of(entry["cut"]),
+                damaged=members.whole(entry, "damaged") if "damaged" in entry else None,
             )
             for entry in members.entries(document, "stores")
         ]
         return found, members.next_page(document, after)
 
     return read
+
+
+def cut_of(document: Document) -> Cut:
+    """Read a cut of the files of a job."""
+    return Cut(
+        directory=members.text(document, "directory"),
+        batch=members.whole(document, "batch"),
+        revision=members.whole(document, "revision"),
+        intact=members.flag(document["intact"]) if "intact" in document else None,
+        taken=members.time(document["taken"]) if document.get("taken") is not None else None,
+        epoch=members.whole(document, "epoch") if document.get("epoch") is not None else None,
+    )
 
 
 def status(document: Document) -> Status:

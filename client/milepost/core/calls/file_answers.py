@@ -7,12 +7,11 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 
 from milepost.core.calls import members
-from milepost.core.calls.answers import Reader, version
+from milepost.core.calls.answers import Reader, cut_of, version
 from milepost.core.calls.members import Document
 from milepost.core.effects import Answer
 from milepost.types import (
     Clone,
-    Cut,
     DamagedFile,
     FileCredential,
     JobFile,
@@ -26,8 +25,8 @@ from milepost.wire import Header, parse_digest_header
 
 def kept_cuts(document: Document) -> KeptCuts:
     """Read the cuts and pins of the files of a job."""
-    pins = [Pin(members.text(pin, "name"), _cut(pin)) for pin in members.entries(document, "pins")]
-    cuts, passed_over = ([_cut(cut) for cut in members.entries(document, each)] for each in ("cuts", "passedOver"))
+    pins = [Pin(members.text(pin, "name"), cut_of(pin)) for pin in members.entries(document, "pins")]
+    cuts, passed_over = ([cut_of(cut) for cut in members.entries(document, each)] for each in ("cuts", "passedOver"))
     return KeptCuts(cuts, pins, passed_over)
 
 
@@ -54,17 +53,6 @@ def verification(document: Document) -> Verification:
 def clone(document: Document) -> Clone:
     """Read what was copied from another job."""
     return Clone(members.whole(document, "files"), members.whole(document, "bytes"))
-
-
-def _cut(document: Document) -> Cut:
-    return Cut(
-        directory=members.text(document, "directory"),
-        batch=members.whole(document, "batch"),
-        revision=members.whole(document, "revision"),
-        intact=members.flag(document["intact"]) if "intact" in document else None,
-        taken=members.time(document["taken"]) if document.get("taken") is not None else None,
-        epoch=members.whole(document, "epoch") if document.get("epoch") is not None else None,
-    )
 
 
 def written_file(path: str, created: bool) -> Callable[[Document], WrittenFile]:

@@ -13,9 +13,6 @@ from milepost.core.calls.answers import Reader, whatever
 from milepost.errors import InvalidName, InvalidRequest
 from milepost.wire import (
     API,
-    LABEL_KEY,
-    MAX_LABEL_VALUE,
-    MAX_LABELS,
     NAME,
     UNSEEN,
     Code,
@@ -80,25 +77,6 @@ def path(*segments: str, **query: object) -> str:
 def json_body(document: Mapping[str, Any]) -> Body:
     """Make a body of a JSON document."""
     return body_of_bytes(json.dumps(document, separators=(",", ":")).encode())
-
-
-def label_headers(labels: Mapping[str, str] | None) -> dict[str, str]:
-    """Make the headers that carry ``labels``. Raises `InvalidRequest` for what a header cannot carry, before anything
-    is sent.
-    """
-    labels = labels or {}
-    if len(labels) > MAX_LABELS:
-        raise InvalidRequest(Code.INVALID_REQUEST, f"{len(labels)} labels, but at most {MAX_LABELS} are allowed")
-    for key, value in labels.items():
-        if not LABEL_KEY.match(key):
-            raise InvalidRequest(Code.INVALID_REQUEST, f"not a valid key for a label: {key!r}")
-        if len(value) > MAX_LABEL_VALUE or not value.isascii() or not value.isprintable() or value != value.strip():
-            raise InvalidRequest(
-                Code.INVALID_REQUEST,
-                f"the value of label {key!r} is not printable ASCII of at most {MAX_LABEL_VALUE} characters, "
-                "without spaces around it",
-            )
-    return {Header.LABEL_PREFIX + key: value for key, value in labels.items()}
 
 
 def if_match(version: str) -> dict[str, str]:

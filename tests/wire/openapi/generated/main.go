@@ -25,10 +25,6 @@ func main() {
 		request.Header.Set("Authorization", "Bearer "+token)
 		return nil
 	}
-	labelled := func(_ context.Context, request *http.Request) error {
-		request.Header.Set("Milepost-Label-batch", "7")
-		return nil
-	}
 	client, err := api.NewClientWithResponses(os.Args[1], api.WithRequestEditorFn(authorized))
 	must(err == nil, "client", err)
 
@@ -41,9 +37,10 @@ func main() {
 	must(err == nil && granted.JSON200 != nil && *granted.JSON200.Session == session, "campaign", err)
 	epoch := int(granted.JSON200.Epoch)
 
-	adding := &api.AddAndLockParams{MilepostSession: session, MilepostEpoch: &epoch}
+	labels := `{"batch": "7"}`
+	adding := &api.AddAndLockParams{MilepostSession: session, MilepostEpoch: &epoch, MilepostLabels: &labels}
 	added, err := client.AddAndLockWithBodyWithResponse(
-		ctx, store, "latest", adding, "application/octet-stream", strings.NewReader("batch 7"), labelled)
+		ctx, store, "latest", adding, "application/octet-stream", strings.NewReader("batch 7"))
 	must(err == nil && added.JSON201 != nil && added.JSON201.Labels["batch"] == "7", "addAndLock", err)
 
 	there, err := client.ExistsWithResponse(ctx, store, "latest", nil)
