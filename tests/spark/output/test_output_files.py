@@ -108,6 +108,18 @@ def test_what_was_deleted_is_gone_and_deleting_nothing_is_fine(
     assert list((tmp_path / "out put=1").iterdir()) == []
 
 
+def test_only_an_empty_directory_is_deleted_as_one(
+    files: LocalFiles | HadoopFiles, root: str, tmp_path: Path
+) -> None:
+    output = tmp_path / "out put=1"
+    put(output, "batch=0/e1-ab/part-0", "12345")
+    (output / "batch=1").mkdir()
+    for path in ("batch=0", "batch=1", "nothing"):
+        files.delete_empty(f"{root}/{path}")
+    assert [path.name for path in output.iterdir()] == ["batch=0"]
+    assert (output / "batch=0/e1-ab/part-0").read_text() == "12345"
+
+
 def test_paths_become_uris_and_absent_files_have_no_time(spark: SparkSession, tmp_path: Path) -> None:
     hadoop = HadoopFiles(spark)
     assert hadoop.qualified(f"{tmp_path}/") == f"file:{tmp_path}"
