@@ -66,4 +66,3 @@ class JobPointer:
         handle = self.store.replace(JOB, self._version, state, record.labels)
         # Decoded from what was stored, as the next driver will see it: JSON has no tuples, and only strings as keys.
         self.record, self._version = decode(state), handle.version
-
