@@ -221,6 +221,10 @@ bench-output: $(ready) ## What job.files and job.exactlyOnce add to a micro-batc
 	@$(with_java) $(python) -m benchmarks.spark_batches $(ARGS)
 	@$(with_java) $(python) -m benchmarks.spark_batches --keys 300000 $(ARGS)
 
+.PHONY: bench-published
+bench-published: $(ready) ## What reading takes from an output of 20,000 batches, against one of 20
+	@$(with_java) $(python) -m benchmarks.published_output $(ARGS)
+
 .PHONY: bench-failover
 bench-failover: $(ready) ## Kill, stop and pause leaders, 20 rounds of each, and print how long writes waited
 	@$(with_java) $(python) -m benchmarks.failover $(ARGS)

@@ -19,6 +19,12 @@ _EXPIRED_SCHEMA = 4
 """The schema of records that say which batches are expired, which a release that does not know it would lose."""
 _LAYERED_SCHEMA = 1
 """The schema of releases that stored checkpoints as archives, and named them in the record."""
+KIND = "files"
+"""The member ``kind`` of a record's manifest that `Job.files` wrote.
+
+A job record holds as ``manifest`` whatever the publishing function of its last batch returned, and that function may
+also be a user's own.
+"""
 JOB = "job"
 """Name of the handle that holds the record."""
 
@@ -66,8 +72,18 @@ class JobRecord:
         return replace(self, epoch=epoch, entries=0)
 
     def expiring(self, before: int, epoch: int) -> JobRecord:
-        """Return the record with the published batches below ``before`` expired, and those that were before."""
+        """Return the record with the published batches below ``before`` expired, and those that were before.
+
+        Raises ValueError for a batch that is not published: the one that was published last stays.
+        """
+        if before < 0 or before > self.published:
+            raise ValueError(f"before must be from 0 to {self.published}, the batch that was published last")
         return replace(self, epoch=epoch, expired=max(before, self.expired))
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of the handle, which a person sees in a listing."""
+        return {"published": str(self.published), "epoch": str(self.epoch)}
 
     def encode(self) -> bytes:
         """Return the state to store.
@@ -94,6 +110,18 @@ class JobRecord:
             },
             separators=(",", ":"),
         ).encode()
+
+
+def published_by_files(manifest: Any) -> bool:
+    """Return whether a job record's manifest was written by `Job.files`; if not, a user's own function returned it,
+    which may have a ``kind`` as well.
+    """
+    return (
+        isinstance(manifest, dict)
+        and manifest.get("kind") == KIND
+        and isinstance(manifest.get("output"), str)
+        and isinstance(manifest.get("page"), dict)
+    )
 
 
 def decode(state: bytes) -> JobRecord:

@@ -10,6 +10,7 @@ import milepost
 from milepost.cli.backup.commands import backup, restore
 from milepost.cli.config.commands import config
 from milepost.cli.config.reaching import Given
+from milepost.cli.expire import expire
 from milepost.cli.files import files
 from milepost.cli.fsck.commands import fsck
 from milepost.cli.locks import lock, release
@@ -50,7 +51,7 @@ def application() -> typer.Typer:
     for command in (status, ls):
         app.command()(command)
     app.command("show")(show_handle)
-    for command in (get, put, rm, lock, release, epochs, backup, restore, fsck, step_down):
+    for command in (get, put, rm, lock, release, epochs, expire, backup, restore, fsck, step_down):
         app.command()(command)
     app.add_typer(sessions, name="sessions")
     app.add_typer(files, name="files")

@@ -11,7 +11,17 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import StreamingQueryException
 
 from milepost.core.checkpoint_location import CheckpointLocation
-from milepost.errors import Fenced, JvmLost, MilepostError, SessionLost, SparkDriverError, UnsafeQuery, WrongCheckpoint
+from milepost.errors import (
+    Fenced,
+    JvmLost,
+    MilepostError,
+    RecordUnreadable,
+    SessionLost,
+    SparkDriverError,
+    UnsafeQuery,
+    WrongCheckpoint,
+)
+from milepost.job_record import published_by_files
 from milepost.session import Session
 from milepost.spark.batch import ExactlyOnce, Publish
 from milepost.spark.driver.awaiting import Awaiting
@@ -23,8 +33,7 @@ from milepost.spark.output.claim import claim
 from milepost.spark.output.expiry import delete_expired
 from milepost.spark.output.hadoop import HadoopFiles
 from milepost.spark.output.local import SCHEME, LocalFiles
-from milepost.spark.output.manifest import published_by_files
-from milepost.spark.output.sink import FilesSink, Transform, published_page
+from milepost.spark.output.sink import TROUBLE, FilesSink, Transform, published_page
 from milepost.spark.pointer import JobPointer
 from milepost.spark.recovery import JobRecovery, check_published, check_standstill
 from milepost.spark.session_settings import SessionSettings
@@ -147,9 +156,16 @@ class Job:
 
         Readers use `read_published`, and see published batches only. Raises the errors of `exactlyOnce`, and from the
         first batch `UnsafeQuery` if the job published elsewhere before.
+
+        Deletes the files that are left of expired batches, as after ``milepost expire``. A failure to do so is logged.
         """
         hadoop = HadoopFiles(self._spark, self._location.settings)  # the session may have those of another job
-        return self.exactlyOnce(FilesSink(hadoop, output, transform), beside=output)
+        function = self.exactlyOnce(FilesSink(hadoop, output, transform), beside=output)
+        try:
+            self._delete_expired()
+        except (RecordUnreadable, *TROUBLE) as error:
+            _log.warning("files of expired batches could not be deleted, they stay for now: %s", error)
+        return function
 
     def expire(self, *, before: int) -> None:
         """Let the batches below ``before`` expire that `files` has published: readers do not find them any more, and
@@ -165,13 +181,15 @@ class Job:
         record = self._pointer.record
         if published_page(record.manifest, record.published) is None:
             return
-        if before < 0 or before > record.published:
-            raise ValueError(f"before must be from 0 to {record.published}, the batch that was published last")
-        if before > record.expired:
+        if record.expiring(before, self.epoch).expired > record.expired:
             self._pointer.change(lambda current: current.expiring(before, self.epoch))
+        self._delete_expired()
+
+    def _delete_expired(self) -> None:
         record = self._pointer.record
-        newest, output = published_page(record.manifest, record.published), str(record.manifest["output"])
+        newest = published_page(record.manifest, record.published)
         if newest is not None and record.expired:
+            output = str(record.manifest["output"])
             files = LocalFiles() if output.startswith(SCHEME) else HadoopFiles(self._spark, self._location.settings)
             delete_expired(files, output, newest, record.expired)
 

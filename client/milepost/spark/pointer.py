@@ -38,7 +38,7 @@ class JobPointer:
                     "storage the one that the job ran with?"
                 ) from absent
             record = JobRecord(job=uuid.uuid4().hex, epoch=store.epoch, authority=authority)
-            handle = store.add(JOB, record.encode(), _labels(record))
+            handle = store.add(JOB, record.encode(), record.labels)
             return cls(store, record, handle.version)
         record = decode(store.plain.read(JOB, handle.version))
         if record.layered:
@@ -63,11 +63,6 @@ class JobPointer:
         known.
         """
         state = record.encode()
-        handle = self.store.replace(JOB, self._version, state, _labels(record))
+        handle = self.store.replace(JOB, self._version, state, record.labels)
         # Decoded from what was stored, as the next driver will see it: JSON has no tuples, and only strings as keys.
         self.record, self._version = decode(state), handle.version
-
-
-def _labels(record: JobRecord) -> dict[str, str]:
-    """Make the labels that a person sees in a listing of handles."""
-    return {"published": str(record.published), "epoch": str(record.epoch)}

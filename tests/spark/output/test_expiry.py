@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import milepost
 from milepost.core.checkpoint_location import checkpoint_location
 from milepost.errors import BatchesGone, Fenced, UnsafeQuery
-from milepost.job_record import JobRecord
+from milepost.job_record import JOB, JobRecord, decode
 from milepost.spark import BatchContext, Job, published_batches, read_published
 from milepost.spark.output import manifest as manifest_module
 from milepost.spark.output.expiry import delete_expired
@@ -59,6 +60,10 @@ def newest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PageLink:
     (tmp_path / "batch=0" / "e1-other").mkdir()
     assert head is not None
     return head[0]
+
+
+def batches_of(place: Place) -> set[str]:
+    return {path.name for path in Path(place.output).glob("batch=*")}
 
 
 def left(output: Path) -> list[str]:
@@ -142,7 +147,17 @@ def test_readers_name_the_batches_that_are_gone(
     monkeypatch.setattr(manifest_module, "PAGE_BATCHES", 2)
     place.add_input(5)
     run(place)
+    assert batches_of(place) == {"batch=0", "batch=1", "batch=2", "batch=3", "batch=4"}
+    with milepost.Client(place.url) as client, client.session(ttl=60) as session:  # as `milepost expire` does
+        store = session.store(place.name)
+        store.campaign()
+        handle = store.get_and_lock(JOB)
+        store.replace(JOB, handle.version, decode(store.read(JOB)).expiring(1, 2).encode())
+        store.resign()
     place.add_input(6)
+    with place.lead() as job:
+        job.files(place.output)
+        assert batches_of(place) == {"batch=1", "batch=2", "batch=3", "batch=4"}
     with place.lead() as job:
 
         def expiring(frame: DataFrame, _: BatchContext) -> DataFrame:
@@ -161,6 +176,32 @@ def test_readers_name_the_batches_that_are_gone(
     for file in Path(place.output).glob("batch=4/*/part-*"):
         file.unlink()
     with pytest.raises(BatchesGone, match=r"files of batches 4 of job .* are gone"):
-        read_published(place.spark, place.url, place.name)
+        read_published(place.spark, place.url, place.name, batches=range(3, 6))
     chosen = read_published(place.spark, place.url, place.name, batches=[3, 5])
     assert rows(chosen) == {3: everything[3], 5: everything[5]}
+    frame = read_published(place.spark, place.url, place.name)
+    assert rows(frame.filter("batch >= 5 or batch in (3)")) == {3: everything[3], 5: everything[5]}
+    place.spark.conf.set("spark.sql.files.ignoreMissingFiles", "true")
+    try:
+        with pytest.raises(Exception, match=r"FAILED_READ_FILE.*/batch=4/"):
+            rows(frame)
+    finally:
+        place.spark.conf.unset("spark.sql.files.ignoreMissingFiles")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("ignored", [False, True])
+def test_output_that_spark_does_not_read_by_a_log_is_read_all_the_same(place: Place, *, ignored: bool) -> None:
+    """Where the output itself lies in what Spark takes for a partition, or the session ignores logs of files."""
+    output = place.output if ignored else f"{place.output}/k=7"
+    run(place, output=output)
+    setting = "spark.sql.streaming.fileStreamSink.ignoreMetadata"
+    place.spark.conf.set(setting, str(ignored).lower())
+    try:
+        assert rows(read_published(place.spark, place.url, place.name)) == dict(enumerate(EXPECTED(2)))
+        for file in Path(output).glob("batch=1/*/part-*"):
+            file.unlink()
+        with pytest.raises(BatchesGone, match=r"files of batches 1 of job .* are gone"):
+            read_published(place.spark, place.url, place.name)
+    finally:
+        place.spark.conf.unset(setting)

@@ -13,8 +13,8 @@ import milepost
 from milepost.errors import NotExist, RecordUnreadable, UnsafeQuery
 from milepost.job_record import JOB, decode
 from milepost.spark import published_batches, read_published
+from milepost.spark.output import frame as frame_module
 from milepost.spark.output import manifest as manifest_module
-from milepost.spark.output import reader as reader_module
 from milepost.spark.output import sink as sink_module
 from milepost.spark.output.local import LocalFiles
 from tests.spark.jobs import Place, finish
@@ -42,8 +42,8 @@ def rows(frame: DataFrame) -> dict[int, list[tuple[int, int]]]:
 
 @pytest.mark.promise
 def test_published_rows_are_read_with_their_batch(place: Place) -> None:
-    """Also from a directory whose name Spark's readers take for a pattern."""
-    run(place, output=f"{place.output} {{1}}[2]*?")
+    """Also from a directory whose name Spark's readers take for a pattern, or for an escaped URI."""
+    run(place, output=f"{place.output} {{1}}[2]*?ö%20")
     frame = read_published(place.spark, place.url, place.name)
     assert rows(frame) == dict(enumerate(EXPECTED(2)))
     assert [(field.name, field.dataType.simpleString()) for field in frame.schema] == [
@@ -55,7 +55,7 @@ def test_published_rows_are_read_with_their_batch(place: Place) -> None:
 
 @pytest.mark.parametrize("place", ["", "file:", "hdfs://name", "webhdfs://[::1]:9870"])
 def test_only_names_are_read_literally(place: str) -> None:
-    assert reader_module._literal(f"{place}/a{{b}}/c[1]?*\\") == rf"{place}/a\{{b\}}/c\[1\]\?\*\\"
+    assert frame_module._literal(f"{place}/a{{b}}/c[1]?*\\") == rf"{place}/a\{{b\}}/c\[1\]\?\*\\"
 
 
 @pytest.mark.promise

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from milepost.errors import RecordUnreadable, UnsafeQuery
+from milepost.job_record import published_by_files
 from milepost.spark.output import manifest
 from milepost.spark.output.manifest import (
     Page,
@@ -19,7 +20,6 @@ from milepost.spark.output.manifest import (
     link_json,
     load,
     pages,
-    published_by_files,
 )
 from milepost.spark.output.sink import published_page
 

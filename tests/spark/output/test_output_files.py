@@ -43,6 +43,33 @@ def test_what_was_written_is_read(files: LocalFiles | HadoopFiles, root: str) ->
     assert files.read(f"{root}/_milepost/nothing") is None
 
 
+@pytest.mark.parametrize("size", [0, 6000, 20_001])
+def test_files_of_any_size_are_read(files: LocalFiles | HadoopFiles, root: str, size: int) -> None:
+    content = bytes(range(256)) * 100
+    files.write_new(f"{root}/page", content[:size])
+    assert files.read(f"{root}/page") == content[:size]
+
+
+def test_no_answer_of_the_jvm_waits_for_an_acknowledgement(spark: SparkSession, root: str) -> None:
+    """Py4J sends an answer in pieces of 8,192 bytes, and waits 40 ms before the last piece of several."""
+    hadoop = HadoopFiles(spark)
+    hadoop.write_new(f"{root}/page", bytes(100_000))
+    answers: list[str] = []
+    client = spark.sparkContext._gateway._gateway_client  # type: ignore[union-attr]
+    send_command = client.send_command
+
+    def sent(*arguments: Any, **options: Any) -> Any:
+        answers.append(send_command(*arguments, **options))
+        return answers[-1]
+
+    client.send_command = sent
+    try:
+        assert hadoop.read(f"{root}/page") == bytes(100_000)
+    finally:
+        client.send_command = send_command
+    assert 0 < max(map(len, answers)) < 8192
+
+
 def test_directories_that_were_made_for_it_survive_a_crash_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A crash of the machine cannot be had, so it is seen to that each name is synced in the directory it is in."""
     synced: list[Path] = []
@@ -106,6 +133,16 @@ def test_what_was_deleted_is_gone_and_deleting_nothing_is_fine(
     for path in ("batch=0", "page", "nothing"):
         files.delete(f"{root}/{path}")
     assert list((tmp_path / "out put=1").iterdir()) == []
+
+
+def test_only_an_empty_directory_is_deleted_as_one(files: LocalFiles | HadoopFiles, root: str, tmp_path: Path) -> None:
+    output = tmp_path / "out put=1"
+    put(output, "batch=0/e1-ab/part-0", "12345")
+    (output / "batch=1").mkdir()
+    for path in ("batch=0", "batch=1", "nothing"):
+        files.delete_empty(f"{root}/{path}")
+    assert [path.name for path in output.iterdir()] == ["batch=0"]
+    assert (output / "batch=0/e1-ab/part-0").read_text() == "12345"
 
 
 def test_paths_become_uris_and_absent_files_have_no_time(spark: SparkSession, tmp_path: Path) -> None:

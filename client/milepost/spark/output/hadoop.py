@@ -10,6 +10,11 @@ from py4j.protocol import Py4JJavaError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_PIECE_BYTES = 6000
+"""Bytes that are read at once. Py4J encodes them in base64 and sends them in pieces of 8,192; each answer of more than
+one piece waits 40 ms for TCP's delayed acknowledgement.
+"""
+
 
 class HadoopFiles:
     """The few file operations that publishing and checking need. Paths are URIs or absolute paths.
@@ -52,10 +57,13 @@ class HadoopFiles:
             if _absent(error):
                 return None
             raise
+        content = bytearray()
         try:
-            return bytes(stream.readAllBytes())
+            while piece := stream.readNBytes(_PIECE_BYTES):
+                content += piece
         finally:
             stream.close()
+        return bytes(content)
 
     def write_new(self, path: str, content: bytes, *, overwrite: bool = False) -> None:
         """Write a file that does not exist yet, or with ``overwrite`` in the place of one that does."""

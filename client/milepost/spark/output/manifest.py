@@ -23,12 +23,6 @@ PAGE_BYTES = 256 * 1024
 """A page of so many bytes is full, too, however few batches it lists."""
 DIRECTORY = "_milepost"
 """Directory of the pages, under the output; Spark's readers ignore names that begin with an underscore."""
-KIND = "files"
-"""The member ``kind`` of a job record's manifest that `Job.files` wrote.
-
-A job record holds as ``manifest`` whatever the publishing function of its last batch returned, and that function may
-also be a user's own.
-"""
 
 
 @dataclass(frozen=True)
@@ -92,18 +86,6 @@ class Page:
     def link(self, file: str, content: bytes) -> PageLink:
         """Make the link to this page, which was written as ``content`` to ``file``."""
         return PageLink(file, hashlib.sha256(content).hexdigest(), self.batches[0].batch, self.batches[-1].batch)
-
-
-def published_by_files(manifest: Any) -> bool:
-    """Return whether a job record's manifest was written by `Job.files`; if not, a user's own function returned it,
-    which may have a ``kind`` as well.
-    """
-    return (
-        isinstance(manifest, dict)
-        and manifest.get("kind") == KIND
-        and isinstance(manifest.get("output"), str)
-        and isinstance(manifest.get("page"), dict)
-    )
 
 
 def extended(newest: tuple[PageLink, Page] | None, batch: PublishedBatch, columns: str) -> Page:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from milepost.drivers.connections import Verify
 from milepost.drivers.environment import File
 from milepost.errors import BatchesGone, RecordUnreadable
 from milepost.job_record import JOB, JobRecord, decode
+from milepost.spark.output.frame import frame_over
 from milepost.spark.output.hadoop import HadoopFiles
 from milepost.spark.output.local import SCHEME, LocalFiles
 from milepost.spark.output.manifest import Page, PublishedBatch, pages
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 BATCH = "batch"
-_PLACE = re.compile(r"\w+://[^/]*|")
-_PATTERN = re.compile(r"[\\*?\[\]{}]")
-"""What Spark takes for a pattern of names in a path that it is to read, unless there is a backslash before it."""
 _BY_THEMSELVES = "the batches of another type by themselves, with batches= and schema="
 _RANGES = 10
 _log = logging.getLogger(__name__)
@@ -77,9 +74,13 @@ def read_published(
 ) -> DataFrame:
     """Read the rows that `Job.files` has published so far; the column ``batch`` (long) holds the batch of each row.
 
-    With ``batches`` only those are read, and no files of others are looked for. A filter on the column prunes what is
-    scanned, but Spark looks for all files before. Batches that expired (`Job.expire`) are left out, with a warning in
-    the log. If ``batches`` names one of these, or files are gone for another reason, that raises `BatchesGone`.
+    A filter on that column prunes: Spark opens no file of other batches, and looks for none. Where files are gone that
+    it has to read, Spark raises FAILED_READ_FILE with the path of the first, in which the batch is (``batch=3``). Below
+    a directory with ``=`` in its name Spark looks for all files at once, as with ``batches``.
+
+    With ``batches`` only those are read, and all their files are looked for at once: `BatchesGone` has the batches of
+    which files are gone, or which are expired (`Job.expire`). Without it, expired ones are left out, with a warning in
+    the log.
 
     The schema is that of the newest batch, unless ``schema`` is given; columns that older files lack are null. A batch
     whose rows Spark would not read rightly with that schema raises `UnsafeQuery`. Before anything was published, the
@@ -96,11 +97,11 @@ def read_published(
     for batch in {each.schema: each for each in published.batches}.values():
         united(batch.schema, schema.json(), f"read {_BY_THEMSELVES} (batch {batch.batch} is one of them)")
     schema = StructType([*schema.fields, StructField(BATCH, LongType())])
-    paths = [f"{published.output}/{b.directory}/{name}" for b in published.batches for name, _ in b.files]
-    if not paths:
+    files = [(f"{each.directory}/{name}", size) for each in published.batches for name, size in each.files]
+    if not files:
         return spark.createDataFrame([], schema)
     try:
-        return spark.read.schema(schema).option("basePath", published.output).parquet(*map(_literal, paths))
+        return frame_over(spark, published.output, files, schema, look=batches is not None)
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
@@ -180,10 +181,3 @@ def _listed(batches: Sequence[int]) -> str:
             ranges.append([batch, batch])
     told = [str(first) if first == last else f"{first} to {last}" for first, last in ranges[:_RANGES]]
     return ", ".join(told) + (", …" if len(ranges) > _RANGES else "")
-
-
-def _literal(uri: str) -> str:
-    """Return the URI under which Spark reads this one file, whatever its name. An address may have brackets as well."""
-    place = _PLACE.match(uri)
-    assert place is not None
-    return place[0] + _PATTERN.sub(r"\\\g<0>", uri[place.end() :])

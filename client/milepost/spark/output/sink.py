@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError
 
 from milepost.errors import RecordUnreadable, UnsafeQuery
+from milepost.job_record import KIND, published_by_files
 from milepost.spark.context import BatchContext, attempts_of
 from milepost.spark.driver.calls import describe
 from milepost.spark.output.hadoop import HadoopFiles
 from milepost.spark.output.local import SCHEME, LocalFiles
 from milepost.spark.output.manifest import (
     DIRECTORY,
-    KIND,
     Page,
     PageLink,
     PublishedBatch,
@@ -30,7 +30,6 @@ from milepost.spark.output.manifest import (
     link_from,
     link_json,
     load,
-    published_by_files,
 )
 from milepost.spark.output.parts import check_common, check_written
 from milepost.spark.output.schemas import united
@@ -44,7 +43,8 @@ KEPT_HEADS = 8
 _ATTEMPT = re.compile(r"e(?P<epoch>\d+)-(?P<unique>[0-9a-f]+)\Z")
 _PAGE = re.compile(r"batch-(?P<batch>\d+)-e(?P<epoch>\d+)-(?P<unique>[0-9a-f]+)\.json\Z")
 _ANOTHER_NAME = "cast it to the type it had, or give it another name"
-_TROUBLE = (OSError, Py4JError)  # what the file operations of `LocalFiles` and `HadoopFiles` raise
+TROUBLE = (OSError, Py4JError)
+"""What the file operations of `LocalFiles` and `HadoopFiles` raise."""
 _log = logging.getLogger(__name__)
 
 
@@ -152,7 +152,7 @@ class FilesSink:
         """List a directory of the output. If that fails the list is empty: no batch should fail for it."""
         try:
             return self._files.names(f"{self._output}/{directory}")
-        except _TROUBLE as error:
+        except TROUBLE as error:
             _log.warning(
                 "what dead attempts left in %s/%s could not be listed, it stays for now: %s",
                 self._output,
@@ -165,7 +165,7 @@ class FilesSink:
         """Delete a path under the output that nobody needs. A failure is only logged: no batch should fail for it."""
         try:
             self._files.delete(f"{self._output}/{path}")
-        except _TROUBLE as error:
+        except TROUBLE as error:
             _log.warning(
                 "%s/%s is not needed any more but could not be deleted, it stays for now: %s",
                 self._output,

@@ -1,0 +1,64 @@
+"""The command `expire`: the retention of what a job has published by `Job.files`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from milepost.cli.acting import changing
+from milepost.cli.exit_codes import ExitCode
+from milepost.cli.options import Options, shared
+from milepost.cli.output import tell
+from milepost.errors import NoSafeCheckpoint, UnsafeQuery
+from milepost.job_record import JOB, JobRecord, decode, published_by_files
+
+
+@shared
+def expire(
+    context: typer.Context,
+    store: Annotated[str, typer.Argument(help="Name of the job's store.")],
+    before: Annotated[int, typer.Option(min=0, help="Number of the oldest batch that is kept.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would expire, and change nothing.")] = False,
+) -> None:
+    """Let the batches below a number expire that a job has published by job.files.
+
+    Readers leave them out at once. The next driver deletes their files, when it calls job.files. The batch that was
+    published last cannot expire. The command needs the job's epoch, so no driver may lead the job: one that leads
+    calls job.expire.
+    """
+    if dry_run:
+        options: Options = context.obj
+        with options.client() as client:
+            known = decode(client.store(store).read(JOB))
+            record = _expiring(store, known, before, known.epoch)
+        _tell(context, store, known, record, "would expire")
+        return
+    with changing(context, store, campaign=True) as opened:
+        handle = opened.get_and_lock(JOB)
+        known = decode(opened.read(JOB, handle.version))
+        record = _expiring(store, known, before, opened.epoch or known.epoch)
+        if record.expired > known.expired:
+            opened.replace(JOB, handle.version, record.encode(), record.labels)
+    _tell(context, store, known, record, "are expired; the next driver deletes their files")
+
+
+def _expiring(store: str, record: JobRecord, before: int, epoch: int) -> JobRecord:
+    """Return the record with these batches expired. Raises `UnsafeQuery` and `NoSafeCheckpoint`."""
+    if not published_by_files(record.manifest):
+        raise UnsafeQuery(f"{store} has not published by job.files, so nothing of it can expire")
+    if record.layered:
+        raise NoSafeCheckpoint(f"an older release of milepost leads {store}, and would lose what is expired")
+    try:
+        return record.expiring(before, epoch)
+    except ValueError as error:
+        typer.echo(f"{store}: {error}", err=True)
+        raise typer.Exit(ExitCode.REFUSED) from error
+
+
+def _tell(context: typer.Context, store: str, known: JobRecord, record: JobRecord, what: str) -> None:
+    first, last = known.expired, record.expired - 1
+    sentence = f"batches {first} to {last} of {store} {what}"
+    if first > last:
+        sentence = f"no more batches of {store} expire: those below {first} are expired already"
+    tell(context, sentence, store=store, expired=last - first + 1, kept_from=record.expired, published=record.published)
