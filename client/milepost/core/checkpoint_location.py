@@ -26,7 +26,7 @@ CREDENTIAL: Final = "dfs.webhdfs.oauth2.credential"
 
 _TOKEN_PROVIDER: Final = "org.apache.hadoop.hdfs.web.oauth2.ConfCredentialBasedAccessTokenProvider"
 _PROVIDER: Final = "org.apache.hadoop.hdfs.server.namenode.ha.IPFailoverProxyProvider"
-"""WebHDFS only wants that there is one. For ``hdfs:`` this one goes to the host itself: a NameNode may be there, too."""
+"""WebHDFS only wants that there is one. For ``hdfs:`` this one goes to the host itself, where a NameNode may be."""
 _SCHEMES: Final = {"http": "webhdfs", "https": "swebhdfs"}
 _PORTS: Final = {"http": 80, "https": 443}
 _PORT: Final = re.compile(r":\d+\Z")
