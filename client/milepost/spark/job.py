@@ -28,6 +28,7 @@ from milepost.spark.output.sink import FilesSink, Transform, published_page
 from milepost.spark.pointer import JobPointer
 from milepost.spark.recovery import JobRecovery, check_published
 from milepost.spark.session_settings import SessionSettings
+from milepost.spark.strangers import warn_of_strangers
 from milepost.spark.tree import CheckpointTree
 
 if TYPE_CHECKING:
@@ -146,6 +147,7 @@ class Job:
         Readers use `read_published`, and see published batches only. Raises the errors of `exactlyOnce`, and from the
         first batch `UnsafeQuery` if the job published elsewhere before.
         """
+        warn_of_strangers(self._location, output, "job.files")
         hadoop = HadoopFiles(self._spark, self._location.settings)  # the session may have those of another job
         return self.exactlyOnce(FilesSink(hadoop, output, transform), beside=output)
 
