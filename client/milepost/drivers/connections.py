@@ -59,7 +59,7 @@ class Connections:
     proxy: str | None = field(default=None, repr=False)  # it may have a password in it
     trust_env: bool = True
     transport: httpx.BaseTransport | httpx.AsyncBaseTransport | None = None
-    proxies: Proxies = field(init=False, repr=False)
+    proxies: Proxies = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Read the file of authorities. Raises ValueError for settings that cannot be used."""
