@@ -67,7 +67,7 @@ class Client(Staying):
         its own. ``cert`` and ``key`` are files (PEM) of the certificate to show.
 
         ``proxy`` is the URL of a proxy. Without it, and with ``trust_env``, those of ``HTTPS_PROXY``, ``HTTP_PROXY``,
-        ``ALL_PROXY`` and ``NO_PROXY`` count, as everywhere in httpx. ``transport`` carries the requests in the place of
+        ``ALL_PROXY`` and ``NO_PROXY`` count, networks among them. ``transport`` carries the requests in the place of
         connections; the client closes it. One that is no `httpx.HTTPTransport` keeps to the request's timeouts itself,
         since nothing can interrupt it from outside.
 

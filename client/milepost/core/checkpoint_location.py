@@ -25,7 +25,8 @@ CREDENTIAL: Final = "dfs.webhdfs.oauth2.credential"
 """The setting that holds a secret. Spark does not take its name for that of one, so whoever sets it has to hide it."""
 
 _TOKEN_PROVIDER: Final = "org.apache.hadoop.hdfs.web.oauth2.ConfCredentialBasedAccessTokenProvider"
-_PROVIDER: Final = "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
+_PROVIDER: Final = "org.apache.hadoop.hdfs.server.namenode.ha.IPFailoverProxyProvider"
+"""WebHDFS only wants that there is one. For ``hdfs:`` this one goes to the host itself, where a NameNode may be."""
 _SCHEMES: Final = {"http": "webhdfs", "https": "swebhdfs"}
 _PORTS: Final = {"http": 80, "https": 443}
 _PORT: Final = re.compile(r":\d+\Z")
@@ -151,7 +152,10 @@ def _tokens(credential: FileCredential, url: str) -> dict[str, str]:
 
 
 _LONE: Final = {"dfs.http.client.retry.policy.enabled": "true", "dfs.http.client.retry.policy.spec": "500,240"}
-"""A server that is started again is waited for, half a second at a time, for two minutes."""
+"""A server that is started again is waited for, half a second at a time, for two minutes.
+
+A name service of one would not be waited for at all (docs/decisions/0087).
+"""
 
 
 def _name_service(scheme: str, authority: str, places: Sequence[str]) -> dict[str, str]:

@@ -125,12 +125,13 @@ Operation = Generator[Effect, Any, T]
 
 @dataclass(frozen=True)
 class Answer:
-    """An HTTP answer; header names are lower-case."""
+    """An HTTP answer; header names are lower-case. ``via`` names the proxy that it came by, in words."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes = b""
     stream: object = None
+    via: str = ""
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,10 @@ class AsyncDriver:
     """Carries operations out in the calling task; functions that block run in a worker thread."""
 
     def __init__(self, connections: Connections) -> None:
-        self._http = httpx.AsyncClient(**connections.settings())
+        self._http = connections.client(httpx.AsyncClient)
         self._connected = listen(self._http)
         self._foreign = connections.transport is not None
+        self._via = connections.via
         self._closed = False
         self._process = os.getpid()
         self._askers: anyio.CapacityLimiter | None = None
@@ -97,7 +98,7 @@ class AsyncDriver:
             raise Closed("the client was closed")
         if self._process != os.getpid():
             raise Closed("an AsyncClient stays in the process that made it: make one after the fork")
-        sent, begun = Sent(), _Begun(self._foreign)
+        sent, begun, via = Sent(), _Begun(self._foreign), self._via(send.url)
         try:
             content = None if send.body is None else _content(send.body, sent)
             request = request_of(self._http, send, content)
@@ -106,7 +107,7 @@ class AsyncDriver:
                 response = await self._http.send(request, stream=True)
                 if is_strange(send, response):
                     await response.aclose()
-                    return answer(response, b"")
+                    return answer(response, b"", via=via)
                 if send.stream and response.is_success:
                     await opened.hold(response)
                     return answer(response, b"", _pieces(response))
@@ -117,10 +118,10 @@ class AsyncDriver:
         except FOREIGN as error:
             if self._closed:
                 raise Closed("the client was closed during this call") from error
-            return lost(error, send, sent)
+            return lost(error, send, sent, via)
         except SourceFailed as failure:
             return failure
-        return overdue(send, begun.connected, sent)
+        return overdue(send, begun.connected, sent, via)
 
     async def _asked(self, ask: Ask) -> Any:
         """Ask a function in a thread, as it may block, and await a coroutine function.

@@ -87,7 +87,7 @@ class BlockingDriver:
 
     def _send(self, send: Send, opened: _Opened) -> Answer | Lost | SourceFailed:
         http = self._own_connections()
-        sent = Sent()
+        sent, via = Sent(), self._connections.via(send.url)
         try:
             content = None if send.body is None else _content(send.body, sent)
             request = request_of(http, send, content)
@@ -95,7 +95,7 @@ class BlockingDriver:
                 response = http.send(request, stream=True)
                 if is_strange(send, response):
                     response.close()
-                    return answer(response, b"")
+                    return answer(response, b"", via=via)
                 if send.stream and response.is_success:
                     opened.hold(response)
                     return answer(response, b"", _pieces(response))
@@ -106,7 +106,7 @@ class BlockingDriver:
         except FOREIGN as error:
             if self._closed:
                 raise Closed("the client was closed during this call") from error
-            return lost(error, send, sent)
+            return lost(error, send, sent, via)
         except RuntimeError as error:  # httpx raises it for a request on a closed client
             if self._closed:
                 raise Closed("the client was closed") from error
@@ -129,7 +129,7 @@ class BlockingDriver:
             yield chunk
 
     def _connect(self) -> httpx.Client:
-        http = httpx.Client(**self._connections.settings())
+        http = self._connections.client(httpx.Client)
         self._connected = keep(self._deadline, http)
         return http
 

@@ -5,19 +5,24 @@ from __future__ import annotations
 import logging
 import re
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
 
 from milepost.core.effects import Answer, Lost, Send
+from milepost.drivers.network import let_through
+from milepost.drivers.proxies import Proxies
 from milepost.wire import Header
 
 CONNECT_SECONDS = 5.0
 Verify = ssl.SSLContext | bool | str | PathLike[str]
+C = TypeVar("C", httpx.Client, httpx.AsyncClient)
+_TRANSPORTS: Mapping[type, Any] = {httpx.Client: httpx.HTTPTransport, httpx.AsyncClient: httpx.AsyncHTTPTransport}
 
 _LOCATION = re.compile(r"(\(b'location', b'[^'?]*)\?[^']*", re.IGNORECASE)
 
@@ -45,7 +50,7 @@ class Connections:
     ``verify`` says which certificates of the service are trusted: True those of public authorities, a path those of the
     authorities in that file (PEM), False any. An `ssl.SSLContext` decides itself, and may show a certificate, too.
 
-    ``proxy`` is the URL of a proxy for all requests. With ``trust_env`` httpx reads `HTTPS_PROXY` and its like, and
+    ``proxy`` is the URL of a proxy for all requests. With ``trust_env`` `HTTPS_PROXY` and its like count, and
     `SSL_CERT_FILE`. ``transport`` carries requests in the place of connections that are made here, so that none of the
     other settings goes with it.
     """
@@ -54,6 +59,7 @@ class Connections:
     proxy: str | None = field(default=None, repr=False)  # it may have a password in it
     trust_env: bool = True
     transport: httpx.BaseTransport | httpx.AsyncBaseTransport | None = None
+    proxies: Proxies = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Read the file of authorities. Raises ValueError for settings that cannot be used."""
@@ -63,17 +69,34 @@ class Connections:
             raise ValueError("a proxy is an http, https or socks5 URL")  # not quoted: it may have a password in it
         if isinstance(self.verify, (str, PathLike)):
             object.__setattr__(self, "verify", trusting(self.verify))
+        trust_env = self.trust_env and self.transport is None
+        object.__setattr__(self, "proxies", Proxies(self.proxy, trust_env))
 
-    def settings(self) -> dict[str, Any]:
-        """Return the arguments of an httpx client.
+    def client(self, kind: type[C]) -> C:
+        """Make an httpx client with these settings.
 
         States travel uncompressed: their digests and ranges are those of the plain bytes.
         """
         logging.getLogger("httpcore.http11").addFilter(_without_signature)
         headers = {"User-Agent": f"milepost-python/{version('milepost')}", "Accept-Encoding": "identity"}
-        made = {"verify": self.verify, "proxy": self.proxy, "trust_env": self.trust_env, "limits": _LIMITS}
-        own = {"transport": self.transport, "trust_env": False}
-        return {**(made if self.transport is None else own), "headers": headers, "follow_redirects": False}
+        common: dict[str, Any] = {"headers": headers, "trust_env": False, "follow_redirects": False}
+        if self.transport is not None:
+            return kind(**{**common, "transport": self.transport})
+        verify: Any = self.verify
+        made: dict[str, Any] = {"verify": httpx.create_ssl_context(verify, trust_env=self.trust_env), "limits": _LIMITS}
+        http = kind(**made, **common)
+        transport = _TRANSPORTS[kind]
+        ways = {proxy: transport(proxy=httpx.Proxy(proxy.url), **made) for proxy in self.proxies.all()}
+        let_through(http, ways, self.proxies.of)
+        return http
+
+    def via(self, url: str) -> str:
+        """Return in words by which proxy a request to ``url`` goes; "" if by none."""
+        try:
+            proxy = self.proxies.of(httpx.URL(url))
+        except (httpx.InvalidURL, UnicodeError):
+            return ""  # no request is made of it
+        return "" if proxy is None else str(proxy)
 
 
 def trusting(
@@ -158,9 +181,9 @@ def _without_signature(record: logging.LogRecord) -> bool:
     return True
 
 
-def answer(response: httpx.Response, body: bytes, stream: object = None) -> Answer:
+def answer(response: httpx.Response, body: bytes, stream: object = None, via: str = "") -> Answer:
     """Translate an httpx response into the core's `Answer`."""
-    return Answer(response.status_code, dict(response.headers), body, stream)
+    return Answer(response.status_code, dict(response.headers), body, stream, via)
 
 
 def is_strange(send: Send, response: httpx.Response) -> bool:
@@ -172,11 +195,15 @@ def is_strange(send: Send, response: httpx.Response) -> bool:
 
 
 def lost(
-    error: httpx.TransportError | UnicodeError | ssl.SSLError, send: Send | None = None, body: Sent | None = None
+    error: httpx.TransportError | UnicodeError | ssl.SSLError,
+    send: Send | None = None,
+    body: Sent | None = None,
+    via: str = "",
 ) -> Lost:
     """Translate an httpx exception into the core's `Lost`. A request that was not sent whole cannot have been acted on.
 
-    A UnicodeError is caused by an answer: httpx decodes the host of every Location, although it does not follow any.
+    ``via`` names the proxy that the request was to go through. A UnicodeError is caused by an answer: httpx decodes the
+    host of every Location, although it does not follow any.
     """
     sent = not isinstance(error, _NOT_SENT) and (body is None or body.complete)
     where = "" if send is None else f"{urlsplit(send.url).hostname}:{urlsplit(send.url).port or ''} "
@@ -184,14 +211,19 @@ def lost(
     # A PoolTimeout is a wait for one of the client's own connections, and says nothing about the other side.
     unreachable = isinstance(error, _NOT_SENT) and not isinstance(error, httpx.PoolTimeout)
     reason = f"{where}{type(error).__name__} {error}".rstrip()
+    if via and isinstance(error, httpx.ProxyError):
+        reason = f"{where}was not asked: {via} answered {error}"
+    elif via:
+        reason += f", by way of {via}" + (": the service was not asked" if unreachable else "")
     return Lost(reason, sent=sent, timed_out=timed_out, unreachable=unreachable)
 
 
-def overdue(send: Send, connected: bool, body: Sent) -> Lost:
+def overdue(send: Send, connected: bool, body: Sent, via: str = "") -> Lost:
     """Make the `Lost` for an attempt that was given up because its time was over.
 
-    ``connected`` says whether there was a connection to send it over.
+    ``connected`` says whether there was a connection to send it over, and ``via`` which proxy it goes through.
     """
+    way = f", by way of {via}" if via else ""
     if not connected:
-        return Lost(f"no connection within {send.timeout:.3g} s", sent=False)
-    return Lost(f"no answer within {send.timeout:.3g} s", sent=body.complete, timed_out=True)
+        return Lost(f"no connection within {send.timeout:.3g} s{way}", sent=False)
+    return Lost(f"no answer within {send.timeout:.3g} s{way}", sent=body.complete, timed_out=True)

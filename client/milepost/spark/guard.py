@@ -9,6 +9,7 @@ from milepost.core.checkpoint_location import CheckpointLocation
 from milepost.errors import UnsafeQuery
 from milepost.spark.driver.running import check_root, running_query
 from milepost.spark.preflight import RETAINED, check_clean_source, check_retained
+from milepost.spark.strangers import warn_of_strangers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,6 +56,7 @@ class QueryGuard:
         check_retained(frame.sparkSession.conf.get(RETAINED))
         for source in query.sources:
             check_clean_source(source.options, source.name)
+            warn_of_strangers(self._location, source.options.get("path", ""), f"source {source.name}")
             if not source.name.lower().startswith(REPLAYABLE):
                 _log.warning(
                     "source %s is not known to keep the input of finished batches, which the next driver may need",

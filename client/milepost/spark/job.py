@@ -37,6 +37,7 @@ from milepost.spark.output.sink import TROUBLE, FilesSink, Transform, published_
 from milepost.spark.pointer import JobPointer
 from milepost.spark.recovery import JobRecovery, check_published, check_standstill
 from milepost.spark.session_settings import SessionSettings
+from milepost.spark.strangers import warn_of_strangers
 from milepost.spark.tree import CheckpointTree
 
 if TYPE_CHECKING:
@@ -159,6 +160,7 @@ class Job:
 
         Deletes the files that are left of expired batches, as after ``milepost expire``. A failure to do so is logged.
         """
+        warn_of_strangers(self._location, output, "job.files")
         hadoop = HadoopFiles(self._spark, self._location.settings)  # the session may have those of another job
         function = self.exactlyOnce(FilesSink(hadoop, output, transform), beside=output)
         try:

@@ -31,8 +31,9 @@ from milepost.spark.output.hadoop import HadoopFiles
 from milepost.spark.pointer import JobPointer
 from milepost.spark.preflight import RETAINED, check_retained
 from milepost.spark.recovery import JobRecovery, recover
-from milepost.spark.session_settings import check_free, in_place
+from milepost.spark.session_settings import check_free, default_file_system, in_place
 from milepost.spark.store import SettlingStore
+from milepost.spark.strangers import warn_of_strangers
 from milepost.spark.tree import CheckpointTree
 from milepost.spark.warming import warm_up
 from milepost.standby import Standby
@@ -152,6 +153,7 @@ def lead(
                     token_url=token_url or urls[0],
                 )
                 settings.put(location.settings, location.fence)
+                warn_of_strangers(location, default_file_system(spark), "fs.defaultFS")
                 tree = CheckpointTree(spark, location, timeout)
                 with certain.or_fenced():
                     damaged, cut = _made_whole(tree, handles, pointer, chosen, digests)

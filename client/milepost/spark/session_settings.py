@@ -167,6 +167,11 @@ def in_place(spark: SparkSession) -> Iterator[SessionSettings]:
             )
 
 
+def default_file_system(spark: SparkSession) -> str:
+    """Return where paths without a scheme are."""
+    return str(spark._jsparkSession.sessionState().newHadoopConf().get("fs.defaultFS"))
+
+
 def check_free(spark: SparkSession, fence: Mapping[str, str]) -> Any:
     """Return Hadoop's configuration of the session. Raises `UnsafeQuery` if it has other values for ``fence``."""
     conf: Any = spark._jsparkSession.sessionState().newHadoopConf()

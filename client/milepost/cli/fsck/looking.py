@@ -96,7 +96,8 @@ def replicas(urls: Iterable[str], token: str | None, verify: Verify, timeout: fl
     Where the service has tokens, they tell it only to who may read every store.
     """
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    with httpx.Client(**Connections(verify).settings(), timeout=timeout) as http:
+    with Connections(verify).client(httpx.Client) as http:
+        http.timeout = timeout
         for url in urls:
             try:
                 lines = http.get(f"{url.rstrip('/')}/readyz?verbose", headers=headers).text.splitlines()

@@ -20,6 +20,7 @@ from milepost.wire import PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, Code, Header,
 
 _ELSEWHERE = frozenset({Code.NO_LEADER, Code.SHUTTING_DOWN})
 _ASKS_FOR_TIME = frozenset({429, 503})
+_PROXY_WANTS_CREDENTIALS = 407
 _TERM = re.compile(r"\d{1,20}\Z", re.ASCII)
 _OUTCOMES = frozenset(outcome.value for outcome in Outcome)
 _CODE_OF_STATUS = {
@@ -132,6 +133,9 @@ def _strange(answer: Answer, request: Request[Any], what: str) -> Again:
     A change may have reached the service all the same; its idempotency key makes it safe to ask again.
     """
     detail = f"not an answer of Milepost: status {answer.status} {what}"
+    if answer.via:
+        asked = "was not asked" if answer.status == _PROXY_WANTS_CREDENTIALS else "may not have been asked"
+        detail += f", by way of {answer.via}: the service {asked}"
     after = (retry_after(answer) or 0.0) if answer.status in _ASKS_FOR_TIME else 0.0
     error = Unavailable(Code.NO_LEADER, detail, status=answer.status)
     return Again(error, elsewhere=True, after=after, doubt=request.changes)
