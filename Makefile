@@ -80,7 +80,7 @@ mkdocs = NO_MKDOCS_2_WARNING=1 $(python) -m mkdocs
 
 .PHONY: docs
 docs: $(ready) ## Build the documentation as a site into dist/site; a broken link or a page without its place is an error
-	@$(mkdocs) build --quiet --strict $(ARGS)
+	@$(mkdocs) build --strict $(ARGS)
 	@echo "The site is dist/site/index.html."
 
 .PHONY: docs-serve
