@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.client.conftest import ROOT, Service
 
 BEGIN = "from tests.client.as_windows import become_windows; names = become_windows()\n"
@@ -81,6 +83,7 @@ def test_modules_are_imported_and_local_files_written(tmp_path: Path) -> None:
     assert {"milepost.aio.client", "milepost.cli.app", "milepost.state.store.bases.rocksdb"} <= set(names)
 
 
+@pytest.mark.later  # a whole program
 def test_commands_work_against_a_service(service: Service, tmp_path: Path, name: str) -> None:
     backup, config = tmp_path / "backup.tar", tmp_path / "config.yaml"
     said = on_windows(COMMANDS, service.url, name, str(backup), MILEPOST_CONFIG=str(config))
