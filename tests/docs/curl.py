@@ -20,6 +20,7 @@ def arguments() -> argparse.Namespace:
     for flag in ("-L", "-s", "-S"):
         parser.add_argument(flag, action="store_true", required=True)
     parser.add_argument("--fail-with-body", dest="fails", action="store_true")
+    parser.add_argument("-w", dest="behind", default="", choices=["\\n"])
     parser.add_argument("-X", dest="method")
     parser.add_argument("-I", dest="head", action="store_true")
     parser.add_argument("-H", dest="headers", action="append", default=[])
@@ -39,7 +40,7 @@ def main() -> int:
         location = response.getheader("Location", "") if response.status == 307 else ""
         if not location:
             break
-    sys.stdout.buffer.write(response.read())
+    sys.stdout.buffer.write(response.read() + (b"\n" if given.behind else b""))
     if response.status >= 400 and given.fails:
         print(f"curl: (22) The requested URL returned error: {response.status}", file=sys.stderr)
         return 22

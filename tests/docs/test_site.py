@@ -15,6 +15,7 @@ import yaml
 
 from milepost.wire import Code
 from tests.docs.blocks import ROOT
+from tests.page.chromium import ChromiumAbsent, chromium
 from tools.site import repository
 
 pytestmark = pytest.mark.later
@@ -36,7 +37,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built as ``make docs`` does. A broken link or anchor is an error there."""
     directory = tmp_path_factory.mktemp("site")
     ran = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", directory],
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", directory],
         capture_output=True,
         text=True,
         timeout=240,
@@ -77,6 +78,22 @@ def pages(site: Path) -> dict[str, Reader]:
     found = {path.relative_to(site).as_posix(): Reader(path.read_text("utf-8")) for path in site.rglob("*.html")}
     assert len(found) > 70
     return found
+
+
+def test_the_search_works_from_a_disk(site: Path) -> None:
+    try:
+        with chromium() as browser:
+            page = browser.new_page()
+            asked: list[str] = []
+            page.on("request", lambda request: asked.append(request.url))
+            page.goto((site / "index.html").as_uri())
+            page.get_by_role("textbox", name="Search").fill("fencing token")
+            found = page.locator(".md-search-result__link").first
+            found.wait_for(timeout=60_000)
+            assert (found.get_attribute("href") or "").startswith("file:")
+    except ChromiumAbsent as absent:
+        pytest.skip(f"no Chromium: {absent}")
+    assert {urlsplit(address).scheme for address in asked} <= {"file", "data"}
 
 
 def test_a_page_loads_nothing_from_another_host(site: Path, pages: dict[str, Reader]) -> None:

@@ -22,7 +22,6 @@ import pytest
 
 from testbed.server import ServerProcess
 from tests.docs.blocks import ROOT, Block, blocks_of
-from tests.spark.jobs import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,22 +73,31 @@ def test_the_page_to_start_with_shows_the_example_as_it_is() -> None:
 
 @contextmanager
 def driver(script: str, variables: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A line of the page in a shell of its own, which ends with the block, as does all that it has started."""
-    with log.open("wb") as file:
-        process = subprocess.Popen(
-            ["bash", "-euo", "pipefail", "-c", script],
+    """A line of the page in a terminal's shell, which ends with the block, as does all that it has started."""
+    with (
+        log.open("wb") as file,
+        subprocess.Popen(
+            ["bash", "-euo", "pipefail"],
+            stdin=subprocess.PIPE,
             stdout=file,
             stderr=file,
             cwd=ROOT,
             start_new_session=True,
             env={**os.environ, **variables},
-        )
+        ) as process,
+    ):
+        paste(process, script)
         try:
             yield process
         finally:
             with suppress(ProcessLookupError):  # nothing of it is left
                 os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+
+
+def paste(shell: subprocess.Popen[bytes], lines: str) -> None:
+    assert shell.stdin is not None
+    shell.stdin.write(lines.encode())
+    shell.stdin.flush()
 
 
 def batches(output: Path) -> list[tuple[int, int, int]]:
@@ -104,13 +112,13 @@ def batches(output: Path) -> list[tuple[int, int, int]]:
 def test_the_example_counts_each_row_once_though_its_driver_is_killed(
     service: ServerProcess, name: str, tmp_path: Path, java_options: str
 ) -> None:
-    """By the page's lines. Its ``pkill`` looks among the processes of this test alone, since others run beside it."""
+    """By the page's lines, in two shells."""
     start, kill, look = LINES[1:]
     output, logs = tmp_path / "totals.db", [tmp_path / "first.log", tmp_path / "second.log"]
     arguments = f"--milepost {service.url} --job {name} --output {output}"
     program = "JAVA_HOME=$(tools/java-home) .venv/bin/python examples/exactly_once.py"
-    assert start.strip() == program
-    script = f"{program} {arguments}".replace(".venv/bin/python", shlex.quote(sys.executable))
+    assert start.startswith(f"{program} & ")
+    script = start.replace(program, f"{program} {arguments}").replace(".venv/bin/python", shlex.quote(sys.executable))
     spark = f"--master local[2] --conf spark.ui.enabled=false --driver-java-options '{java_options}' pyspark-shell"
     variables = {"PYSPARK_SUBMIT_ARGS": spark, "SPARK_LOCAL_IP": "127.0.0.1"}
 
@@ -125,10 +133,8 @@ def test_the_example_counts_each_row_once_though_its_driver_is_killed(
     with driver(script, variables, logs[0]) as first:
         reached = until(3)
         with driver(script, variables, logs[1]) as second:
-            wait_until(lambda: "examples/exactly_once.py" in command_of(second.pid))
-            own = f'pkill() {{ command pkill --pgroup {first.pid},{second.pid} "$@"; }}\n'
-            subprocess.run(["bash", "-euo", "pipefail", "-c", own + kill], timeout=60, check=True)
-            assert first.wait(DEADLINE_SECONDS) == -signal.SIGKILL
+            paste(first, f"{kill}wait $DRIVER\n")
+            assert first.wait(DEADLINE_SECONDS) == 128 + signal.SIGKILL
             assert second.poll() is None
             until(reached + 2)
     found = batches(output)
@@ -138,11 +144,6 @@ def test_the_example_counts_each_row_once_though_its_driver_is_killed(
     assert rows > 0
     assert total == rows * (rows - 1) // 2  # the source counts from 0, so each value is there once
     assert "epoch 2: batch" in logs[1].read_text()
-
-
-def command_of(pid: int) -> str:
-    """The words of a process, which a shell replaces by those of what it runs at last."""
-    return Path(f"/proc/{pid}/cmdline").read_text()
 
 
 def printed(script: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -28,11 +29,20 @@ from milepost.cli.options import (
     TokenPath,
     Url,
 )
-from milepost.cli.run import RUN_SETTINGS, run
 from milepost.cli.sessions import sessions
 from milepost.cli.show import epochs, ls, show_handle, status
 from milepost.cli.states import get, put, rm
 from milepost.cli.stepping_down import step_down
+
+if sys.platform != "win32":
+    from milepost.cli.run import RUN_SETTINGS, run
+else:
+    RUN_SETTINGS: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+    def run() -> None:
+        """Run a Spark job, one driver at a time: not on Windows, which lacks the process groups that this needs."""
+        typer.echo("milepost run needs POSIX: Windows has no process groups, by which all of a job is ended", err=True)
+        raise typer.Exit(125)  # the status that milepost.cli.run has for a failure of its own
 
 
 def application() -> typer.Typer:

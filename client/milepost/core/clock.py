@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 Clock = Callable[[], float]
 
@@ -16,8 +18,6 @@ def monotonic() -> float:
     return _read()
 
 
-def _boot_time() -> float:
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
-_read: Clock = _boot_time if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic
+_read: Clock = time.monotonic
+if sys.platform == "linux":
+    _read = partial(time.clock_gettime, time.CLOCK_BOOTTIME)

@@ -139,10 +139,12 @@ class Lost:
     """The request got no answer.
 
     ``sent`` says that the whole request may have reached a replica, which may still act on it. ``unreachable`` says
-    that no connection could be made, so that there was nobody to send the request to.
+    that no connection could be made, so that there was nobody to send the request to, and ``untrusted`` that this was
+    because of the other side's certificate.
     """
 
     reason: str
     sent: bool
     timed_out: bool = False
     unreachable: bool = False
+    untrusted: bool = False

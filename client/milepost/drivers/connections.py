@@ -39,6 +39,9 @@ _NOT_SENT = (
 )
 
 
+_UNKNOWN_AUTHORITY = (18, 19, 20, 21)
+"""OpenSSL's codes (``X509_V_ERR``) for certificates that nobody signed who is trusted."""
+
 FOREIGN = (httpx.TransportError, UnicodeError, ssl.SSLError)
 """What a request can raise: httpx lets pass what TLS says after the handshake, such as that it wants a certificate."""
 
@@ -211,11 +214,27 @@ def lost(
     # A PoolTimeout is a wait for one of the client's own connections, and says nothing about the other side.
     unreachable = isinstance(error, _NOT_SENT) and not isinstance(error, httpx.PoolTimeout)
     reason = f"{where}{type(error).__name__} {error}".rstrip()
+    certificate = _not_trusted(error)
+    if certificate is not None and certificate.verify_code in _UNKNOWN_AUTHORITY:
+        reason += "; name the file of its authority by --ca, MILEPOST_CA or verify="
     if via and isinstance(error, httpx.ProxyError):
         reason = f"{where}was not asked: {via} answered {error}"
     elif via:
         reason += f", by way of {via}" + (": the service was not asked" if unreachable else "")
-    return Lost(reason, sent=sent, timed_out=timed_out, unreachable=unreachable)
+    return Lost(
+        reason,
+        sent=sent,
+        timed_out=timed_out,
+        unreachable=unreachable,
+        untrusted=unreachable and certificate is not None,
+    )
+
+
+def _not_trusted(error: BaseException | None) -> ssl.SSLCertVerificationError | None:
+    """Return what the ssl module says of the other side's certificate, if that is the cause of an error of httpx."""
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 def overdue(send: Send, connected: bool, body: Sent, via: str = "") -> Lost:

@@ -6,6 +6,8 @@ import logging
 import os
 from pathlib import Path
 
+from milepost.portable import others_may_read
+
 log = logging.getLogger("milepost.calls")
 
 _MOST_BYTES = 64 * 1024
@@ -32,9 +34,9 @@ class TokenFile:
 
     @property
     def readable_by_others(self) -> bool:
-        """Whether others than the file's owner may read it; False where that cannot be seen."""
+        """Whether others than the file's owner may read it; False where that cannot be seen, as on Windows."""
         try:
-            return bool(self._path.stat().st_mode & 0o077)
+            return others_may_read(self._path.stat().st_mode)
         except OSError:
             return False
 

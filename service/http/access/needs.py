@@ -113,15 +113,15 @@ TABLE: Final[dict[str, Row]] = {
 UNKNOWN: Final = Row(Need.ADMIN)
 
 SHORT: Final = {
-    Need.READ: "read the store {store}",
-    Need.WRITE: "write the store {store}",
-    Need.READ_OF_JOB: "read the store {store}",
-    Need.WRITE_OF_JOB: "write the store {store}",
-    Need.READ_ALL: "read every store",
-    Need.WRITE_ANY: "write any store",
-    Need.ADMIN: "do what an administrator may",
+    Need.READ: "read the store {store}, which takes the role reader",
+    Need.WRITE: "write the store {store}, which takes the role writer",
+    Need.READ_OF_JOB: "read the store {store}, which takes the role reader",
+    Need.WRITE_OF_JOB: "write the store {store}, which takes the role writer",
+    Need.READ_ALL: "read every store, which takes the role reader=*",
+    Need.WRITE_ANY: "write any store, which takes the role writer of one",
+    Need.ADMIN: "do what takes the role admin",
 }
-"""What somebody may not do who lacks the right, in words."""
+"""What a client without the right may not do, and which role it lacks, in words."""
 
 
 def row_of(method: str, path: str) -> Row:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from milepost.errors import Problem
 from milepost.wire import Code, Header, Outcome
 from service.basics.problems import problem
 from service.http.access.needs import SHORT, Need, allows
 from service.http.requests import HttpRequest
 
+MOST_CHARACTERS: Final = 200
+"""A name has no more of them, and what is no name is cut."""
+
 
 def require(request: HttpRequest, need: Need, store: str | None = None) -> None:
     """Raise a ``forbidden`` problem unless who makes the request has this right, on ``store`` if it is about one."""
     if not may(request, need, store):
-        what = SHORT[need].format(store=repr((store or "")[:60]))
+        what = SHORT[need].format(store=repr((store or "")[:MOST_CHARACTERS]))
         raise problem(Code.FORBIDDEN, f"{request.token_name!r} may not {what}")
 
 

@@ -50,12 +50,11 @@ def test_another_authority(
     trusts: list[Verify] = [True, str(other)]
     for verify in trusts:
         with (
-            connected(flavour, url, verify=verify, timeout=0.5) as client,
-            pytest.raises(ConnectionFailed),
+            connected(flavour, url, verify=verify) as client,
+            pytest.raises(ConnectionFailed, match=r"CERTIFICATE_VERIFY_FAILED.* --ca, MILEPOST_CA or verify="),
         ):
             client.status()
-        assert "CERTIFICATE_VERIFY_FAILED" in caplog.text
-        caplog.clear()
+        assert caplog.text == ""
     assert server.seen == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,11 +74,27 @@ def test_no_answer_of_the_jvm_waits_for_an_acknowledgement(spark: SparkSession, 
 def test_directories_that_were_made_for_it_survive_a_crash_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A crash of the machine cannot be had, so it is seen to that each name is synced in the directory it is in."""
     synced: list[Path] = []
-    monkeypatch.setattr(local, "_sync_one", synced.append)
+    monkeypatch.setattr(local, "sync", synced.append)
     LocalFiles().write_new(f"file:{tmp_path}/a/b/out/_milepost/page.json", b"page")
     page = tmp_path / "a/b/out/_milepost/page.json"
     assert {page, *list(page.parents)[:5]} <= set(synced)
     assert page.parents[4] == tmp_path
+
+
+def test_on_windows_no_directory_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows' rules are played here, since no test has a Windows."""
+    real = os.open
+
+    def opened(path: Path, flags: int) -> int:
+        assert (path.is_dir(), flags) == (False, os.O_RDWR)
+        return real(path, flags)
+
+    monkeypatch.chdir("/")
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(os, "open", opened)
+    LocalFiles().write_new(f"file:{tmp_path}/a/page", b"page")
+    assert LocalFiles().files(f"file:{tmp_path}/a") == [("page", 4)]
+    assert str(local._local("file:/C:/a b/page")) == "C:/a b/page"
 
 
 def test_nothing_is_written_over(files: LocalFiles | HadoopFiles, root: str) -> None:

@@ -56,7 +56,13 @@ def test_no_call_reaches_the_store_of_another_team(a: Api, b: Api, as_client: As
         if method == "HEAD":
             assert answer.status_code == 403
         else:
-            told(problem(answer, 403, "forbidden"))
+            document = problem(answer, 403, "forbidden")
+            told(document)
+            role = "reader" if TABLE[f"{method} {path}"].need is Need.READ else "writer"
+            if client is a.http:
+                doing = {"reader": "read", "writer": "write"}[role]
+                detail = f"'of-a' may not {doing} the store {b.store!r}, which takes the role {role}"
+                assert document["detail"] == detail
     assert {**b.everything(), "session": None} == {**seen, "session": None}
 
 

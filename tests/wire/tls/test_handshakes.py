@@ -31,12 +31,9 @@ def test_the_sdk_by_the_file_of_the_authority(server: ServerProcess, certificate
         assert handles.read("latest") == STATE
 
 
-def test_who_does_not_trust_the_authority_sends_nothing(
-    server: ServerProcess, caplog: pytest.LogCaptureFixture
-) -> None:
-    with milepost.Client(server.url, timeout=1.0) as client, pytest.raises(ConnectionFailed):
+def test_who_does_not_trust_the_authority_sends_nothing(server: ServerProcess) -> None:
+    with milepost.Client(server.url) as client, pytest.raises(ConnectionFailed, match="CERTIFICATE_VERIFY_FAILED"):
         client.status()
-    assert "CERTIFICATE_VERIFY_FAILED" in caplog.text
     server.wait_for_log("whose TLS handshake failed")
 
 

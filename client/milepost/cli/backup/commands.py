@@ -189,8 +189,8 @@ def _written(path: Path) -> Iterator[BinaryIO]:
         return
     part = final.with_name(f".{final.name[:200]}.{uuid.uuid4().hex[:8]}.part")
     try:
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as out:
-            yield out
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+            yield cast(BinaryIO, out)
             out.flush()
             os.fsync(out.fileno())
         part.replace(final)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from milepost.cli.backup.format import COUNTS, END, FORMAT, HEAD, VERSION, BadBackup, StoreRecord, store_of
 from milepost.cli.backup.writing import counts_line, member_line
@@ -93,7 +93,7 @@ def opened(path: Path, standard: BinaryIO, counted: Callable[[int], None]) -> It
     with tempfile.TemporaryFile() as spooled:
         shutil.copyfileobj(standard, spooled, _CHUNK)
         spooled.seek(0)
-        yield checked(spooled, counted)
+        yield checked(cast(BinaryIO, spooled), counted)
 
 
 def checked(file: BinaryIO, counted: Callable[[int], None]) -> Backup:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import fcntl
 import os
 import time
 import uuid
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+
+from milepost.portable import others_may_read, try_lock
 
 FILE_VARIABLE: Final = "MILEPOST_CONFIG"
 CURRENT: Final = "current-context"
@@ -54,7 +55,7 @@ class ContextFile:
             return Config(self.path, {})
         except OSError as error:
             raise ConfigError(f"{self.path} cannot be read: {error.strerror}") from error
-        return Config(self.path, _checked(self.path, content), readable_by_others=bool(mode & 0o077))
+        return Config(self.path, _checked(self.path, content), readable_by_others=others_may_read(mode))
 
     def change(self, edit: Callable[[dict[str, Any]], None]) -> None:
         """Let ``edit`` change what the file has, and write all of it anew, or nothing.
@@ -133,22 +134,18 @@ def _locked(path: Path) -> Iterator[None]:
     """Keep other processes from changing the file meanwhile, by a lock on a file beside it, which stays."""
     beside = path.with_name(f".{path.name}.lock")
     deadline = time.monotonic() + _LOCK_SECONDS
-    with open(os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "rb") as opened:
-        while True:
-            try:
-                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    raise ConfigError(f"another process has held {beside} for {_LOCK_SECONDS:g} s") from None
-                time.sleep(_LOCK_POLL)
+    with open(os.open(beside, os.O_RDWR | os.O_CREAT, 0o600), "rb") as opened:
+        while not try_lock(opened.fileno()):
+            if time.monotonic() >= deadline:
+                raise ConfigError(f"another process has held {beside} for {_LOCK_SECONDS:g} s")
+            time.sleep(_LOCK_POLL)
         yield
 
 
 def _write(path: Path, content: bytes) -> None:
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
     try:
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as opened:
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
             opened.write(content)
             opened.flush()
             os.fsync(opened.fileno())

@@ -112,8 +112,10 @@ class Caller:
         One attempt may take ``attempt_timeout`` seconds, beside the wait that the request asks for and the time for its
         bytes; then another replica is asked. A change is sent under ``key``, or under a new one. An answer with a code
         in ``final`` ends the call, even if asking again might help. If a function returns the token, a call that is
-        refused with 401 is repeated once. Raises the errors of `milepost.errors`: a refusal as it is, `OutcomeUnknown`
-        if an attempt may have been applied, otherwise `Unavailable`, `ConnectionFailed` or `DeadlineExceeded`.
+        refused with 401 is repeated once. A client that no replica has answered yet waits for none whose certificate it
+        does not trust: waiting does not mend what it was told to trust. Raises the errors of `milepost.errors`: a
+        refusal as it is, `OutcomeUnknown` if an attempt may have been applied, otherwise `Unavailable`,
+        `ConnectionFailed` or `DeadlineExceeded`.
         """
         started = self.clock()
         deadline = started + (self.timeout if timeout is None else timeout)
@@ -126,6 +128,7 @@ class Caller:
         renewed = False
         pauses = 0
         after = 0.0
+        misconfigured = not self._reports.answered_once  # and all that is met are certificates that are not trusted
         while True:
             if self._must_scout(request):
                 yield from self._scout(request, deadline, history)
@@ -177,6 +180,7 @@ class Caller:
                 error = history.refusal(verdict.problem)
                 raise error from error.__cause__
             now = self.clock()
+            misconfigured = misconfigured and isinstance(result, Lost) and result.untrusted
             history.note(verdict, cut_off=isinstance(result, Lost) and now >= deadline)
             if isinstance(verdict.error, Problem) and verdict.error.code in final:
                 raise history.exhausted("this answer is not waited out")
@@ -186,6 +190,10 @@ class Caller:
                 after = max(after, verdict.after)
             left = max(0.0, until - now)
             call = f"{request.method} {request.path}"
+            if misconfigured:
+                if round_.next():
+                    continue
+                raise history.exhausted("no certificate is trusted")
             if verdict.elsewhere and round_.next():
                 self._reports.retry(call, asked, verdict.error, began, f"asking {round_.target}")
                 continue

@@ -97,7 +97,7 @@ def judge(result: Answer | Lost, request: Request[Any]) -> Verdict:
         return Redirected(location)
     if result.status < 400:
         return _strange(result, request, "in its place")
-    document = _made_up(result) if request.method == "HEAD" else _problem_document(result)
+    document = _made_up(result, request.path) if request.method == "HEAD" else _problem_document(result)
     if document is None:
         return _strange(result, request, "without a whole problem document")
     after = retry_after(result)
@@ -175,7 +175,10 @@ def _is_whole(document: dict[str, object], status: int) -> bool:
     )
 
 
-def _made_up(answer: Answer) -> dict[str, object]:
+def _made_up(answer: Answer, path: str) -> dict[str, object]:
     """Make a problem document of a bare status, for an answer to HEAD, which has no body."""
     code = _CODE_OF_STATUS.get(answer.status, Code.INTERNAL)
-    return {"type": PROBLEM_TYPE_PREFIX + code.value, "detail": f"status {answer.status} in answer to HEAD"}
+    detail = f"status {answer.status} in answer to HEAD {path.partition('?')[0]}"
+    if code is Code.FORBIDDEN and path.startswith("/v1/stores/"):
+        detail += f", which takes the right to read the store {path.split('/')[3]!r}"
+    return {"type": PROBLEM_TYPE_PREFIX + code.value, "detail": detail}

@@ -28,6 +28,11 @@ class Reports:
         self._logged = False
         self._quiet_until = -math.inf
 
+    @property
+    def answered_once(self) -> bool:
+        """Return whether any replica has ever answered as a leader does."""
+        return self._leader is not None
+
     def retry(self, call: str, address: str, error: MilepostError, began: float, then: str) -> None:
         """Log that an attempt at ``call``, begun at ``began``, failed at ``address``; ``then`` says what comes next.
 

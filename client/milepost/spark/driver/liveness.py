@@ -12,6 +12,7 @@ import math
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from pathlib import Path
@@ -174,7 +175,7 @@ def end_jvm(spark: SparkSession) -> None:
     process = getattr(spark.sparkContext._gateway, "proc", None)
     if process is not None:
         process.kill()
-    elif _GATEWAY_OF_PARENT in os.environ and _is_java(os.getppid()):
+    elif sys.platform != "win32" and _GATEWAY_OF_PARENT in os.environ and _is_java(os.getppid()):
         os.kill(os.getppid(), signal.SIGKILL)
     else:
         _log.warning("Spark's JVM does not answer, but is not killed: it was not started together with this process")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -89,7 +90,10 @@ def _stop(led: _Led) -> None:
         main = threading.main_thread().ident
         if led in _led and main is not None:
             led.idle = True
-            signal.pthread_kill(main, signal.SIGTERM)  # only a signal ends the call that the main thread may be in
+            if sys.platform == "win32":
+                signal.raise_signal(signal.SIGTERM)
+            else:
+                signal.pthread_kill(main, signal.SIGTERM)  # only a signal ends the call that the main thread may be in
 
 
 def _handle(_number: int, _frame: FrameType | None) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+
+from milepost.portable import sync
 
 SCHEME = "file:"
 _SYNCS = 8  # threads
@@ -76,21 +79,13 @@ def _raise(error: OSError) -> None:
 
 
 def _local(uri: str) -> Path:
-    """Return the local path of Hadoop's unescaped form, ``file:/a b`` or ``file:///a b``."""
-    rest = uri.removeprefix(SCHEME)
-    return Path("/" + rest.lstrip("/"))
+    """Return the local path of Hadoop's unescaped form: ``file:/a b``, ``file:///a b``, on Windows ``file:/C:/a b``."""
+    rest = uri.removeprefix(SCHEME).lstrip("/")
+    return Path(rest if sys.platform == "win32" else f"/{rest}")
 
 
 def _sync(*paths: Path) -> None:
     """Make files, and names in directories, durable; all at once, because a disk does that in about the time of one."""
     with ThreadPoolExecutor(min(len(paths), _SYNCS), thread_name_prefix="milepost-sync") as threads:
-        for _ in threads.map(_sync_one, paths):
+        for _ in threads.map(sync, paths):
             pass
-
-
-def _sync_one(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -14,7 +14,15 @@ from milepost.core.acting import Acting
 from milepost.core.effects import Answer, Operation
 from milepost.core.lease import Lease
 from milepost.core.store import StoreOperations
-from milepost.errors import AlreadyExists, MilepostError, OutcomeUnknown, Problem, ServerFault, Unavailable
+from milepost.errors import (
+    AccessDenied,
+    AlreadyExists,
+    MilepostError,
+    OutcomeUnknown,
+    Problem,
+    ServerFault,
+    Unavailable,
+)
 from milepost.wire import Code, Outcome
 from tests.client.core.world import CUT, RECORD, A, B, World, answer, problem, strange
 
@@ -32,6 +40,13 @@ def document(**members: Any) -> Answer:
     fields = {**json.loads(REFUSAL.body), **members}
     body = json.dumps({name: value for name, value in fields.items() if value is not None})
     return replace(REFUSAL, body=body.encode())
+
+
+def test_a_refused_head_names_the_store_and_the_right() -> None:
+    """It has no body, so the service cannot say it."""
+    world = World(answer(status=403))
+    with pytest.raises(AccessDenied, match="HEAD /v1/stores/s/handles/h, which takes the right to read the store 's'"):
+        world.run(store(world).exists("h"))
 
 
 HTML = b"<html>you are being redirected to the login</html>"

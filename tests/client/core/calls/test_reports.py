@@ -7,12 +7,14 @@ import logging
 import pytest
 
 from milepost.core.calls.request import Request
+from milepost.core.effects import Answer, Lost
 from milepost.errors import ConnectionFailed, MilepostError
 from milepost.wire import Code
 from tests.client.core.world import NO_LEADER, REFUSED, A, B, World, answer, problem, to_leader
 
 READ: Request[object] = Request("GET", "/v1/stores/s/handles?token=very-secret")
 OK = answer({})
+UNTRUSTED = Lost("its certificate is not trusted", sent=False, unreachable=True, untrusted=True)
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +46,21 @@ def test_what_comes_next_is_said_to_a_single_address_too(caplog: pytest.LogCaptu
     ((level, text),) = records_of(caplog)
     assert level == "WARNING"
     assert text.endswith("(connection refused): asking again in 0.03 s, for 10 s at most")
+
+
+def test_who_never_reached_a_replica_that_it_trusts_waits_for_none(caplog: pytest.LogCaptureFixture) -> None:
+    """No time mends that, so the error tells of it at once, and the log says nothing more."""
+    world = World(UNTRUSTED, UNTRUSTED, addresses=[A, B])
+    with pytest.raises(ConnectionFailed, match="not trusted"):
+        world.run(world.caller.call(READ))
+    assert (len(world.sent), world.now, records_of(caplog)) == (2, 1000.0, [])
+
+
+@pytest.mark.parametrize("before", [[OK], [REFUSED]], ids=["a service that was trusted", "a replica that is away"])
+def test_a_certificate_that_may_be_exchanged_is_waited_for(before: list[Answer | Lost]) -> None:
+    world = World(*before, UNTRUSTED, UNTRUSTED, UNTRUSTED, OK, addresses=[A, B])
+    while world.script:
+        world.run(world.caller.call(READ))
 
 
 def test_a_long_outage_is_logged_again_and_many_calls_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:

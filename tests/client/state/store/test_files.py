@@ -127,7 +127,7 @@ def test_a_file_whose_directory_cannot_be_made_durable_may_be_there(
         raise OSError(errno.EIO, "Input/output error")
 
     place = LocalFiles(tmp_path)
-    monkeypatch.setattr(local, "_sync", fail)
+    monkeypatch.setattr(local, "sync", fail)
     with pytest.raises(WriteUnknown):
         place.create("a", b"x")
     assert place.read("a", 0, 9) == b"x"

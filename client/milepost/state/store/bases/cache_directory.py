@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import secrets
 import shutil
+import sys
 from contextlib import suppress
 from pathlib import Path
+
+from milepost.portable import try_lock
 
 _PREFIX = "milepost-base-"
 _LOCK = ".lock"
@@ -24,8 +26,8 @@ class CacheDirectory:
         while True:
             self.path = parent / f"{_PREFIX}{secrets.token_hex(8)}"
             self._lock_path = self.path.with_name(self.path.name + _LOCK)
-            self._lock = os.open(self._lock_path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
-            if _locked(self._lock) and self._lock_path.exists():
+            self._lock = os.open(self._lock_path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+            if try_lock(self._lock) and self._lock_path.exists():
                 break
             os.close(self._lock)  # somebody took it for a leftover in between, and removes it
         self.path.mkdir()
@@ -33,9 +35,7 @@ class CacheDirectory:
     def remove(self) -> None:
         """Remove the directory and all in it. What cannot be removed stays, and another process may remove it later."""
         shutil.rmtree(self.path, ignore_errors=True)
-        with suppress(OSError):
-            self._lock_path.unlink()
-        os.close(self._lock)
+        _unlink_and_close(self._lock_path, self._lock)
 
 
 def remove_leftovers(parent: Path) -> int:
@@ -43,22 +43,23 @@ def remove_leftovers(parent: Path) -> int:
     count = 0
     for lock_path in parent.glob(f"{_PREFIX}*{_LOCK}"):
         with suppress(OSError):  # another process removes it as well, or it is another user's, whose processes do
-            lock = os.open(lock_path, os.O_RDWR | os.O_CLOEXEC)
-            try:
-                if _locked(lock):
-                    shutil.rmtree(lock_path.with_name(lock_path.name.removesuffix(_LOCK)), ignore_errors=True)
-                    lock_path.unlink(missing_ok=True)
-                    count += 1
-            finally:
+            lock = os.open(lock_path, os.O_RDWR)
+            if not try_lock(lock):
                 os.close(lock)
+                continue
+            shutil.rmtree(lock_path.with_name(lock_path.name.removesuffix(_LOCK)), ignore_errors=True)
+            _unlink_and_close(lock_path, lock)
+            count += 1
     if count:
         _log.info("%d directories in %s that ended processes had left were removed", count, parent)
     return count
 
 
-def _locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+def _unlink_and_close(path: Path, descriptor: int) -> None:
+    """Remove the file of a lock that is held. Windows does that only once it is closed."""
+    with suppress(OSError):
+        path.unlink()
+    os.close(descriptor)
+    if sys.platform == "win32":
+        with suppress(OSError):
+            path.unlink()

@@ -44,7 +44,8 @@ def _keep_what_is_open() -> None:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(database))
 
 
-os.register_at_fork(after_in_child=_keep_what_is_open)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_keep_what_is_open)
 
 
 class RocksBases:

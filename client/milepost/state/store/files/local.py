@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from milepost.portable import sync
 from milepost.state.errors import FileMissing, FilesError, WriteUnknown
 from milepost.state.store.files.contract import Created, FileInfo, StateFiles, checked_path
 
@@ -68,7 +69,7 @@ class LocalFiles(StateFiles):
                 with suppress(OSError):  # the file is there by now, or is not; a draft that stays goes later
                     draft.unlink()
         try:
-            _sync(path.parent)
+            sync(path.parent)
         except OSError as error:
             raise WriteUnknown(f"{name} is there, but its directory could not be made durable: {error}") from error
         return Created.DONE
@@ -109,15 +110,7 @@ class LocalFiles(StateFiles):
             path = path.parent
         for directory in reversed(missing):
             directory.mkdir(exist_ok=True)
-            _sync(directory.parent)
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+            sync(directory.parent)
 
 
 @contextmanager
