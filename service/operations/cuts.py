@@ -93,5 +93,6 @@ def _commit(view: Lookup, store: Store, tree: Tree, cut: Cut | Pin) -> dict[str,
     """Return when the batch of a cut was committed, and under which epoch, as JSON; null where that is not known."""
     inside = f"{cut.directory}/" if cut.directory else ""
     commit = shown(view, store, tree, f"{SNAPSHOTS}/@{cut.revision}/{inside}commits/{cut.batch}")
-    known = isinstance(commit, Entry)
-    return {"taken": commit.modified if known else None, "epoch": commit.epoch if known else None}
+    if not isinstance(commit, Entry):
+        return {"taken": None, "epoch": None}
+    return {"taken": commit.modified, "epoch": commit.epoch}
