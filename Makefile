@@ -221,6 +221,10 @@ bench-output: $(ready) ## What job.files and job.exactlyOnce add to a micro-batc
 	@$(with_java) $(python) -m benchmarks.spark_batches $(ARGS)
 	@$(with_java) $(python) -m benchmarks.spark_batches --keys 300000 $(ARGS)
 
+.PHONY: bench-seeks
+bench-seeks: $(ready) ## What queries on one large Parquet file take from S3, as multiples of the file's bytes
+	@$(with_java) $(python) -m benchmarks.seeks $(ARGS)
+
 .PHONY: bench-failover
 bench-failover: $(ready) ## Kill, stop and pause leaders, 20 rounds of each, and print how long writes waited
 	@$(with_java) $(python) -m benchmarks.failover $(ARGS)
