@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from backends.contract import BackendError, BlobStore, StorageUnavailable, UnsafeKey
 from service.basics.due import Due
+from service.basics.together import all_of
 from service.blobs.keys import list_of
 
 log = logging.getLogger("milepost.blobs")
@@ -19,9 +20,11 @@ _AT_ONCE = 64
 
 async def delete_with_list(blobs: BlobStore, key: str) -> None:
     """Delete a blob, and the list of digests that may lie beside it. Raises what `BlobStore.delete` raises."""
-    await blobs.delete(key)
-    if (beside := list_of(key)) is not None:
-        await blobs.delete(beside)
+    beside = list_of(key)
+    if beside is None:
+        await blobs.delete(key)
+    else:
+        await all_of((blobs.delete(key), blobs.delete(beside)))
 
 
 class DeletionQueue:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import tracemalloc
 from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from backends.local.blobs import LocalBlobs
 from milepost.errors import Corrupt, Problem
 from service.basics.streams import stream_of
 from service.blobs.deletion_queue import delete_with_list
-from service.blobs.delivery import DeliveryCut
+from service.blobs.delivery import AHEAD_BYTES, DeliveryCut
 from service.blobs.intake import Incoming, take_in
 from service.blobs.keys import blob_key, file_key, list_of, owner_of, place_of
 from service.blobs.range_delivery import REMEMBERED_BYTES, STEADY_BYTES, RangeDelivery
@@ -136,6 +137,27 @@ async def test_no_more_than_so_much_is_kept_in_memory(blobs: CountedBlobs) -> No
         return blobs.read[ref.key] - before
 
     assert await look_at_each() == await look_at_each() == ref.size - RANGE_BYTES
+
+
+@pytest.mark.parametrize("start", [0, RANGE_BYTES, STEADY_BYTES], ids=["whole", "rest", "later rest"])
+async def test_a_delivery_that_nobody_reads_on_holds_no_more_than_is_counted_for_it(
+    blobs: CountedBlobs, start: int
+) -> None:
+    """Besides the ranges that are kept for all."""
+    ref, delivery, count = await put(blobs, CONTENT * 4), RangeDelivery(blobs), 8
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        stalled = []
+        for _ in range(count):
+            chunks = await delivery.deliver(ref, start)
+            stalled.append((chunks, [len(await anext(chunks)) for _ in range(10)], await anext(chunks)))
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    kept = 11 * RANGE_BYTES if start else 0
+    assert (after - before - kept) / count < AHEAD_BYTES
+    del stalled
 
 
 async def test_those_who_read_the_same_at_the_same_time_have_it_read_once(blobs: CountedBlobs) -> None:
