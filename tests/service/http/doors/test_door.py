@@ -33,6 +33,7 @@ from service.blobs.collector import collect
 from service.blobs.delivery import DeliveryCut
 from service.blobs.intake import Incoming
 from service.blobs.keys import place_of
+from service.blobs.range_digests import RANGE_BYTES
 from service.blobs.shared_key import SharedKey
 from service.http.doors import door as door_module
 from service.http.doors.door import Door
@@ -535,3 +536,18 @@ async def test_what_is_damaged_is_not_given_in_two_parts_either(tmp_path: Path, 
             with pytest.raises((DeliveryCut, Corrupt)):
                 await go_on()
         assert len(got) < size
+
+
+async def test_a_reader_at_an_offset_takes_what_he_needs_from_the_store(tmp_path: Path) -> None:
+    """He asks for the rest of the file, as Hadoop's client does, and closes the connection when he has enough."""
+    content = bytes(range(250)) * 40_000
+    async with scene(tmp_path) as at:
+        await at.take(at.permit(), content)
+        entry = at.entry()
+        permit = ReadPermit(AT.store, AT.path, entry.blob, entry.size, entry.sha256, 0)
+        at.idle.blobs.bytes_read = 0
+        for start in (len(content) - 8, len(content) - 5_000, 4, 3_000_000, 3_060_000):
+            size, chunks = await at.door.give(permit, start, None)
+            assert size == len(content) - start
+            assert content[start:].startswith(await anext(chunks))
+        assert at.idle.blobs.bytes_read < 4 * RANGE_BYTES
