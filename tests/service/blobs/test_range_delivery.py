@@ -25,8 +25,8 @@ from tests.service.acting import STORE
 
 pytestmark = pytest.mark.anyio
 
-CONTENT = random.Random(1).randbytes(12 * RANGE_BYTES + 1_000)
-OFFSETS = [0, 1, RANGE_BYTES - 1, RANGE_BYTES, 5 * RANGE_BYTES + 7, 12 * RANGE_BYTES, len(CONTENT) - 1, len(CONTENT)]
+CONTENT = random.Random(1).randbytes(6 * RANGE_BYTES + 1_000)
+OFFSETS = [0, 1, RANGE_BYTES - 1, RANGE_BYTES, 3 * RANGE_BYTES + 7, 6 * RANGE_BYTES, len(CONTENT) - 1, len(CONTENT)]
 
 
 class CountedBlobs(LocalBlobs):
@@ -183,7 +183,7 @@ async def test_a_failure_of_the_store_is_not_kept(blobs: CountedBlobs) -> None:
     assert await given(await delivery.deliver(ref, RANGE_BYTES)) == CONTENT[RANGE_BYTES:]
 
 
-@pytest.mark.parametrize("damaged", [0, RANGE_BYTES, 5 * RANGE_BYTES + 7, len(CONTENT) - 1])
+@pytest.mark.parametrize("damaged", [0, RANGE_BYTES, 3 * RANGE_BYTES + 7, len(CONTENT) - 1])
 @pytest.mark.parametrize("start", OFFSETS[:-1])
 async def test_a_damaged_range_is_never_given(blobs: CountedBlobs, start: int, damaged: int) -> None:
     ref = await put(blobs)
@@ -219,7 +219,7 @@ async def test_a_file_whose_list_is_damaged_is_read_as_one_without(blobs: Counte
         other = await put(blobs, CONTENT[::-1])
         others = blobs.file_of(key_of_list(other)).read_bytes()
         contents = {"cut short": path.read_bytes()[:-1], "empty": b"", "of another file": others}
-        path.write_bytes(contents.get(how, others * 10_000))
+        path.write_bytes(contents.get(how, others * 20_000))
     for start in OFFSETS:
         assert await given(await RangeDelivery(blobs).deliver(ref, start)) == CONTENT[start:]
     flip(blobs.file_of(ref.key), 10)
