@@ -230,6 +230,10 @@ bench-output: $(ready) ## What job.files and job.exactlyOnce add to a micro-batc
 bench-published: $(ready) ## What reading takes from an output of 20,000 batches, against one of 20
 	@$(with_java) $(python) -m benchmarks.published_output $(ARGS)
 
+.PHONY: bench-seeks
+bench-seeks: $(ready) ## What queries on one large Parquet file take from S3, as multiples of the file's bytes
+	@$(with_java) $(python) -m benchmarks.seeks $(ARGS)
+
 .PHONY: bench-failover
 bench-failover: $(ready) ## Kill, stop and pause leaders, 20 rounds of each, and print how long writes waited
 	@$(with_java) $(python) -m benchmarks.failover $(ARGS)

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 PROBE: Final = ".milepost-probe"
 ABANDONED_AFTER: Final = timedelta(hours=24)
 # The service names blobs by deployment, store, term and a random number; objects of others do not look like that.
-_BLOB: Final = re.compile(r"[0-9a-f]{12}/[^/]+/[0-9]{12,}/[0-9a-f]{32}\Z")
+_BLOB: Final = re.compile(r"[0-9a-f]{12}/[^/]+/[0-9]{12,}/[0-9a-f]{32}(?:-listed)?\Z")
 
 
 class ServerClock:

@@ -9,7 +9,7 @@ from backends.contract import BlobStore, PointerStore
 from milepost.errors import Problem
 from service.basics.slices import Slices
 from service.blobs.deletion_queue import DeletionQueue
-from service.blobs.keys import place_of, prefix_of
+from service.blobs.keys import owner_of, place_of, prefix_of
 from service.journal import Journal
 from service.rules.records import DEPLOYMENT_KEY, Deployment
 
@@ -34,7 +34,7 @@ async def collect(
     more, so they can be looked at one after the other. Blobs of this leadership are never touched: a request on its way
     may be about to name them. Nor are those of a store with a record that cannot be read, since that may name any of
     them, or whose tree is not known: ``ready`` waits until it is. Blobs that linger in the deletion queue are left to
-    it, even if they came there during the listing.
+    it, even if they came there during the listing. A list of digests goes with its file's blob, or after it.
     """
     if not may_go_on():
         return 0
@@ -59,12 +59,12 @@ async def collect(
     orphans: list[str] = []
 
     def judge(key: str) -> None:
-        state, place = journal.read().view.state, place_of(key)
+        state, place, owner = journal.read().view.state, place_of(key), owner_of(key)
         if place is None:
             return
         if state.has_unreadable(place.store) or state.unloaded(place.store):
             spared.add(place.store)
-        elif not (state.names_blob(place.store, key) or deletions.holds(key)):
+        elif not (state.names_blob(place.store, owner) or deletions.holds(owner)):
             orphans.append(key)
 
     await slices.each(candidates, judge)

@@ -8,12 +8,23 @@ from collections.abc import Callable
 
 from backends.contract import BackendError, BlobStore, StorageUnavailable, UnsafeKey
 from service.basics.due import Due
+from service.basics.together import all_of
+from service.blobs.keys import list_of
 
 log = logging.getLogger("milepost.blobs")
 
 RETRY_SECONDS = 5.0
 TRY_SECONDS = 5.0
 _AT_ONCE = 64
+
+
+async def delete_with_list(blobs: BlobStore, key: str) -> None:
+    """Delete a blob, and the list of digests that may lie beside it. Raises what `BlobStore.delete` raises."""
+    beside = list_of(key)
+    if beside is None:
+        await blobs.delete(key)
+    else:
+        await all_of((blobs.delete(key), blobs.delete(beside)))
 
 
 class DeletionQueue:
@@ -46,7 +57,7 @@ class DeletionQueue:
         """
         task = self._running.get(key)
         if task is None:
-            task = self._running[key] = asyncio.ensure_future(self._blobs.delete(key))
+            task = self._running[key] = asyncio.ensure_future(delete_with_list(self._blobs, key))
             task.add_done_callback(lambda done: self._ended(key, done))
         try:
             async with asyncio.timeout(None if deadline is None else max(0.0, deadline - self._clock())):

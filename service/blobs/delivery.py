@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
 from backends.contract import (
+    BackendError,
     BlobMissing,
     BlobSizeDiffers,
     BlobStore,
@@ -15,6 +16,7 @@ from backends.contract import (
     UnsafeKey,
 )
 from milepost.errors import BlobMissing as BlobMissingProblem
+from milepost.errors import Problem
 from milepost.wire import Code
 from service.basics.problems import problem
 from service.basics.streams import stream_of
@@ -30,7 +32,7 @@ AHEAD_BYTES = 1024 * 1024
 held back, and what was read ahead; or all of a small one.
 """
 
-_MISMATCH = "the stored bytes do not match their digest"
+MISMATCH = "the stored bytes do not match their digest"
 
 
 class DeliveryCut(Exception):
@@ -47,12 +49,12 @@ async def deliver(blobs: BlobStore, ref: BlobRef, start: int = 0, end: int | Non
     Afterwards the stream raises `DeliveryCut`, before its last byte.
     """
     stop = ref.size if end is None else end
-    with _backend_errors_as_problems():
+    with errors_as_problems():
         whole = start == 0 and stop == ref.size
         if ref.size <= VERIFIED_AHEAD_BYTES:
             return stream_of((await _verified(blobs, ref))[start:stop])
-        chunks = await _begun(blobs.get(ref.key, start, None if whole else stop, size=ref.size))
-        return _held_back(chunks, ref.sha256) if whole else _part(chunks, stop - start)
+        chunks = await begun(blobs.get(ref.key, start, None if whole else stop, size=ref.size))
+        return _held_back(chunks, ref.sha256) if whole else cut_where_it_fails(chunks, stop - start)
 
 
 async def deliver_rest(blobs: BlobStore, ref: BlobRef, start: int) -> AsyncIterator[bytes]:
@@ -67,10 +69,10 @@ async def deliver_rest(blobs: BlobStore, ref: BlobRef, start: int) -> AsyncItera
 
 async def read_piece(blobs: BlobStore, key: str, start: int, size: int, sha256: str) -> bytes:
     """Return the bytes of a small file that lies in a blob with others. Raises the problems that `deliver` raises."""
-    with _backend_errors_as_problems():
+    with errors_as_problems():
         data = b"".join([chunk async for chunk in blobs.get(key, start, start + size)])
     if len(data) != size:
-        raise problem(Code.CORRUPT, _MISMATCH)
+        raise problem(Code.CORRUPT, MISMATCH)
     check_bytes(data, sha256)
     return data
 
@@ -85,7 +87,7 @@ async def verify(blobs: BlobStore, ref: BlobRef) -> None:
 
     Raises problems: ``blob-missing``, ``corrupt``, ``storage-unavailable``.
     """
-    with _backend_errors_as_problems():
+    with errors_as_problems():
         found = hashlib.sha256()
         async for chunk in blobs.get(ref.key, size=ref.size):
             found.update(chunk)
@@ -94,7 +96,7 @@ async def verify(blobs: BlobStore, ref: BlobRef) -> None:
 
 async def stored_size(blobs: BlobStore, key: str) -> int:
     """Return how many bytes a blob has. Raises problems: ``blob-missing``, ``corrupt``, ``storage-unavailable``."""
-    with _backend_errors_as_problems():
+    with errors_as_problems():
         return await blobs.size(key)
 
 
@@ -103,7 +105,7 @@ async def locate(blobs: BlobStore, ref: BlobRef, seconds: float) -> str | None:
 
     Raises problems as `deliver` does before the first byte.
     """
-    with _backend_errors_as_problems():
+    with errors_as_problems():
         BlobSizeDiffers.check(await blobs.size(ref.key), ref.size)
         signed = await blobs.sign_get(ref.key, seconds)
         return signed.url if signed is not None and not signed.headers else None  # a redirect cannot ask for headers
@@ -111,11 +113,12 @@ async def locate(blobs: BlobStore, ref: BlobRef, seconds: float) -> str | None:
 
 def _check_digest(found: str, written: str) -> None:
     if found != written:
-        raise problem(Code.CORRUPT, _MISMATCH)
+        raise problem(Code.CORRUPT, MISMATCH)
 
 
 @contextmanager
-def _backend_errors_as_problems() -> Iterator[None]:
+def errors_as_problems() -> Iterator[None]:
+    """Raise a problem for what a blob store raises while a blob is read."""
     try:
         yield
     except BlobMissing as error:
@@ -144,7 +147,7 @@ async def _verified(blobs: BlobStore, ref: BlobRef) -> bytes:
     return bytes(data)
 
 
-async def _begun(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def begun(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Return the same chunks after the first has come: a missing blob is then known before anything is sent."""
     first = await anext(chunks, None)
 
@@ -159,13 +162,14 @@ async def _begun(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     return from_the_first()
 
 
-async def _part(chunks: AsyncIterator[bytes], size: int) -> AsyncIterator[bytes]:
+async def cut_where_it_fails(chunks: AsyncIterator[bytes], size: int) -> AsyncIterator[bytes]:
+    """Yield the chunks of a part of ``size`` bytes. Raises `DeliveryCut` where they fail, or are not so many."""
     sent = 0
     try:
         async for chunk in chunks:
             sent += len(chunk)
             yield chunk
-    except (BlobMissing, BlobTruncated, StorageUnavailable) as error:
+    except (BackendError, Problem) as error:
         raise DeliveryCut(str(error)) from error
     if sent != size:
         raise DeliveryCut(f"{sent} of {size} bytes could be read")
@@ -191,5 +195,5 @@ async def _held_back(chunks: AsyncIterator[bytes], sha256: str) -> AsyncIterator
     except (BlobMissing, BlobTruncated, StorageUnavailable) as error:
         raise DeliveryCut(str(error)) from error
     if last is None or digest.hexdigest() != sha256:
-        raise DeliveryCut(_MISMATCH)
+        raise DeliveryCut(MISMATCH)
     yield last

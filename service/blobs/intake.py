@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from backends.contract import PATIENCE_SECONDS, BlobExists, BlobStore, StorageFull, StorageUnavailable
+from backends.contract import PATIENCE_SECONDS, BackendError, BlobExists, BlobStore, StorageFull, StorageUnavailable
 from milepost.wire import Code
 from service.basics.problems import problem
+from service.basics.streams import stream_of
+from service.basics.timeouts import within
+from service.blobs.keys import list_of
+from service.blobs.range_digests import LISTED_ABOVE_BYTES, RangeHasher
 from service.rules.requests import BlobRef
+
+log = logging.getLogger("milepost.blobs")
+
+_LIST_SECONDS = 5.0
+"""How long a list of digests may take to be put: a client waits for the answer meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +73,15 @@ async def take_in(
 ) -> BlobRef:
     """Write a body under ``key`` and return what it is. For ``patience`` see `BlobStore.put`.
 
+    If it is large and ``key`` that of a file, the digests of its ranges are put beside it, if that is possible.
+
     Raises problems: ``incomplete-body``, ``digest-mismatch``, ``too-large``, ``storage-full``,
     ``storage-unavailable``. Nothing is left under the key then: the checks run inside the stream, before the store
     publishes the blob.
     """
     if limit is not None and incoming.size is not None and incoming.size > limit:
         raise _too_large(limit)
-    digest = hashlib.sha256()
+    digest, ranges = hashlib.sha256(), None if list_of(key) is None else RangeHasher()
     size = 0
 
     async def counted() -> AsyncIterator[bytes]:
@@ -79,6 +91,8 @@ async def take_in(
             if limit is not None and size > limit:
                 raise _too_large(limit)
             digest.update(chunk)
+            if ranges is not None:
+                ranges.update(chunk)
             yield chunk
         _check(incoming, size, digest.hexdigest())
 
@@ -88,7 +102,21 @@ async def take_in(
         raise problem(Code.STORAGE_FULL, str(error)) from error
     except (StorageUnavailable, BlobExists) as error:  # keys are fresh, and another attempt gets another key
         raise problem(Code.STORAGE_UNAVAILABLE, str(error)) from error
-    return BlobRef(key, size, digest.hexdigest())
+    ref = BlobRef(key, size, digest.hexdigest())
+    if ranges is not None and size > LISTED_ABOVE_BYTES:
+        await _put_list(blobs, ref, ranges)
+    return ref
+
+
+async def _put_list(blobs: BlobStore, ref: BlobRef, ranges: RangeHasher) -> None:
+    """Put the list of a file's digests. A file without one can be read all the same, in more time."""
+    key = list_of(ref.key)
+    assert key is not None
+    content = ranges.digests().sealed(ref.size, ref.sha256)
+    try:
+        await within(_LIST_SECONDS, blobs.put(key, stream_of(content)))
+    except (BackendError, TimeoutError) as error:
+        log.warning("there is no list of digests %s, so parts of its file are slow to read: %s", key, error)
 
 
 def _check(incoming: Incoming, size: int, sha256: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -23,7 +23,7 @@ from service.basics.together import all_of
 from service.blobs.deletion_queue import DeletionQueue
 from service.blobs.delivery import DeliveryCut, deliver
 from service.blobs.intake import Incoming, take_in
-from service.blobs.keys import blob_key
+from service.blobs.keys import blob_key, file_key
 from service.journal import Journal
 from service.journal.retries import MaySubmit, Superseded
 from service.operations.file_bytes import blob_ref, bytes_of_small
@@ -236,7 +236,7 @@ class Cloning:
                 end = (end + chunk)[-len(copies.original) :]
                 yield chunk
 
-        key = self._key(copies)
+        key = self._key(copies, file_key)
         try:
             return await take_in(self._blobs, key, Incoming(looked_through(), entry.size, entry.sha256), None)
         except DeliveryCut as error:
@@ -245,8 +245,8 @@ class Cloning:
     async def _put(self, key: str, content: bytes) -> None:
         await take_in(self._blobs, key, Incoming(stream_of(content)), None)
 
-    def _key(self, copies: _Copies) -> str:
-        key = blob_key(self._journal.deployment, copies.store, copies.term)
+    def _key(self, copies: _Copies, fresh: Callable[[str, str, int], str] = blob_key) -> str:
+        key = fresh(self._journal.deployment, copies.store, copies.term)
         copies.blobs.append(key)
         return key
 

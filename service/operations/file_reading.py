@@ -10,7 +10,8 @@ from milepost.errors import Problem
 from milepost.wire import Code
 from service.basics.problems import problem
 from service.basics.streams import stream_of
-from service.blobs.delivery import deliver, is_missing
+from service.blobs.delivery import is_missing
+from service.blobs.range_delivery import RangeDelivery
 from service.journal import Journal
 from service.operations.file_bytes import blob_ref
 from service.operations.reading import Span
@@ -43,7 +44,7 @@ class FileReader:
 
     def __init__(self, journal: Journal, blobs: BlobStore, trees: TreeOperations) -> None:
         self._journal = journal
-        self._blobs = blobs
+        self._delivery = RangeDelivery(blobs)
         self._trees = trees
 
     def find(self, at: At, version: str | None = None) -> FoundFile:
@@ -65,8 +66,8 @@ class FileReader:
     async def read(self, at: At, version: str | None, span_of: Callable[[Entry], Span]) -> FileDelivery:
         """Return the bytes of a file. Without ``version``, the newer file is read if it is replaced meanwhile.
 
-        ``span_of`` picks the range of bytes, and raises a problem for one that lies outside of the file. A part of a
-        large file is not checked on its way out: the digest is that of the whole.
+        ``span_of`` picks the range of bytes, and raises a problem for one that lies outside of the file. For which of
+        them are proven see `RangeDelivery.deliver`.
         """
         while True:
             found = self.find(at, version)
@@ -80,7 +81,7 @@ class FileReader:
 
     async def _chunks(self, entry: Entry, span: Span) -> AsyncIterator[bytes]:
         if entry.has_own_blob:
-            return await deliver(self._blobs, blob_ref(entry), span.start, span.end)
+            return await self._delivery.deliver(blob_ref(entry), span.start, span.end)
         return stream_of((await self._trees.bytes_of_small(entry))[span.start : span.end])
 
     def _moved_on(self, at: At, found: FoundFile) -> bool:

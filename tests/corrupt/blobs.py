@@ -13,6 +13,7 @@ from service.blobs.founding import DIRECTORY
 from tests.contracts.places import Services
 from tests.corrupt.embedded import EmbeddedScene, file_thing
 from tests.corrupt.files import FileHistory
+from tests.corrupt.large_files import LargeFileHistory
 from tests.corrupt.shape import ALL, Damage, Kind, Scene, Store, Thing
 from tests.support.servers import s3
 from tests.support.servers.replicas import Backends
@@ -20,6 +21,9 @@ from tests.support.servers.replicas import Backends
 _BLOB = "blob"
 _MANIFEST = "manifest"
 _PACK = "bytes of small files"
+_LARGE = "file above 1 MiB"
+_LIST = "list of digests"
+_BEGINNINGS = {_MANIFEST: b'{"milepost":"manifest"', _LARGE: b"000000000000000", _LIST: b"milepost ranges "}
 _WITHOUT_OLDER = ALL - {Damage.OLDER}
 """A blob is written once and never again: there is no older copy."""
 
@@ -35,8 +39,8 @@ class LocalScene(EmbeddedScene):
 
 def _is(kind: str, content: bytes) -> bool:
     """Whether a blob is of a kind: all files of a pack lie in it side by side, and each names its own path."""
-    if kind == _MANIFEST:
-        return content.startswith(b'{"milepost":"manifest"')
+    if kind in _BEGINNINGS:
+        return content.startswith(_BEGINNINGS[kind])
     return kind == _BLOB or (content.startswith(b"state/") and content.count(b" under ") != content.count(content[:9]))
 
 
@@ -52,6 +56,14 @@ LOCAL = Store(
         Kind(_BLOB, _WITHOUT_OLDER, weight=3),
         Kind(_MANIFEST, _WITHOUT_OLDER, weight=3, history=FileHistory),
         Kind(_PACK, _WITHOUT_OLDER, weight=2, history=FileHistory),
+        Kind(_LARGE, _WITHOUT_OLDER, weight=2, history=LargeFileHistory),
+        Kind(
+            _LIST,
+            _WITHOUT_OLDER,
+            "a file without a list is read from its beginning",
+            weight=3,
+            history=LargeFileHistory,
+        ),
     ),
     _local,
 )

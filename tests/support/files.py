@@ -10,9 +10,10 @@ from milepost.errors import Problem
 from milepost.wire import Code, Outcome
 from service.basics.problems import problem
 from service.basics.streams import stream_of
+from service.blobs.deletion_queue import delete_with_list
 from service.blobs.delivery import deliver
 from service.blobs.intake import Incoming, begin, take_in
-from service.blobs.keys import blob_key
+from service.blobs.keys import file_key
 from service.operations.file_bytes import blob_ref
 from service.operations.operations import Operations
 from service.operations.trees import At
@@ -65,7 +66,7 @@ async def put_at(
     if begun.data is not None:
         blob = BlobRef("", len(content), begun.sha256)
     else:
-        fresh = blob_key(replica.journal.deployment, at.store, replica.journal.term)
+        fresh = file_key(replica.journal.deployment, at.store, replica.journal.term)
         blob = await take_in(replica.blobs, fresh, begun.rest, None)
     publish = operations.publisher.publish
     try:
@@ -73,7 +74,7 @@ async def put_at(
     except Problem as error:
         if blob.key and error.outcome is Outcome.NOT_APPLIED:
             with suppress(BackendError):  # then it is left to the collector
-                await replica.blobs.delete(blob.key)
+                await delete_with_list(replica.blobs, blob.key)
         raise
     if isinstance(ended, int):
         raise problem(Code.NO_LEADER, "another leadership has begun since the bytes were put")

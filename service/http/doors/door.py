@@ -17,9 +17,11 @@ from milepost.errors import Problem
 from milepost.wire import Code, Outcome
 from service.basics.problems import problem
 from service.basics.timeouts import seen, within
-from service.blobs.delivery import DeliveryCut, deliver, deliver_rest
+from service.blobs.deletion_queue import delete_with_list
+from service.blobs.delivery import DeliveryCut, deliver
 from service.blobs.intake import Incoming, begin, take_in
-from service.blobs.keys import blob_key
+from service.blobs.keys import file_key
+from service.blobs.range_delivery import RangeDelivery
 from service.blobs.timeouts import BlobsWithTimeout
 from service.http.doors.messages import Publish, Published, published
 from service.http.doors.peer import NoAnswer, NotReached, Peer
@@ -96,6 +98,7 @@ class Door:
     ) -> None:
         self._journal = journal
         self._blobs = blobs
+        self._delivery = RangeDelivery(blobs)
         self._publisher = publisher
         self._leader_locator = leader_locator
         self._peer = peer
@@ -108,16 +111,13 @@ class Door:
     async def give(self, permit: ReadPermit, start: int, length: int | None) -> tuple[int, AsyncIterator[bytes]]:
         """Return bytes of the file that a permit is for, and how many they are. Raises problems.
 
-        They are checked, but for a part of a large file that ends before the file does: its reader goes by nothing that
-        comes later.
+        For which of them are proven see `RangeDelivery.deliver`.
         """
         if not 0 <= start <= permit.size:
             raise problem(Code.RANGE_NOT_SATISFIABLE, f"{permit.path!r} has {permit.size} bytes, and none at {start}")
         end = permit.size if length is None else min(permit.size, start + length)
         ref = BlobRef(permit.blob, permit.size, permit.sha256)
-        if end == permit.size:
-            return end - start, await deliver_rest(self._blobs, ref, start)
-        return end - start, await deliver(self._blobs, ref, start, end)
+        return end - start, await self._delivery.deliver(ref, start, None if length is None else end)
 
     async def take(
         self, permit: PutPermit, text: str, incoming: Incoming, tries: int = 0, patience: float = PATIENCE_SECONDS
@@ -217,14 +217,14 @@ class Door:
         return publishing.result()
 
     async def _put(self, permit: PutPermit, term: int, incoming: Incoming, patience: float) -> BlobRef:
-        key = blob_key(permit.deployment, permit.store, term)
+        key = file_key(permit.deployment, permit.store, term)
         return await take_in(self._blobs, key, incoming, self._max_state_bytes, patience)
 
     async def _discard(self, blob: BlobRef) -> None:
         if not blob.key:
             return
         try:
-            await within(_DISCARD_SECONDS, self._blobs.delete(blob.key))
+            await within(_DISCARD_SECONDS, delete_with_list(self._blobs, blob.key))
         except (BackendError, TimeoutError) as error:
             log.info("the refused bytes %s are left to the collector: %s", blob.key, error)
 

@@ -17,9 +17,12 @@ from service.basics.slices import SLICE_SECONDS
 from service.basics.streams import stream_of
 from service.blobs import collector
 from service.blobs.collector import collect
-from service.blobs.keys import BlobPlace, blob_key, place_of
+from service.blobs.keys import BlobPlace, blob_key, list_of, place_of
+from service.operations.trees import At
 from service.rules.records import DEPLOYMENT_KEY, Deployment, handle_key
 from tests.service.acting import STORE, actor
+from tests.support.files import put as put_file
+from tests.support.files import read
 from tests.support.network.faults import Faults, refuse
 from tests.support.network.rewriting import rewrite
 from tests.support.servers.replicas import PROMPT, Backends, Build, Rig, embedded, rig
@@ -89,6 +92,26 @@ async def test_only_orphans_of_older_leaderships_go(tmp_path: Path) -> None:
         assert set(running.blobs.discarded) == orphans
         assert await keys(running) == {*named, of_this_leadership, foreign}
         assert await a.read("pointer") == b"state"
+
+
+async def test_a_list_of_digests_stays_as_long_as_its_file_does(tmp_path: Path) -> None:
+    """One whose file went without it, as by an older release, goes as any orphan does."""
+    content = b"0123456789" * 120_000
+    async with rig(embedded(tmp_path)) as running:
+        epoch = await (await actor(running, "a")).campaign()
+        for path in ("kept", "deleted", "half deleted"):
+            await put_file(running, path, epoch, content)
+        kept, _, half = (
+            running.operations.trees.entry(At(STORE, path)).blob for path in ("kept", "deleted", "half deleted")
+        )
+        assert len(await keys(running)) == 6
+        await running.operations.trees.delete(At(STORE, "deleted"), epoch, recursive=False)
+        await running.operations.trees.delete(At(STORE, "half deleted"), epoch, recursive=False)
+        await running.blobs.real.delete(half)
+        await running.restart()
+        await collected(running)
+        assert await keys(running) == {kept, list_of(kept)}
+        assert await read(running, "kept") == content
 
 
 async def test_burning_a_term_does_not_make_a_leaderships_own_blobs_older(tmp_path: Path) -> None:

@@ -197,7 +197,7 @@ class FaultyPointers:
 
 class FaultyBlobs:
     """A real `BlobStore` that remembers the keys that were put, but for the founding mark's, and those that were
-    discarded, in order, and how often a list was asked for.
+    discarded, in order, how often a list was asked for, and how many bytes were read.
 
     Deletes wait while ``deletes_pass`` is not set; those of the ``stuck`` keys always fail. Whoever asks for a size,
     or for bytes, waits while ``looks_pass`` is not set.
@@ -214,6 +214,7 @@ class FaultyBlobs:
         self.put_keys: list[str] = []
         self.discarded: list[str] = []
         self.listed = 0
+        self.bytes_read = 0
         self.stuck: set[str] = set()
         self.deletes_pass = asyncio.Event()
         self.deletes_pass.set()
@@ -240,6 +241,7 @@ class FaultyBlobs:
     async def _passed(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         await self.looks_pass.wait()
         async for chunk in chunks:
+            self.bytes_read += len(chunk)
             yield chunk
 
     async def size(self, key: str) -> int:

@@ -33,6 +33,7 @@ from service.blobs.collector import collect
 from service.blobs.delivery import DeliveryCut
 from service.blobs.intake import Incoming
 from service.blobs.keys import place_of
+from service.blobs.range_digests import RANGE_BYTES
 from service.blobs.shared_key import SharedKey
 from service.http.doors import door as door_module
 from service.http.doors.door import Door
@@ -399,7 +400,9 @@ async def test_a_collector_that_was_quicker_fails_the_put_and_names_nothing(tmp_
         assert await at.content() == b"v1"
 
 
-async def test_a_driver_that_was_deposed_in_mid_body_publishes_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [len(LARGE), 2_000_000])
+async def test_a_driver_that_was_deposed_in_mid_body_publishes_nothing(tmp_path: Path, size: int) -> None:
+    """Neither do digests stay that lay beside a large file."""
     async with scene(tmp_path) as at:
 
         async def depose() -> None:
@@ -407,7 +410,7 @@ async def test_a_driver_that_was_deposed_in_mid_body_publishes_nothing(tmp_path:
             await (await actor(at.leader, "next")).campaign()
 
         with pytest.raises(Fenced):
-            await at.take(at.permit(), LARGE[:5000], depose, LARGE[5000:])
+            await at.take(at.permit(), LARGE[:5000], depose, bytes(size - 5000))
         await at.leader.emptied_trash()
         assert await at.blobs() == set()
         with pytest.raises(NotExist):
@@ -523,12 +526,28 @@ async def test_what_is_damaged_is_not_given_in_two_parts_either(tmp_path: Path, 
         (stored,) = (tmp_path / "blobs").rglob(entry.blob.rpartition("/")[2])
         stored.write_bytes(content[:-1] + b"!")
         got = bytearray()
+        door = scene_.door_of(scene_.idle)  # which has none of it in memory
 
         async def go_on() -> None:
-            async for chunk in (await scene_.door.give(permit, len(got), None))[1]:
+            async for chunk in (await door.give(permit, len(got), None))[1]:
                 got.extend(chunk)
 
         for _ in range(2):  # as Hadoop's client does: where it was cut off, it goes on from there
             with pytest.raises((DeliveryCut, Corrupt)):
                 await go_on()
         assert len(got) < size
+
+
+async def test_a_reader_at_an_offset_takes_what_he_needs_from_the_store(tmp_path: Path) -> None:
+    """He asks for the rest of the file, as Hadoop's client does, and closes the connection when he has enough."""
+    content = bytes(range(250)) * 40_000
+    async with scene(tmp_path) as at:
+        await at.take(at.permit(), content)
+        entry = at.entry()
+        permit = ReadPermit(AT.store, AT.path, entry.blob, entry.size, entry.sha256, 0)
+        at.idle.blobs.bytes_read = 0
+        for start in (len(content) - 8, len(content) - 5_000, 4, 3_000_000, 3_060_000):
+            size, chunks = await at.door.give(permit, start, None)
+            assert size == len(content) - start
+            assert content[start:].startswith(await anext(chunks))
+        assert at.idle.blobs.bytes_read < 4 * RANGE_BYTES
