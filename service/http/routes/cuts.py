@@ -23,6 +23,7 @@ from service.rules.stored.trees import MOST_KEPT_PATHS
 router = APIRouter(prefix="/v1/stores/{store}/tree", tags=["trees"])
 
 _CUT = {"directory": "checkpoint", "batch": 7, "revision": 42}
+_KEPT = {**_CUT, "taken": "2026-01-01T12:00:00.000Z", "epoch": 3}
 _REVISION = {"type": "integer", "minimum": 0}
 _PATHS = {
     "type": "array",
@@ -61,7 +62,7 @@ class RollbackBody(RevisionBody, forbid_unknown_fields=True):
     summary="The cuts and pins of a tree",
     **openapi_operation(
         success={
-            200: ("Oldest first.", {"cuts": [_CUT], "pins": [{"name": "before-upgrade", **_CUT}], "passedOver": []})
+            200: ("Oldest first.", {"cuts": [_KEPT], "pins": [{"name": "before-upgrade", **_KEPT}], "passedOver": []})
         },
         codes=[Code.CORRUPT, Code.NOT_ACCEPTABLE],
     ),

@@ -104,6 +104,8 @@ def test_stores_tell_what_is_in_them_and_who_leads(api: Api) -> None:
     there = api.http.put(path, headers=fenced).headers["location"]
     assert api.http.put(there, headers=fenced, content=b"v1\n{}").status_code == 201
     (cut,) = api.call("GET", "/tree").json()["cuts"]
+    assert cut.pop("epoch") == epoch
+    assert cut.pop("taken").endswith("Z")
     assert told()["cut"] == cut == {"directory": "checkpoint", "batch": 7, "revision": cut["revision"]}
     assert api.resign().status_code == 204
     left = told()
