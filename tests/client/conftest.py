@@ -10,7 +10,7 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,17 @@ class Service:
     url: str
     data: Path
     process: subprocess.Popen[bytes]
+
+    def blob(self, content: bytes) -> Path:
+        """The one file in which it keeps these bytes. Files of other tests may go meanwhile."""
+        found = []
+        for directory, _, names in os.walk(self.data / "blobs"):
+            for path in (Path(directory, name) for name in names):
+                with suppress(FileNotFoundError):
+                    if path.read_bytes() == content:
+                        found.append(path)
+        (only,) = found
+        return only
 
 
 def eventually(condition: Callable[[], bool]) -> None:

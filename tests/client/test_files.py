@@ -138,7 +138,8 @@ def test_a_pin_keeps_a_cut(store: Any, files: Tree) -> None:
         store.files.unpin("before-upgrade")
     left = store.files.cuts()
     assert (left.cuts, left.pins) == ([], [])
-    assert left.passed_over == kept.cuts
+    # Ten are kept. The tree as it was is one of its own if the service did anything since the newest cut.
+    assert set(kept.cuts[1:]) <= set(left.passed_over)
 
 
 def test_a_verification_names_what_is_damaged_and_which_cuts_are_whole(
@@ -149,9 +150,7 @@ def test_a_verification_names_what_is_damaged_and_which_cuts_are_whole(
     found = store.files.verify(digests=True)
     assert (found.intact, found.damaged_count, found.files) == (True, 0, 3)
     assert [cut.intact for cut in found.kept.cuts] == [True, True]
-    (blob,) = [
-        path for path in (service.data / "blobs").rglob("*") if path.is_file() and path.read_bytes() == LARGE + b"more"
-    ]
+    blob = service.blob(LARGE + b"more")
     blob.write_bytes(LARGE + b"MORE")
     assert store.files.verify().intact
     found = store.files.verify(digests=True)

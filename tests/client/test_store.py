@@ -35,12 +35,6 @@ def store(session: Any, name: str) -> Any:
     return session.store(name)
 
 
-def blob_of(service: Service, state: bytes) -> Path:
-    """The file in which the service keeps this state."""
-    (found,) = [path for path in (service.data / "blobs").rglob("*") if path.is_file() and path.read_bytes() == state]
-    return found
-
-
 def test_add_returns_the_record_and_locks(store: Any, session: Any) -> None:
     handle = store.add_and_lock("latest", STATE, labels={"batch": "7", "kind": "full one"})
     assert handle.name == "latest"
@@ -138,7 +132,7 @@ def test_a_version_that_is_gone_is_not_read(store: Any) -> None:
 def test_damaged_bytes_are_never_given_out_whole(service: Service, store: Any, name: str) -> None:
     state = name.encode() + STATE * 20
     store.add_and_lock("latest", state)
-    blob = blob_of(service, state)
+    blob = service.blob(state)
     blob.chmod(0o600)
     blob.write_bytes(state[:-1] + b"!")
     with pytest.raises((milepost.Corrupt, milepost.StateTruncated)):
@@ -152,7 +146,7 @@ def test_damaged_bytes_are_never_given_out_whole(service: Service, store: Any, n
 def test_missing_bytes_are_told_apart(service: Service, store: Any, name: str) -> None:
     state = name.encode()
     store.add_and_lock("latest", state)
-    blob_of(service, state).unlink()
+    service.blob(state).unlink()
     with pytest.raises((milepost.BlobMissing, milepost.StateTruncated)):
         store.read("latest")
 

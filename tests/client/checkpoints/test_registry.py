@@ -41,7 +41,7 @@ def damage(service: Service) -> Damage:
     """Flips the bytes of a stored state where the service keeps them."""
 
     def act(of: bytes) -> None:
-        (blob,) = [path for path in (service.data / "blobs").rglob("*") if path.is_file() and path.read_bytes() == of]
+        blob = service.blob(of)
         blob.chmod(0o600)
         blob.write_bytes(flipped(of))
 

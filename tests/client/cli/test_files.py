@@ -146,8 +146,7 @@ def test_damage_is_shown_and_is_the_exit_status(said: Said, run: Run, job: str, 
     found = json.loads(said("--json", "files", "verify", job, "--digests"))
     assert (found["intact"], found["damaged"]) == (True, [])
     content = state(job, 1)
-    (blob,) = (path for path in (service.data / "blobs").rglob("*") if path.is_file() and path.read_bytes() == content)
-    blob.write_bytes(content[::-1])
+    service.blob(content).write_bytes(content[::-1])
     assert run("files", "verify", job).returncode == 0
     ended = run("--json", "files", "verify", job, "--digests")
     assert ended.returncode == 1

@@ -41,8 +41,7 @@ def left(service: Service, blocking: milepost.Client, name: str) -> Iterator[Lef
             assert files.create("checkpoint/queries/q/state", content, overwrite=True).status_code == 201
             assert files.create(f"checkpoint/queries/q/commits/{batch}", b"v1").status_code == 201
         store.resign()
-        stored = {blob.read_bytes(): blob for blob in (service.data / "blobs").rglob("*") if blob.is_file()}
-        yield Left(files, *(stored[content] for content in states))
+        yield Left(files, *map(service.blob, states))
 
 
 def test_it_is_not_started_and_the_files_are_named(run: Run, left: Left) -> None:

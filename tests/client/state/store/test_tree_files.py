@@ -95,9 +95,9 @@ def test_a_service_that_is_away_did_nothing_for_certain(place: TreeFiles) -> Non
 
 
 def test_damaged_bytes_are_named(service: Service, place: TreeFiles) -> None:
-    place.create("0/0/a", b"what was written, and nothing else")
-    (blob,) = [path for path in (service.data / "blobs").rglob("*") if path.is_file() and job_of(place) in str(path)]
-    blob.write_bytes(b"x")
+    written = f"what was written for {job_of(place)}, and nothing else".encode()
+    place.create("0/0/a", written)
+    service.blob(written).write_bytes(b"x")
     with pytest.raises(StateDamaged) as raised:
         place.read("0/0/a", 0, 1 << 20)
     assert raised.value.path == "0/0/a"
