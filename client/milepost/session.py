@@ -73,7 +73,7 @@ class Session(Staying):
 
     @property
     def stood_still(self) -> float:
-        """Seconds for which this process's Python stood still since the last renewal; 0 below a third of the TTL.
+        """Seconds for which this process's Python stood still since the last renewal; 0 up to half of the TTL.
 
         If the session is lost, this is why, and `raise_if_lost` says what to do.
         """

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import milepost
+from milepost.checkpoints import CheckpointRegistry
 from tests.client.flavours import connected
 from tests.support.network.gateway import Gateway
 
@@ -87,3 +88,19 @@ def test_an_older_service_still_takes_labels_whose_keys_pass_everywhere(
     proxy.passes = as_an_older_service
     with connected(flavour, proxy.url, timeout=20.0) as client, client.session() as session:
         assert session.store(name).add_and_lock("h", b"state", labels=SAFE).labels == SAFE
+
+
+def test_a_checkpoint_whose_labels_were_lost_is_retained_and_removed_like_any_other(
+    proxy: Gateway, blocking: milepost.Client, name: str
+) -> None:
+    proxy.passes = known_names_alone
+    with connected("blocking", proxy.url, timeout=20.0) as client, client.session() as session:
+        registry = CheckpointRegistry(session.store(name))
+        for number in (1, 2):
+            with pytest.raises(milepost.LabelsLost):
+                registry.add(number, b"state", labels=LABELS)
+        assert [checkpoint.number for checkpoint in registry.checkpoints] == [1, 2]
+        registry.add(3, b"state")
+        assert len(list(blocking.store(name).get_all_handles())) == 1
+        registry.shutdown(job_ended=True)
+        assert list(blocking.store(name).get_all_handles()) == []

@@ -75,7 +75,7 @@ class AsyncSession(Staying):
 
     @property
     def stood_still(self) -> float:
-        """Seconds for which the event loop stood still since the last renewal; 0 below a third of the TTL.
+        """Seconds for which the event loop stood still since the last renewal; 0 up to half of the TTL.
 
         If the session is lost, this is why, and `raise_if_lost` says what to do.
         """

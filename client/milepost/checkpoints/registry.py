@@ -27,6 +27,7 @@ from milepost.errors import (
     CleanUpLags,
     Closed,
     Damaged,
+    LabelsLost,
     NoIntactCheckpoint,
     NotExist,
     OutcomeUnknown,
@@ -106,10 +107,15 @@ class CheckpointRegistry:
         self._make_room(number, budget)
         labels = {**(labels or {}), **({SAVEPOINT_LABEL: "true"} if savepoint else {})}
         try:
-            handle = self._store.add_and_lock(name, state, labels, timeout=budget.left, progress=progress)
-        except OutcomeUnknown as error:
-            handle = self._landed(name, state, error, budget)
-            check_labels(handle, labels)
+            try:
+                handle = self._store.add_and_lock(name, state, labels, timeout=budget.left, progress=progress)
+            except OutcomeUnknown as error:
+                handle = self._landed(name, state, error, budget)
+                check_labels(handle, labels)
+        except LabelsLost as lost:  # it is there and locked all the same: retained, and removed, like any other
+            self._cleaner.forget(name)
+            self._checkpoints.append(Checkpoint(number, savepoint, lost.handle))
+            raise
         self._cleaner.forget(name)
         checkpoint = Checkpoint(number, savepoint, handle)
         self._checkpoints.append(checkpoint)

@@ -27,11 +27,11 @@ def expire(
     published last cannot expire. The command needs the job's epoch, so no driver may lead the job: one that leads
     calls job.expire.
     """
+    options: Options = context.obj
+    with options.client() as client:  # before there is an epoch, which would make a store that is not there
+        known = decode(client.store(store).read(JOB))
+        record = _expiring(store, known, before, known.epoch)
     if dry_run:
-        options: Options = context.obj
-        with options.client() as client:
-            known = decode(client.store(store).read(JOB))
-            record = _expiring(store, known, before, known.epoch)
         _tell(context, store, known, record, "would expire")
         return
     with changing(context, store, campaign=True) as opened:

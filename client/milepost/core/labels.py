@@ -44,12 +44,14 @@ def label_headers(labels: Mapping[str, str]) -> dict[str, str]:
                 "without spaces around it",
             )
     whole = json.dumps(labels, separators=(",", ":"))
+    plain = {Header.LABEL_PREFIX + key: value for key, value in labels.items() if _PASSES.match(key)}
     if len(whole) > MAX_LABELS_LENGTH:
+        if len(plain) == len(labels):
+            return plain  # which has bounds of its own
         raise InvalidRequest(
             Code.INVALID_REQUEST,
             f"the labels have {len(whole)} characters as JSON, but at most {MAX_LABELS_LENGTH} are allowed",
         )
-    plain = {Header.LABEL_PREFIX + key: value for key, value in labels.items() if _PASSES.match(key)}
     return {Header.LABELS: whole, **plain}
 
 

@@ -81,9 +81,12 @@ class Lease:
 
     @property
     def stood_still(self) -> float:
-        """The seconds for which the keeper could not run since the last renewal; 0 below a third of the TTL."""
+        """The seconds for which the keeper could not run since the last renewal; 0 up to half of the TTL.
+
+        A renewal is due when a third has passed, so what loses a lease by itself lasts two thirds of the TTL or more.
+        """
         seconds = self.standstill.seconds
-        return seconds if seconds >= self.ttl / 3 else 0.0
+        return seconds if seconds * 2 > self.ttl else 0.0
 
     def _meanwhile(self) -> str:
         return f"; meanwhile {self.standstill.describe()}" if self.stood_still else ""

@@ -226,7 +226,7 @@ def lost(
         sent=sent,
         timed_out=timed_out,
         unreachable=unreachable,
-        untrusted=unreachable and certificate is not None,
+        untrusted=unreachable and certificate is not None and certificate.verify_code in _UNKNOWN_AUTHORITY,
     )
 
 

@@ -166,7 +166,7 @@ class Job:
         try:
             self._delete_expired()
         except (RecordUnreadable, *TROUBLE) as error:
-            _log.warning("files of expired batches could not be deleted, they stay for now: %s", error)
+            _log.warning("files of expired batches could not be deleted, they stay for now: %s", describe(error))
         return function
 
     def expire(self, *, before: int) -> None:

@@ -64,6 +64,8 @@ def test_what_cannot_expire_is_refused(
     assert (ended.returncode, ended.stdout) == (1, b"")
     assert why in ended.stderr
     assert stored(service, name).expired == 0
+    with milepost.Client(service.url) as client:
+        assert client.store(name).current_epoch().epoch == 1
 
 
 def test_the_record_of_an_older_release_stays_as_it_was(run: Run, service: Service, name: str) -> None:
@@ -79,6 +81,8 @@ def test_nothing_expires_under_a_driver_or_without_a_job(
     run: Run, said: Said, service: Service, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run("expire", name, "--before", "1").stderr.startswith(b"NotExist: ")
+    with milepost.Client(service.url) as client:
+        assert client.store(name).current_epoch().epoch == 0
     record(service, name, RECORD.encode())
     with milepost.Client(service.url) as client, client.session(ttl=60, holder="driver") as session:
         session.store(name).campaign()

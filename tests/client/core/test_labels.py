@@ -22,11 +22,13 @@ def test_all_go_in_one_header_and_those_that_proxies_let_pass_by_themselves_too(
 
 
 def test_labels_are_refused_that_are_too_long_for_one_line() -> None:
-    labels = {f"key-{number}": "v" * 240 for number in range(31)}
+    labels = {f"key.{number}": "v" * 240 for number in range(31)}
     left = MAX_LABELS_LENGTH - len(label_headers({**labels, "last": ""})["Milepost-Labels"])
     assert len(label_headers({**labels, "last": "v" * left})["Milepost-Labels"]) == MAX_LABELS_LENGTH
     with pytest.raises(InvalidRequest, match=f"at most {MAX_LABELS_LENGTH} "):
         label_headers({**labels, "last": "v" * (left + 1)})
+    plain = {f"key-{number}": "v" * 256 for number in range(32)}
+    assert label_headers(plain) == {f"Milepost-Label-{key}": value for key, value in plain.items()}
 
 
 @pytest.mark.parametrize(

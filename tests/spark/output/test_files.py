@@ -42,10 +42,15 @@ def rows(frame: DataFrame) -> dict[int, list[tuple[int, int]]]:
 
 @pytest.mark.promise
 def test_published_rows_are_read_with_their_batch(place: Place) -> None:
-    """Also from a directory whose name Spark's readers take for a pattern, or for an escaped URI."""
-    run(place, output=f"{place.output} {{1}}[2]*?ö%20")
+    """Also from a directory whose name Spark's readers take for a pattern, or for an escaped URI, or that is none."""
+    run(place, output=f"{place.output} {{1}}[2]*?ö\u3000\u0085%20")
     frame = read_published(place.spark, place.url, place.name)
     assert rows(frame) == dict(enumerate(EXPECTED(2)))
+    from pyspark.sql.functions import input_file_name
+
+    looked_for = read_published(place.spark, place.url, place.name, batches=[0, 1])
+    named = [{row[0] for row in each.select(input_file_name()).collect()} for each in (frame, looked_for)]
+    assert named[0] == named[1]
     assert [(field.name, field.dataType.simpleString()) for field in frame.schema] == [
         ("k", "bigint"),
         ("w", "bigint"),

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,7 +25,7 @@ _PLACE = re.compile(r"\w+://[^/]*|\w+:|")
 _PATTERN = re.compile(r"[\\*?\[\]{}]")
 """What Spark takes for a pattern of names in a path that it is to read, unless there is a backslash before it."""
 _NULLABLE = ("nullable", "containsNull", "valueContainsNull")
-_NOT_IN_URIS = re.compile(r"[\x00-\x20\"#%<>?\[\\\]^`{|}\x7f]")
+_NOT_IN_URIS = re.compile(r"[\x00-\x20\"#%<>?\[\\\]^`{|}\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
 """What Java escapes in the path of a URI; the columns with which Spark says where a row is from have it so."""
 
 
@@ -44,7 +45,7 @@ def frame_over(
     if look or "=" in output or str(spark.conf.get(_LOG_IGNORED, "false")).lower() == "true":
         return reader.option("basePath", output).parquet(*(_literal(f"{output}/{path}") for path, _ in files))
     with TemporaryDirectory(prefix="milepost-read-") as directory:
-        log = Path(directory, "_spark_metadata", "0")
+        log = Path(directory, "_spark_metadata", "0.compact")  # read at any compactInterval
         log.parent.mkdir()
         log.write_text("\n".join([_LOG_VERSION, *(_entry(f"{output}/{path}", size) for path, size in files)]))
         return reader.parquet(f"file:{directory}")
@@ -62,9 +63,10 @@ def _nullable(kind: Any) -> Any:
 def _entry(uri: str, size: int) -> str:
     """Return the line about a file; what a manifest does not have of it, such as its time, is 0."""
     place, path = _divided(uri)
+    place = "file://" if place == "file:" else place  # so Spark names the files that it looks for itself
     return json.dumps(
         {
-            "path": place + _NOT_IN_URIS.sub(lambda found: f"%{ord(found[0]):02X}", path),
+            "path": place + _NOT_IN_URIS.sub(lambda found: quote(found[0], safe=""), path),
             "size": size,
             "isDir": False,
             "modificationTime": 0,

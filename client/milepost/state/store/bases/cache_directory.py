@@ -44,7 +44,11 @@ def remove_leftovers(parent: Path) -> int:
     for lock_path in parent.glob(f"{_PREFIX}*{_LOCK}"):
         with suppress(OSError):  # another process removes it as well, or it is another user's, whose processes do
             lock = os.open(lock_path, os.O_RDWR)
-            if not try_lock(lock):
+            try:
+                locked = try_lock(lock)
+            except OSError:
+                locked = False
+            if not locked:
                 os.close(lock)
                 continue
             shutil.rmtree(lock_path.with_name(lock_path.name.removesuffix(_LOCK)), ignore_errors=True)
