@@ -4,6 +4,7 @@ has a time limit, and the real services are shared. The suite that a test belong
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -30,6 +31,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Hypothesis has one of its own for each example, which a busy machine breaks.
     """
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:  # so shells start what runs behind them, and children inherit it
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     settings.register_profile("without-deadline", parent=settings(), deadline=None)
     settings.load_profile("without-deadline")
     config.pluginmanager.import_plugin("tests.support.plugins.time_limits")

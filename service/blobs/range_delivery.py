@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeVar
 from backends.contract import BlobMissing, BlobStore, BlobTruncated, StorageUnavailable, UnsafeKey
 from milepost.wire import Code
 from service.basics.problems import problem
-from service.basics.timeouts import seen
+from service.basics.timeouts import seen, within
 from service.blobs.delivery import MISMATCH, begun, cut_where_it_fails, deliver, deliver_rest, errors_as_problems
 from service.blobs.keys import list_of
 from service.blobs.range_digests import LISTED_ABOVE_BYTES, RangeDigests, opened
@@ -30,6 +30,11 @@ for what follows, the most of which was on its way already.
 """
 
 _LISTS_BYTES: Final = 4 * 1024 * 1024
+_LIST_SECONDS: Final = 5.0
+"""A list that takes longer to read is done without: its reader waits, and the file itself may be well."""
+
+_KEPT_BESIDES: Final = 320
+"""So many bytes a kept list takes besides its digests."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -40,9 +45,10 @@ class RangeDelivery:
 
     def __init__(self, blobs: BlobStore) -> None:
         self._blobs = blobs
-        self._lists: _Newest[str, RangeDigests] = _Newest(_LISTS_BYTES, lambda known: len(known.digests))
+        self._lists: _Newest[str, RangeDigests] = _Newest(_LISTS_BYTES, lambda kept: len(kept.digests) + _KEPT_BESIDES)
         self._ranges: _Newest[tuple[str, int], bytes] = _Newest(REMEMBERED_BYTES, len)
         self._reading: dict[tuple[str, int], asyncio.Future[bytes]] = {}
+        self._opening: dict[str, asyncio.Future[RangeDigests | None]] = {}
 
     async def deliver(self, ref: BlobRef, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
         """Return the bytes ``[start, end)`` of a file as a stream; without ``end``, the reader may stop before the end.
@@ -67,9 +73,10 @@ class RangeDelivery:
         self, ref: BlobRef, digests: RangeDigests, start: int, stop: int, *, grows: bool
     ) -> AsyncIterator[bytes]:
         size, steady = digests.range_bytes, start + STEADY_BYTES
+        small = stop - start <= size < ref.size  # its neighbours are asked for next, most likely
         number, last = start // size, min(ref.size, -(-stop // size) * size)
         while (position := number * size) < last:
-            if grows and position < steady:
+            if small or (grows and position < steady):
                 yield _within(await self._shared_range(ref, digests, number), position, start, stop)
                 number += 1
                 continue
@@ -118,26 +125,33 @@ class RangeDelivery:
             raise BlobTruncated(f"the blob {ref.key} ended while being read up to {to}")
 
     async def _digests(self, ref: BlobRef) -> RangeDigests | None:
-        """Return the digests of a file's ranges; None for a file without a list that proves itself.
-
-        Raises ``storage-unavailable`` problems.
-        """
+        """Return the digests of a file's ranges; None for a file without a list that can be read and proves itself."""
         key = list_of(ref.key)
         if key is None or ref.size <= LISTED_ABOVE_BYTES:
             return None
         if (known := self._lists.get(key)) is not None:
             return known
+        opening = self._opening.get(key)
+        if opening is None:
+            opening = self._opening[key] = asyncio.ensure_future(self._open(key, ref))
+            opening.add_done_callback(seen)
+        return await asyncio.shield(opening)
+
+    async def _open(self, key: str, ref: BlobRef) -> RangeDigests | None:
         try:
-            known = opened(await self._read(key, ref.size), ref.size, ref.sha256)
-        except StorageUnavailable as error:
-            raise problem(Code.STORAGE_UNAVAILABLE, str(error)) from error
+            content = await within(_LIST_SECONDS, self._read(key, 4096 + ref.size // 1024))
+            known = opened(content, ref.size, ref.sha256)
         except (BlobMissing, UnsafeKey):
             return None
-        except (BlobTruncated, ValueError) as error:
+        except (StorageUnavailable, TimeoutError, BlobTruncated, ValueError) as error:
             log.warning(
-                "the list of digests %s is damaged: %s; its file is read from the beginning instead", key, error
+                "the list of digests %s is damaged, or cannot be read: %s; its file is read from the beginning instead",
+                key,
+                error,
             )
             return None
+        finally:
+            del self._opening[key]
         self._lists.put(key, known)
         return known
 
@@ -146,7 +160,7 @@ class RangeDelivery:
         async for chunk in self._blobs.get(key):
             content += chunk
             if len(content) > most:
-                raise ValueError("it is longer than its file")
+                raise ValueError("it is longer than that of its file can be")
         return bytes(content)
 
 
@@ -170,7 +184,7 @@ class _Newest(Generic[K, V]):
         return value
 
     def put(self, key: K, value: V) -> None:
-        if key in self._values:
+        if key in self._values or self._size_of(value) > self._most_bytes:
             return
         self._values[key] = value
         self._bytes += self._size_of(value)

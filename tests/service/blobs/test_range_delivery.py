@@ -170,6 +170,17 @@ async def test_those_who_read_the_same_at_the_same_time_have_it_read_once(blobs:
     got = await asyncio.gather(*(look(RANGE_BYTES + begin) for begin in range(20)))
     assert got == [CONTENT[RANGE_BYTES + begin : 2 * RANGE_BYTES] for begin in range(20)]
     assert blobs.read[ref.key] == RANGE_BYTES
+    once = len(blobs.file_of(key_of_list(ref)).read_bytes())
+    assert blobs.read[key_of_list(ref)] == once
+
+
+async def test_small_parts_next_to_each_other_have_their_range_read_once(blobs: CountedBlobs) -> None:
+    ref = await put(blobs)
+    delivery = RangeDelivery(blobs)
+    for start in range(0, RANGE_BYTES, 16_384):
+        part = await given(await delivery.deliver(ref, start, start + 4096))
+        assert part == CONTENT[start : start + 4096]
+    assert blobs.read[ref.key] == RANGE_BYTES
 
 
 async def test_a_failure_of_the_store_is_not_kept(blobs: CountedBlobs) -> None:
@@ -207,7 +218,9 @@ async def test_a_damaged_range_is_never_given(blobs: CountedBlobs, start: int, d
         assert got == CONTENT[start:end]
 
 
-@pytest.mark.parametrize("how", ["flipped", "cut short", "empty", "gone", "of another file", "longer than its file"])
+@pytest.mark.parametrize(
+    "how", ["flipped", "cut short", "empty", "gone", "of another file", "longer than its file", "unreadable"]
+)
 async def test_a_file_whose_list_is_damaged_is_read_as_one_without(blobs: CountedBlobs, how: str) -> None:
     ref = await put(blobs)
     path = blobs.file_of(key_of_list(ref))
@@ -215,6 +228,9 @@ async def test_a_file_whose_list_is_damaged_is_read_as_one_without(blobs: Counte
         flip(path, 60)
     elif how == "gone":
         path.unlink()
+    elif how == "unreadable":
+        path.unlink()
+        path.symlink_to(path)  # which the operating system refuses to open, for good
     else:
         other = await put(blobs, CONTENT[::-1])
         others = blobs.file_of(key_of_list(other)).read_bytes()
