@@ -72,6 +72,8 @@ async def collect(
         log.warning("collect no blobs of store %s: what may name them cannot be read", store)
     if not orphans or not await pointers.confirm(journal.head) or not may_go_on():
         return 0
+    known = set(orphans)
+    orphans = [key for key in orphans if (owner := owner_of(key)) == key or owner not in known]  # lists go with files
     log.info("discarding %d blobs of older leaderships that nothing names", len(orphans))
     for key in orphans:
         if not may_go_on():

@@ -139,7 +139,7 @@ class RangeDelivery:
 
     async def _open(self, key: str, ref: BlobRef) -> RangeDigests | None:
         try:
-            content = await within(_LIST_SECONDS, self._read(key, 4096 + ref.size // 1024))
+            content = await within(_LIST_SECONDS, self._read(key, _most_listed(ref.size)))
             known = opened(content, ref.size, ref.sha256)
         except (BlobMissing, UnsafeKey):
             return None
@@ -162,6 +162,11 @@ class RangeDelivery:
             if len(content) > most:
                 raise ValueError("it is longer than that of its file can be")
         return bytes(content)
+
+
+def _most_listed(size: int) -> int:
+    """Return more bytes than the list of a file of this size has, with ranges of 32 KiB or more."""
+    return 4096 + size // 1024
 
 
 def _within(data: bytes, position: int, start: int, stop: int) -> bytes:
