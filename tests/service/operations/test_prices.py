@@ -6,6 +6,8 @@ Steps are counted, not seconds, so that this holds on a busy machine. The time i
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import selectors
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -132,8 +134,13 @@ OPERATIONS: dict[str, Operation] = {
 """In an order in which each leaves to the others what they need."""
 
 
+EVENT_LOOP = (*asyncio.__path__, *concurrent.futures.__path__, str(selectors.__file__))
+"""Where the event loop's own code lies. How often it wakes, and when it sweeps cancelled timers out of its heap, has
+nothing to do with what is stored."""
+
+
 class Steps:
-    """Counts the steps of everything that runs in this thread."""
+    """Counts the steps of everything that runs in this thread, but for the event loop itself."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -145,7 +152,9 @@ class Steps:
     def __exit__(self, *_: object) -> None:
         sys.settrace(None)
 
-    def _called(self, frame: FrameType, _event: str, _argument: Any) -> Callable[..., Any]:
+    def _called(self, frame: FrameType, _event: str, _argument: Any) -> Callable[..., Any] | None:
+        if frame.f_code.co_filename.startswith(EVENT_LOOP):
+            return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return self._stepped
 
@@ -174,7 +183,7 @@ async def test_the_price_of_an_operation_does_not_grow_with_what_is_stored(tmp_p
         for least, count in ((few, FEW), (many, MANY)):
             for name, steps in (await prices(tmp_path / f"{attempt}-{count}", count)).items():
                 least[name] = min(least[name], steps)
-        grown = {name: (few[name], many[name]) for name in OPERATIONS if many[name] > 1.2 * few[name] + 1000}
+        grown = {name: (few[name], many[name]) for name in OPERATIONS if many[name] > 1.1 * few[name] + 500}
         if not grown:
             return
     pytest.fail(f"steps with little and with much: {grown}")
