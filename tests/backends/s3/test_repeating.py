@@ -29,6 +29,8 @@ MOMENTS: dict[str, dict[str, Any]] = {
     "lost": {"lose_answer": True},
 }
 CONDITION_FAILED = "<Error><Code>PreconditionFailed</Code></Error>"
+LATER = pytest.mark.later
+"""What takes a large blob each time."""
 REFUSALS = [(403, "AccessDenied"), (404, "NoSuchBucket"), (400, "InvalidRequest"), (501, "NotImplemented")]
 
 
@@ -62,6 +64,12 @@ def gets(request: Request) -> bool:
     return request.method == "GET"
 
 
+PUT_OR_COMPLETION = pytest.mark.parametrize(
+    ("which", "whole"),
+    [pytest.param(puts, SMALL, id="put"), pytest.param(completes, LARGE, id="completion", marks=LATER)],
+)
+
+
 async def in_pieces(whole: bytes) -> AsyncIterator[bytes]:
     """The bytes, a part of a megabyte at a time."""
     for begin in range(0, len(whole), 700_001):
@@ -73,8 +81,12 @@ async def in_pieces(whole: bytes) -> AsyncIterator[bytes]:
 )
 @pytest.mark.parametrize(
     ("which", "whole"),
-    [(puts, SMALL), (completes, LARGE), (parts, LARGE), (begins, LARGE)],
-    ids=["put", "completion", "part", "beginning"],
+    [
+        pytest.param(puts, SMALL, id="put"),
+        pytest.param(completes, LARGE, id="completion", marks=LATER),
+        pytest.param(parts, LARGE, id="part", marks=LATER),
+        pytest.param(begins, LARGE, id="beginning", marks=LATER),
+    ],
 )
 async def test_a_write_that_fails_for_a_moment_is_done(
     faulty: tuple[S3Blobs, Gateway], s3: S3Place, which: Any, whole: bytes, moment: str, times: int
@@ -91,7 +103,7 @@ async def test_a_write_that_fails_for_a_moment_is_done(
         assert s3.uploads() == []
 
 
-@pytest.mark.parametrize(("which", "whole"), [(puts, SMALL), (completes, LARGE)], ids=["put", "completion"])
+@PUT_OR_COMPLETION
 async def test_who_looks_whether_the_bytes_are_there_asks_again_too(
     faulty: tuple[S3Blobs, Gateway], which: Any, whole: bytes
 ) -> None:
@@ -100,7 +112,7 @@ async def test_who_looks_whether_the_bytes_are_there_asks_again_too(
     assert await store.put("blob", in_pieces(whole), **PATIENT) == len(whole)
 
 
-@pytest.mark.parametrize(("which", "whole"), [(puts, SMALL), (completes, LARGE)], ids=["put", "completion"])
+@PUT_OR_COMPLETION
 @pytest.mark.parametrize("moment", MOMENTS)
 async def test_a_repeat_never_takes_the_place_of_another_writers_blob(
     faulty: tuple[S3Blobs, Gateway], s3: S3Place, which: Any, whole: bytes, moment: str
@@ -113,7 +125,7 @@ async def test_a_repeat_never_takes_the_place_of_another_writers_blob(
     assert await read(store, "blob") == b"another writer's"
 
 
-@pytest.mark.parametrize(("which", "whole"), [(puts, SMALL), (completes, LARGE)], ids=["put", "completion"])
+@PUT_OR_COMPLETION
 @pytest.mark.parametrize("answer", REFUSALS, ids=lambda answer: answer[1])
 async def test_a_refusal_is_not_repeated(
     faulty: tuple[S3Blobs, Gateway], which: Any, whole: bytes, answer: tuple[int, str]

@@ -26,6 +26,8 @@ from tests.wire.support.api import Api, connect, problem, until
 from tests.wire.support.in_process import InProcess, in_process
 from tests.wire.webhdfs.hadoop import Tree, refused
 
+pytestmark = pytest.mark.later
+
 SLOW = replace(PROMPT, idle_seconds=2.0)
 MIB = 1024 * 1024
 
