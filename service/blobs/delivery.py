@@ -163,7 +163,7 @@ async def begun(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 async def cut_where_it_fails(chunks: AsyncIterator[bytes], size: int) -> AsyncIterator[bytes]:
-    """Yield the chunks of a part of ``size`` bytes. Raises `DeliveryCut` where they fail, or are not so many."""
+    """Yield ``chunks``. Raises `DeliveryCut` if reading them fails, or if they are not ``size`` bytes together."""
     sent = 0
     try:
         async for chunk in chunks:

@@ -175,7 +175,7 @@ def _within(data: bytes, position: int, start: int, stop: int) -> bytes:
 
 
 class _Newest(Generic[K, V]):
-    """The values that were used last, of so many bytes together at most."""
+    """Keeps the values that were used last, as many as have ``most_bytes`` together."""
 
     def __init__(self, most_bytes: int, size_of: Callable[[V], int]) -> None:
         self._most_bytes = most_bytes

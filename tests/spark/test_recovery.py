@@ -113,7 +113,7 @@ def test_a_file_that_is_not_sparks(content: str) -> None:
 
 
 class LateWorld(World):
-    """A world in which each sleep lasts longer by so many seconds."""
+    """A world in which each sleep takes ``late`` seconds more than was asked for."""
 
     def __init__(self, late: float) -> None:
         super().__init__(*[NO_LEADER] * 1000)

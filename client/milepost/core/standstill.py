@@ -18,7 +18,7 @@ from milepost.wire import MAX_TTL_SECONDS
 
 T = TypeVar("T")
 _TICK = 1.0
-"""The longest sleep in one piece: a standstill is measured to within so many seconds."""
+"""How many seconds a keeper sleeps at a time. A process may stop and go on within one sleep unseen."""
 _BUSY = 0.5
 """The share of a standstill that is CPU time of this process, from which on the process counts as busy."""
 

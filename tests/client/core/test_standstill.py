@@ -14,7 +14,9 @@ from tests.client.core.world import NO_LEADER, SILENT, Reaction, World, problem
 
 
 class Held(World):
-    """A world in which sleeps last longer by the seconds in ``late``, of which the share ``busy`` is CPU time."""
+    """A world in which the sleeps take more than was asked for: the first by ``late[0]`` seconds, the next by
+    ``late[1]``. Of this, the share ``busy`` is CPU time of the process.
+    """
 
     def __init__(self, *script: Reaction, late: list[float], busy: float = 0.0) -> None:
         super().__init__(*script)
