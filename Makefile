@@ -109,6 +109,10 @@ first-sdk: said = .cache/first-sdk.log
 first-sdk: $(ready)
 	@mkdir -p .cache; failed=; $(MAKE) PYTHONS=oldest test-sdk >$(said) 2>&1 || failed=1; cat $(said); [ -z "$$failed" ]
 
+.PHONY: test-stutter
+test-stutter: $(ready) ## The tests of make test, while four in ten of their processes stand still for a second by turns
+	@$(python) -m tests.support.stutter $(MAKE) first
+
 # After so many minutes from its beginning test-all begins no part that might not end within them; nothing: no limit.
 MINUTES ?=
 define in_time # what begins a part, if there is time for the minutes that it takes on a slow machine
