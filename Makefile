@@ -17,6 +17,7 @@ ready := .venv/ready
 pytest := $(python) -m pytest -p tests.support.plugins.strict_skips -p tests.support.plugins.tiers
 # Most tests wait more than they work, so four at a time keep two cores busy; a file stays with one of them.
 workers := 4
+sdk_workers := 6
 side_by_side = --numprocesses $(workers) --dist loadfile --no-loadscope-reorder
 # What carries types: each of these that has Python files in it.
 typed := $(foreach path,service backends client/milepost testbed tests demo benchmarks model deploy/chart/files tools/site examples,\
@@ -100,14 +101,18 @@ test: $(ready) ## What must hold before a change goes in, in a few minutes; test
 	@$(MAKE) --jobs lint types floors first
 	@echo "Passed. Not part of it: make test-all, with all other tests that CI runs; and simulate, corrupt, test-spark-full, test-stateful-full, test-spark-points, test-kill, test-slow, explore, fuzz, model."
 
-# The two wait for different things, and so they run beside each other; what the SDK's tests say comes in one piece.
-.PHONY: first first-sdk
+.PHONY: first
 first: $(ready)
-	@$(MAKE) --jobs tier="--tier first" unit first-sdk
+	@$(MAKE) tier="--tier first" PYTHONS=oldest fast
 
-first-sdk: said = .cache/first-sdk.log
-first-sdk: $(ready)
-	@mkdir -p .cache; failed=; $(MAKE) PYTHONS=oldest test-sdk >$(said) 2>&1 || failed=1; cat $(said); [ -z "$$failed" ]
+# The two wait for different things, and so they run beside each other; what the SDK's tests say comes in one piece.
+.PHONY: fast sdk-in-one-piece
+fast: $(ready)
+	@$(MAKE) --jobs sdk_workers=3 unit sdk-in-one-piece
+
+sdk-in-one-piece: said = .cache/test-sdk.log
+sdk-in-one-piece: $(ready)
+	@mkdir -p .cache; failed=; $(MAKE) test-sdk >$(said) 2>&1 || failed=1; cat $(said); [ -z "$$failed" ]
 
 .PHONY: test-stutter
 test-stutter: $(ready) ## The tests of make test, while four in ten of their processes stand still for a second by turns
@@ -126,8 +131,7 @@ endef
 .PHONY: test-all
 test-all: $(ready) ## All that CI runs: everything but what has a size of its own (an hour)
 	@$(in_time) \
-	$(MAKE) --jobs lint types floors unit kubernetes-programs; \
-	$(MAKE) PYTHONS=ends test-sdk; \
+	$(MAKE) --jobs PYTHONS=ends lint types floors fast kubernetes-programs; \
 	$(MAKE) stopwatch; \
 	part 30 test-long; \
 	part 30 test-cluster; \
@@ -176,7 +180,7 @@ test-hadoop: $(ready) ## Hadoop's contract suites on a job's files, beside a Nam
 	@$(with_java) $(pytest) -m hadoop -rP tests/hadoop $(ARGS)
 
 .PHONY: test-sdk
-test-sdk: side_by_side = --numprocesses $(if $(tier),3,6) --dist worksteal
+test-sdk: side_by_side = --numprocesses $(sdk_workers) --dist worksteal
 test-sdk: $(ready) ## The SDK's tests on every Python 3.10 to 3.13 that is installed
 	@tools/test-sdk $(PYTHONS) $(tier) $(side_by_side) -m "not slow" $(ARGS)
 

@@ -23,9 +23,12 @@ PROVIDERS = ("hdfs", "rocksdb", "rocksdb-changelog", "rocksdb-v2")
 SOURCES = ("files", "kafka", "rate")
 REPLICAS, FORWARDER, NAME = "replicas", "forwarder", "name"
 ADDRESSES = (REPLICAS, FORWARDER, NAME)
-"""Where drivers and executors find the service. `REPLICAS`: at the address of each replica. `FORWARDER`: at one address,
-where a forwarder of TCP passes each new connection on to the replica that leads. `NAME`: at the name of a host, which
-no JVM can resolve for some seconds of each round."""
+"""Where drivers and executors find the service.
+
+`REPLICAS`: at the address of each replica. `FORWARDER`: at one address, where a forwarder of TCP passes each new
+connection on to the replica that leads. `NAME`: at the name of a host, which no JVM can resolve for some seconds of
+each round.
+"""
 ROUNDS = 5
 _AWAY_SECONDS = (0.5, 12.0)
 _MOMENT_SECONDS = (0.0, 3.0)
