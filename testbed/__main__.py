@@ -1,7 +1,7 @@
 """``python -m testbed up`` starts the whole set and leaves it running; ``down`` ends it.
 
-A file beside the logs, the note, says which processes were started: their ids, and when each began. So ``down`` never
-ends another process that got the same id later.
+A file beside the logs, the note, says which processes were started and how: their ids, when each began, and their
+commands. So ``down`` never ends another process that got the same id later, and a second ``up`` starts what has ended.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from testbed.lifetimes import began
@@ -30,20 +30,52 @@ _NOTE = "running.json"
 class Entry:
     """One process in the note.
 
-    It ``began`` at so many clock ticks since the boot. If it is to be ended ``gently``, it gets SIGTERM and time, else
-    SIGKILL at once. ``leftovers`` are files to delete after its end.
+    It ``began`` at so many clock ticks since the boot, with ``command`` and with the ``variables`` that this process
+    has not. If it is to be ended ``gently``, it gets SIGTERM and time, else SIGKILL at once. ``leftovers`` are files to
+    delete after its end.
     """
 
     name: str
     pid: int
     began: int | None
+    command: Sequence[str]
+    directory: str | None
+    variables: Mapping[str, str]
+    log: str
     gently: bool = False
     leftovers: Sequence[str] = ()
 
     @classmethod
     def of(cls, process: Process, *, gently: bool = False, leftovers: Sequence[str] = ()) -> Entry:
         """Make the entry of a running process."""
-        return cls(process.name, process.pid, began(process.pid), gently, leftovers)
+        return cls(
+            process.name,
+            process.pid,
+            began(process.pid),
+            process.command,
+            str(process.directory) if process.directory else None,
+            {name: value for name, value in process.environment.items() if os.environ.get(name) != value},
+            str(process.log_path),
+            gently,
+            leftovers,
+        )
+
+    @property
+    def runs(self) -> bool:
+        """Return whether the process runs."""
+        return began(self.pid) == self.began
+
+    def again(self) -> Entry:
+        """Start the command once more, and return the entry of the new process."""
+        process = Process(
+            self.name,
+            self.command,
+            log_path=Path(self.log),
+            directory=Path(self.directory) if self.directory else None,
+            environment={**os.environ, **self.variables},
+            detached=True,
+        ).start()
+        return replace(self, pid=process.pid, began=began(process.pid))
 
     def signal(self, number: signal.Signals) -> None:
         """Send any signal, unless the process is gone."""
@@ -62,10 +94,9 @@ def main() -> int:
 
 
 def up(directory: Path) -> int:
-    """Start three ZooKeepers, S3 and three replicas, and say how to reach them."""
+    """Start three ZooKeepers, S3 and three replicas, and say how to reach them; or start what has ended of them."""
     if _running(directory):
-        print(f"it is up already ({directory}); end it with: make down")
-        return 1
+        return _bring_back(directory)
     shutil.rmtree(directory, ignore_errors=True)
     deployment = ReplicatedTestbed(directory, detached=True)
     try:
@@ -74,8 +105,22 @@ def up(directory: Path) -> int:
         deployment.end()
         print(f"cannot start it: {failure}", file=sys.stderr)
         return 1
-    (directory / _NOTE).write_text(json.dumps([asdict(entry) for entry in _entries(deployment)], indent=1))
+    _note(directory, _entries(deployment))
     print(_instructions(deployment, directory))
+    return 0
+
+
+def _bring_back(directory: Path) -> int:
+    """Start what has ended of a set of which something runs."""
+    noted = _noted(directory)
+    try:
+        entries = [entry if entry.runs else entry.again() for entry in noted]
+    except ProcessFailed as failure:
+        print(f"cannot bring it back: {failure}", file=sys.stderr)
+        return 1
+    _note(directory, entries)
+    started = ", ".join(new.name for old, new in zip(noted, entries, strict=True) if new is not old)
+    print(f"it is up already ({directory}), {f'and started again: {started}' if started else 'and all of it runs'}")
     return 0
 
 
@@ -110,7 +155,11 @@ def _entries(deployment: ReplicatedTestbed) -> Sequence[Entry]:
 
 def _running(directory: Path) -> Sequence[Entry]:
     """Return the processes that were started in ``directory`` and still run."""
-    return [entry for entry in _noted(directory) if began(entry.pid) == entry.began]
+    return [entry for entry in _noted(directory) if entry.runs]
+
+
+def _note(directory: Path, entries: Sequence[Entry]) -> None:
+    (directory / _NOTE).write_text(json.dumps([asdict(entry) for entry in entries], indent=1))
 
 
 def _noted(directory: Path) -> Sequence[Entry]:
@@ -142,7 +191,9 @@ Try it; any replica will do, for it sends you on to the leader:
   open {first}/docs
 
   kill -9 {deployment.leader().pid}     # the leader; another one leads after {SESSION_SECONDS:g} seconds
+  make up              # starts again what was killed
 
+The command is .venv/bin/milepost, with MILEPOST_URL={first}.
 End it with: make down
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -44,8 +45,8 @@ class Process:
         self.name = name
         self.command = tuple(command)
         self.log_path = log_path
-        self._directory = directory
-        self._environment = environment
+        self.directory = directory
+        self.environment = os.environ if environment is None else environment
         self._detached = detached
         self._log_begin = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -61,8 +62,8 @@ class Process:
             self._log_begin = log.tell()
             self._process = subprocess.Popen(
                 [*self._tie(), *self.command],
-                cwd=self._directory,
-                env=None if self._environment is None else dict(self._environment),
+                cwd=self.directory,
+                env=dict(self.environment),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
