@@ -53,7 +53,7 @@ class Entry:
             process.pid,
             began(process.pid),
             process.command,
-            str(process.directory) if process.directory else None,
+            str(process.working_directory) if process.working_directory else None,
             {name: value for name, value in process.environment.items() if os.environ.get(name) != value},
             str(process.log_path),
             gently,

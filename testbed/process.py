@@ -45,7 +45,7 @@ class Process:
         self.name = name
         self.command = tuple(command)
         self.log_path = log_path
-        self.directory = directory
+        self.working_directory = directory
         self.environment = os.environ if environment is None else environment
         self._detached = detached
         self._log_begin = 0
@@ -62,7 +62,7 @@ class Process:
             self._log_begin = log.tell()
             self._process = subprocess.Popen(
                 [*self._tie(), *self.command],
-                cwd=self.directory,
+                cwd=self.working_directory,
                 env=dict(self.environment),
                 stdin=subprocess.DEVNULL,
                 stdout=log,

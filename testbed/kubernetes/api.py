@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from testbed.kubernetes.admin import NEEDED, Admin, Rules
-from testbed.kubernetes.keys import Keys
+from testbed.kubernetes.keys import KeyFiles, Keys
 from testbed.kubernetes.programs import find_program
 from testbed.ports import Port
 from testbed.process import DEADLINE_SECONDS, Process
@@ -19,7 +19,34 @@ from testbed.process import DEADLINE_SECONDS, Process
 _ISSUER = "https://kubernetes.default.svc"
 
 
-class KubernetesApi:
+class KubernetesEndpoint:
+    """An API that runs, for those who do not stop it. ``directory`` has its keys; ``port`` is its server's."""
+
+    def __init__(self, directory: Path, port: int, keys: KeyFiles | None = None) -> None:
+        self.directory = directory
+        self.port = port
+        self.url = f"https://127.0.0.1:{port}"
+        self.keys = keys or KeyFiles(directory / "keys")
+        self.admin = Admin(port, self.keys.admin_context())
+        self.admin_kubeconfig = directory / "admin.conf"
+
+    def namespace(self, prefix: str = "test") -> str:
+        """Make a namespace that nobody else uses, and return its name."""
+        return self.admin.namespace(prefix)
+
+    def service_account(
+        self, namespace: str, rules: Rules = NEEDED, *, name: str = "milepost", server: str | None = None
+    ) -> Path:
+        """Make an account that may do what the ``rules`` say, in its namespace; return the path of its kubeconfig.
+
+        ``server`` is the URL of a proxy in front of the API server, if there is one.
+        """
+        token = self.admin.service_account(namespace, rules, name)
+        path = self.directory / "accounts" / f"{namespace}-{name}.conf"
+        return self.keys.token_kubeconfig(path, server or self.url, token, namespace)
+
+
+class KubernetesApi(KubernetesEndpoint):
     """One etcd, and one API server that stores its objects there; both have their files under ``directory``.
 
     Data and ports stay the same from one start to the next. The processes `etcd` and `server` may each be killed,
@@ -35,13 +62,9 @@ class KubernetesApi:
         server_flags: Sequence[str] = (),
         detached: bool = False,
     ) -> None:
-        self._directory = directory
         self._ports = {name: Port() for name in ("etcd", "etcd peers", "server")}
-        self.port = self._ports["server"].number
-        self.url = f"https://{self._ports['server'].address}"
-        self.keys = Keys(directory / "keys")
-        self.admin = Admin(self.port, self.keys.admin_context())
-        self.admin_kubeconfig = self.keys.admin_kubeconfig(directory / "admin.conf", self.url)
+        super().__init__(directory, self._ports["server"].number, Keys(directory / "keys"))
+        self.keys.admin_kubeconfig(self.admin_kubeconfig, self.url)
         self.etcd = Process(
             "etcd",
             [find_program("etcd"), *self._for_etcd(), *etcd_flags],
@@ -85,27 +108,12 @@ class KubernetesApi:
     ) -> None:
         self.end()
 
-    # -- using it --------------------------------------------------------------------------------------------------
-
-    def namespace(self, prefix: str = "test") -> str:
-        """Make a namespace that nobody else uses, and return its name."""
-        return self.admin.namespace(prefix)
-
-    def service_account(
-        self, namespace: str, rules: Rules = NEEDED, *, name: str = "milepost", server: str | None = None
-    ) -> Path:
-        """Make an account that may do what the ``rules`` say, in its namespace; return the path of its kubeconfig.
-
-        ``server`` is the URL of a proxy in front of the API server, if there is one.
-        """
-        token = self.admin.service_account(namespace, rules, name)
-        path = self._directory / "accounts" / f"{namespace}-{name}.conf"
-        return self.keys.token_kubeconfig(path, server or self.url, token, namespace)
+    # -- its commands --------------------------------------------------------------------------------------------------
 
     def _for_etcd(self) -> list[str]:
         clients, peers = (f"http://{self._ports[name].address}" for name in ("etcd", "etcd peers"))
         return [
-            f"--data-dir={self._directory / 'etcd'}",
+            f"--data-dir={self.directory / 'etcd'}",
             f"--listen-client-urls={clients}",
             f"--advertise-client-urls={clients}",
             f"--listen-peer-urls={peers}",
@@ -121,7 +129,7 @@ class KubernetesApi:
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",
             f"--secure-port={self.port}",
-            f"--cert-dir={self._directory / 'generated'}",
+            f"--cert-dir={self.directory / 'generated'}",
             f"--tls-cert-file={keys.server}",
             f"--tls-private-key-file={keys.server_key}",
             f"--client-ca-file={keys.authority}",

@@ -13,25 +13,18 @@ ADMIN_GROUP = "system:masters"
 """Kubernetes lets members of this group do everything."""
 
 
-class Keys:
-    """A certificate authority for one Kubernetes, and what it issued, as files under ``directory``.
+class KeyFiles:
+    """The certificates and keys of one Kubernetes, as they lie under ``directory``."""
 
-    ``names`` are host names and addresses, besides 127.0.0.1, under which the API server is reached.
-    """
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.authority = directory / "authority.crt"
+        self.server, self.server_key = self._pair("server")
+        self.admin, self.admin_key = self._pair("admin")
+        self.token_key = directory / "tokens.key"
 
-    def __init__(self, directory: Path, *names: str) -> None:
-        self._directory = directory
-        self._authority = trustme.CA()
-        directory.mkdir(parents=True, exist_ok=True)
-        self.authority = self._written("authority.crt", self._authority.cert_pem)
-        self.server, self.server_key = self._leaf("server", self._authority.issue_cert("127.0.0.1", *names))
-        self.admin, self.admin_key = self.client("admin", ADMIN_GROUP)
-        _, self.token_key = self._leaf("tokens", self._authority.issue_cert("tokens.test"))
-
-    def client(self, user: str, group: str) -> tuple[Path, Path]:
-        """Issue a certificate for ``user``, a member of ``group``; return the files of the certificate and its key."""
-        issued = self._authority.issue_cert("client.test", common_name=user, organization_name=group)
-        return self._leaf(user.replace(":", "-"), issued)
+    def _pair(self, name: str) -> tuple[Path, Path]:
+        return self.directory / f"{name}.crt", self.directory / f"{name}.key"
 
     def admin_context(self) -> ssl.SSLContext:
         """Return the TLS context of an administrator's connections to the API server."""
@@ -72,12 +65,33 @@ class Keys:
         path.parent.mkdir(parents=True, exist_ok=True)
         return _secretly(path, json.dumps(content, indent=1).encode())  # JSON is YAML, too
 
+
+class Keys(KeyFiles):
+    """Makes a certificate authority for one Kubernetes, and what it issues, as files under ``directory``.
+
+    ``names`` are host names and addresses, besides 127.0.0.1, under which the API server is reached.
+    """
+
+    def __init__(self, directory: Path, *names: str) -> None:
+        super().__init__(directory)
+        self._authority = trustme.CA()
+        directory.mkdir(parents=True, exist_ok=True)
+        _secretly(self.authority, self._authority.cert_pem.bytes())
+        self._leaf("server", self._authority.issue_cert("127.0.0.1", *names))
+        self._leaf("tokens", self._authority.issue_cert("tokens.test"))
+        self.client("admin", ADMIN_GROUP)
+
+    def client(self, user: str, group: str) -> tuple[Path, Path]:
+        """Issue a certificate for ``user``, a member of ``group``; return the files of the certificate and its key."""
+        issued = self._authority.issue_cert("client.test", common_name=user, organization_name=group)
+        return self._leaf(user.replace(":", "-"), issued)
+
     def _leaf(self, name: str, issued: trustme.LeafCert) -> tuple[Path, Path]:
         (certificate,) = issued.cert_chain_pems
-        return self._written(f"{name}.crt", certificate), self._written(f"{name}.key", issued.private_key_pem)
-
-    def _written(self, name: str, content: trustme.Blob) -> Path:
-        return _secretly(self._directory / name, content.bytes())
+        files = self._pair(name)
+        for file, content in zip(files, (certificate, issued.private_key_pem), strict=True):
+            _secretly(file, content.bytes())
+        return files
 
 
 def _secretly(path: Path, content: bytes) -> Path:

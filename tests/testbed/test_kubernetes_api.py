@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from testbed.kubernetes.api import KubernetesApi
+from testbed.kubernetes.api import KubernetesEndpoint
 from testbed.process import ProcessFailed
 from tests.contracts.places import Services
 from tests.support.servers.kubernetes import shared_api
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.kubernetes
 READ_CONFIGMAPS = ({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]},)
 
 
-def status(api: KubernetesApi, kubeconfig: Path, method: str, path: str, body: object = None) -> int:
+def status(api: KubernetesEndpoint, kubeconfig: Path, method: str, path: str, body: object = None) -> int:
     """How a request is answered that is sent as the kubeconfig says."""
     config = json.loads(kubeconfig.read_text())
     server = urlsplit(config["clusters"][0]["cluster"]["server"])

@@ -1,4 +1,4 @@
-"""A namespace in the session's Kubernetes API for each test, and an outsider there."""
+"""A namespace in the run's Kubernetes API for each test, and an outsider there."""
 
 from __future__ import annotations
 

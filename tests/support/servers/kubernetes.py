@@ -1,4 +1,4 @@
-"""The Kubernetes API that a session of tests shares, and namespaces in it that nobody else uses."""
+"""The Kubernetes API that a run of the tests shares, and namespaces in it that nobody else uses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from backends.kubernetes.address import KubernetesAddress
 from testbed.kubernetes.admin import MERGE_PATCH, NEEDED, Admin, Rules
-from testbed.kubernetes.api import KubernetesApi
+from testbed.kubernetes.api import KubernetesApi, KubernetesEndpoint
 from testbed.kubernetes.programs import ProgramAbsent, find_program
 from testbed.process import DEADLINE_SECONDS
 from tests.contracts.places import Services
@@ -32,7 +32,7 @@ MIDDLING = {"lease_duration": "6", "renew_deadline": "4", "retry_period": "0.5"}
 class Site:
     """A namespace of its own, and an account that may do there what the rules say."""
 
-    api: KubernetesApi
+    api: KubernetesEndpoint
     namespace: str
     kubeconfig: Path
 
@@ -83,13 +83,19 @@ def require_programs() -> None:
         pytest.skip(f"no Kubernetes API: {absent}")
 
 
-def shared_api(services: Services) -> KubernetesApi:
-    """One for all; who wants to stop one starts another."""
+def shared_api(services: Services) -> KubernetesEndpoint:
+    """The one API of the run; who wants to stop one starts another."""
     require_programs()
-    return services.get("kubernetes", running)
+    return KubernetesEndpoint(*services.of_run("kubernetes", _of_run))
 
 
-def site(api: KubernetesApi, rules: Rules = NEEDED, *, server: str | None = None) -> Site:
+@contextmanager
+def _of_run(directory: Path) -> Iterator[tuple[Path, int]]:
+    with KubernetesApi(directory) as api:
+        yield directory, api.start().port
+
+
+def site(api: KubernetesEndpoint, rules: Rules = NEEDED, *, server: str | None = None) -> Site:
     """A new namespace there. ``server`` is the URL of what stands before the API, if anything does."""
     namespace = api.namespace()
     return Site(api, namespace, api.service_account(namespace, rules, server=server))
