@@ -79,6 +79,13 @@ _BY_DOORS = frozenset({"OPEN", "CREATE"})
 _MAKE_SURE = "MKDIRS"
 """What clients also ask that only read: it changes nothing where the directory is there, and then needs no epoch."""
 
+KEPT: Final = {"Connection": "keep-alive", "Keep-Alive": "timeout=1"}
+"""Has Java keep an idle connection for a second, and not for five.
+
+It sends a body over a kept connection without looking whether that still stands, and then fails for good. No server that
+ended takes connections again within a second. Java heeds the second header only beside the first.
+"""
+
 Answer = Callable[[HttpRequest, At | Above], Awaitable[Response]]
 
 
@@ -140,6 +147,13 @@ async def delete(request: HttpRequest, path: str = "") -> Response:
 
 
 async def _answered(request: HttpRequest, path: str, known: Mapping[str, Answer]) -> Response:
+    response = await _answer(request, path, known)
+    if "connection" not in response.headers and request.headers.get("connection", "").lower() != "close":
+        response.headers.update(KEPT)
+    return response
+
+
+async def _answer(request: HttpRequest, path: str, known: Mapping[str, Answer]) -> Response:
     place: At | Above | None = None
     try:
         asked = (text(request.query_params, "op") or "").upper()
