@@ -82,8 +82,8 @@ _MAKE_SURE = "MKDIRS"
 KEPT: Final = {"Connection": "keep-alive", "Keep-Alive": "timeout=1"}
 """Has Java keep an idle connection for a second, and not for five.
 
-It sends a body over a kept connection without looking whether that still stands, and then fails for good. No server that
-ended takes connections again within a second. Java heeds the second header only beside the first.
+It sends a body over a kept connection without looking whether that still stands, and then fails for good. No server
+that ended takes connections again within a second. Java heeds the second header only beside the first.
 """
 
 Answer = Callable[[HttpRequest, At | Above], Awaitable[Response]]

@@ -13,7 +13,7 @@ KEPT = 5
 
 
 def test_a_file_is_not_sent_over_a_connection_of_the_time_before(job: Job, shell: Shell) -> None:
-    """Java sends a body over a connection that it kept, and fails if that one is dead; by itself it keeps it for 5 s."""
+    """Java sends a body over a connection that it kept, and fails if that is dead. By itself it keeps one for 5 s."""
     files = shell.file_system(job)
 
     def write(names: list[str]) -> None:
