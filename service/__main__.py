@@ -252,6 +252,7 @@ def _log_from(level: int) -> None:
     handler.setFormatter(LogLines("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=max(level, logging.INFO), handlers=[handler])
     logging.getLogger("milepost.audit").setLevel(logging.INFO)  # whatever else is shown
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # its lines about requests have signed URLs in them
     if level < logging.INFO:
         for name in _OURS:
             logging.getLogger(name).setLevel(level)

@@ -22,6 +22,14 @@ pytestmark = pytest.mark.anyio
 
 async def ran(directory: Path, *flags: str, pointers: str | None = None, blobs: str | None = None) -> tuple[int, str]:
     """Run the program; return its status and what it printed, or else the end of what it logged."""
+    status, out, log = await outcome(directory, *flags, pointers=pointers, blobs=blobs)
+    return status, out or log.splitlines()[-1]
+
+
+async def outcome(
+    directory: Path, *flags: str, pointers: str | None = None, blobs: str | None = None
+) -> tuple[int, str, str]:
+    """Run the program; return its status, what it printed, and what it logged."""
     places = ["--pointers", pointers or f"embedded:{directory}/pointers", "--blobs", blobs or f"file:{directory}/blobs"]
     program = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "service", *places, *flags, cwd=ROOT, stdout=-1, stderr=-1, env=os.environ
@@ -29,7 +37,7 @@ async def ran(directory: Path, *flags: str, pointers: str | None = None, blobs: 
     async with asyncio.timeout(120):
         out, log = await program.communicate()
     assert program.returncode is not None
-    return program.returncode, out.decode() or log.decode().splitlines()[-1]
+    return program.returncode, out.decode(), log.decode()
 
 
 @pytest.mark.later
@@ -72,6 +80,13 @@ async def test_a_server_that_refuses_for_good_ends_the_check_and_the_start(servi
         port.release()
         status, said = await ran(tmp_path, "--listen", port.address, blobs=place)
         assert (status, said) == (2, f"milepost-server: {wrong}")
+
+
+async def test_nothing_of_a_signed_request_is_logged(services: Services, tmp_path: Path) -> None:
+    place = shared(services).url(BUCKET, "tests/signed")
+    status, said, log = await outcome(tmp_path, "--check", "--log-level", "debug", blobs=place)
+    assert (status, "signed requests work from this machine" in said) == (0, True)
+    assert "X-Amz" not in log
 
 
 async def test_a_server_that_does_not_answer_is_an_outage(services: Services, tmp_path: Path) -> None:
