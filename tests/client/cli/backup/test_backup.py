@@ -389,7 +389,10 @@ def test_what_is_damaged_is_named_and_all_else_is_saved(
     assert partly.returncode == 1
     for handle in ("flipped", "lost"):
         assert f"not saved: handle {name}/{handle}: ".encode() in partly.stderr
-    assert b"not in the backup" in run("restore", str(path), "--verify-only").stderr
+    assert f"{path} has 1 stores, 1 of 3 handles and 0 files of ".encode() in partly.stdout
+    verified = run("restore", str(path), "--verify-only")
+    assert b"not in the backup" in verified.stderr
+    assert b"is whole: 1 stores, 1 of 3 handles and 0 files of " in verified.stdout
     restored = run("restore", str(path), "--url", empty.url)
     assert restored.returncode == 1
     with milepost.Client(empty.url) as client:
