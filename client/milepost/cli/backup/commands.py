@@ -155,7 +155,7 @@ def _planned(planner: Planner, found: Backup, patterns: list[str] | None, names:
     if conflicts:
         for conflict in conflicts:
             typer.echo(conflict, err=True)
-        raise CannotRestore(f"nothing was restored, for the reasons above ({len(conflicts)})")
+        raise CannotRestore(f"nothing was restored, for the reasons above ({len(conflicts)}){planner.hint}")
     return planned
 
 

@@ -225,7 +225,8 @@ def test_what_is_there_already_is_refused_or_skipped_and_nothing_else_changes(
     before = content_of(empty.url, job.name)
     again = run("restore", str(saved), "--url", empty.url)
     assert again.returncode == 1
-    assert f"handle {job.name}/latest is there".encode() in again.stderr
+    assert f"handle {job.name}/latest is there; the same\n".encode() in again.stderr
+    assert again.stderr.count(b"--skip-existing") == 1
     assert f"files of {job.name}: there are some already".encode() in again.stderr
     told = json.loads(said("restore", str(saved), "--url", empty.url, "--skip-existing", "--json"))
     assert (told["handles"], told["files"], told["skipped"]) == (0, 0, 4 + len(job.files))
