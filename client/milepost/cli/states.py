@@ -132,7 +132,10 @@ def rm(
 
 
 def _locked(store: StateHandleStore, name: str, version: str | None) -> Handle | None:
-    """Lock a handle; None if it is not there, and may be added. It is not looked for first: who may not write, hears so."""
+    """Lock a handle; None if it is not there, and may be added.
+
+    It is not looked for first, so who may not write is told so, and not what it takes to read.
+    """
     try:
         return store.get_and_lock(name)
     except NotExist:

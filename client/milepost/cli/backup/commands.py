@@ -28,6 +28,7 @@ from milepost.cli.leader import status_of_leader
 from milepost.cli.options import Options, shared
 from milepost.cli.output import tell
 from milepost.cli.progress import NoProgress, Quiet, transfer
+from milepost.cli.rights import warn_of_unseen_stores
 from milepost.session import Session
 
 _SESSION_SECONDS = 60.0
@@ -51,6 +52,7 @@ def backup(
     lost: Counter[str] = Counter()
     with ExitStack() as stack:
         client = stack.enter_context(options.client())
+        warn_of_unseen_stores(options, store)
         sessions: list[Session] = []
 
         def begin() -> Session:
@@ -118,7 +120,9 @@ def restore(
                 for record in found.stores():
                     _say_lost(record.damages())
                     missing += record.lost()
-                tell(context, f"{source} is whole: {_counted(found.counts, missing)}, of {found.created}", **found.counts)
+                tell(
+                    context, f"{source} is whole: {_counted(found.counts, missing)}, of {found.created}", **found.counts
+                )
                 return
             client = stack.enter_context(options.client())
             leads = status_of_leader(options, client)

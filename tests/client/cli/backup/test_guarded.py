@@ -71,3 +71,6 @@ def test_who_may_not_write_saves_no_files_and_restores_nothing(
             refused = run("put", "job", "latest", stdin=b"state")
             assert refused.returncode == 1
             assert b"may not write the store 'job', which takes the role writer" in refused.stderr
+            for command in (("backup", str(path)), ("fsck",)):
+                assert b"warning: the token may not read every store" in run(*command).stderr
+                assert b"warning" not in run(*command, "--store", "own-a").stderr
