@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from backends.contract import StorageFull
 from service.blobs.trial import DIRECTORY
 from service.check import Finding, Verdict, status_of, try_stores
 from testbed.ports import Port
@@ -120,6 +121,20 @@ async def test_each_store_has_its_time_and_no_more() -> None:
         f"{name}: no answer: no answer within 0.1 s" for name in ("pointers", "election", "blobs")
     ]
     assert all(finding.overran for finding in findings)
+
+
+class Full(Silent):
+    """A store without room."""
+
+    async def open(self) -> None:
+        raise StorageFull("the disk is full")
+
+
+async def test_a_store_without_room_is_told_from_one_that_does_not_answer() -> None:
+    full = Full()
+    findings = [finding async for finding in try_stores(full, full, full)]  # type: ignore[arg-type]
+    assert str(findings[0]) == "pointers: no room: the disk is full"
+    assert status_of(findings) == 75
 
 
 def test_a_refusal_counts_for_more_than_an_outage() -> None:
