@@ -252,6 +252,7 @@ def _log_from(level: int) -> None:
     handler.setFormatter(LogLines("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=max(level, logging.INFO), handlers=[handler])
     logging.getLogger("milepost.audit").setLevel(logging.INFO)  # whatever else is shown
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # its lines about requests have signed URLs in them
     if level < logging.INFO:
         for name in _OURS:
             logging.getLogger(name).setLevel(level)
@@ -263,7 +264,10 @@ def _tokens(given: argparse.Namespace) -> WatchedFiles[Tokens] | None:
         raise ValueError("--service-accounts needs --token-file, whose lines say what each account may do")
     if not given.token_file:
         return None
-    return watched_tokens(Path(given.token_file), accounts=bool(given.service_accounts))
+    try:
+        return watched_tokens(Path(given.token_file), accounts=bool(given.service_accounts))
+    except OSError as error:
+        raise ValueError(f"--token-file: cannot read {given.token_file}: {error.strerror or error}") from error
 
 
 def _certificates(given: argparse.Namespace) -> Certificates | None:
@@ -316,24 +320,34 @@ def _losses(given: str) -> frozenset[str]:
 
 
 def _seconds(value: str) -> float:
-    seconds = float(value)
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = -1.0
     if not 0 <= seconds < 10**9:
-        raise argparse.ArgumentTypeError("takes a number of seconds, 0 or more")
+        raise argparse.ArgumentTypeError(f"takes a number of seconds, 0 or more, not {value!r}")
     return seconds
 
 
 def _inline(value: str) -> int:
-    number = int(value)
-    if not 0 <= number <= MOST_INLINE:
-        raise argparse.ArgumentTypeError(f"takes a number of bytes from 0 to {MOST_INLINE}")
+    number = _whole(value)
+    if number is None or not 0 <= number <= MOST_INLINE:
+        raise argparse.ArgumentTypeError(f"takes a number of bytes from 0 to {MOST_INLINE}, not {value!r}")
     return number
 
 
 def _positive(value: str) -> int:
-    number = int(value)
-    if number < 1:
-        raise argparse.ArgumentTypeError("takes a whole number, 1 or more")
+    number = _whole(value)
+    if number is None or number < 1:
+        raise argparse.ArgumentTypeError(f"takes a whole number, 1 or more, not {value!r}")
     return number
+
+
+def _whole(value: str) -> int | None:
+    try:
+        return int(value)
+    except ValueError:
+        return None
 
 
 if __name__ == "__main__":

@@ -42,16 +42,21 @@ _WORDS: Final = {Verdict.OK: "ok", Verdict.REFUSED: "refused", Verdict.UNAVAILAB
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found of one store. ``overran`` says that its trial still runs, and was left behind."""
+    """What was found of one store.
+
+    ``overran`` says that its trial still runs, and was left behind, and ``full`` that there is no room.
+    """
 
     store: str
     verdict: Verdict
     what: str
     overran: bool = False
+    full: bool = False
 
     def __str__(self) -> str:
         """Return the line that a check prints."""
-        return f"{self.store}: {_WORDS[self.verdict]}: {' '.join(self.what.split())}"
+        word = "no room" if self.full else _WORDS[self.verdict]
+        return f"{self.store}: {word}: {' '.join(self.what.split())}"
 
 
 def status_of(findings: list[Finding]) -> int:
@@ -81,14 +86,16 @@ async def _tried(name: str, store: _Store, use: Callable[[], Awaitable[str]], se
         await store.open()
         return await use()
 
-    overran = False
+    overran = full = False
     try:
         what, verdict = await within(seconds, opened_and_used()), Verdict.OK
     except TimeoutError as error:
         what, verdict, overran = str(error), Verdict.UNAVAILABLE, True
     except StorageRefused as error:
         what, verdict = str(error), Verdict.REFUSED
-    except (StorageUnavailable, StorageFull) as error:
+    except StorageFull as error:
+        what, verdict, full = str(error), Verdict.UNAVAILABLE, True
+    except StorageUnavailable as error:
         what, verdict = str(error), Verdict.UNAVAILABLE
     except BackendError as error:
         what, verdict = str(error), Verdict.REFUSED
@@ -96,7 +103,7 @@ async def _tried(name: str, store: _Store, use: Callable[[], Awaitable[str]], se
         await within(_CLOSE_SECONDS, store.close())
     except TimeoutError:
         overran = True
-    return Finding(name, verdict, what, overran)
+    return Finding(name, verdict, what, overran, full)
 
 
 async def _looked_at(pointers: PointerStore) -> str:

@@ -61,7 +61,7 @@ class Probes:
         journal = self._journal
         if not journal.lease_holds():
             if journal.unproven is None:
-                return ProbeLine("records", True, "with the leader")
+                return ProbeLine("records", True, "not loaded here")
             try:
                 leader = await within(_PROBE_SECONDS, self._leader_locator.elsewhere())
             except TimeoutError:

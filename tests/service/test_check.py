@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from backends.contract import StorageFull
 from service.blobs.trial import DIRECTORY
 from service.check import Finding, Verdict, status_of, try_stores
 from testbed.ports import Port
@@ -22,6 +23,14 @@ pytestmark = pytest.mark.anyio
 
 async def ran(directory: Path, *flags: str, pointers: str | None = None, blobs: str | None = None) -> tuple[int, str]:
     """Run the program; return its status and what it printed, or else the end of what it logged."""
+    status, out, log = await outcome(directory, *flags, pointers=pointers, blobs=blobs)
+    return status, out or log.splitlines()[-1]
+
+
+async def outcome(
+    directory: Path, *flags: str, pointers: str | None = None, blobs: str | None = None
+) -> tuple[int, str, str]:
+    """Run the program; return its status, what it printed, and what it logged."""
     places = ["--pointers", pointers or f"embedded:{directory}/pointers", "--blobs", blobs or f"file:{directory}/blobs"]
     program = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "service", *places, *flags, cwd=ROOT, stdout=-1, stderr=-1, env=os.environ
@@ -29,7 +38,7 @@ async def ran(directory: Path, *flags: str, pointers: str | None = None, blobs: 
     async with asyncio.timeout(120):
         out, log = await program.communicate()
     assert program.returncode is not None
-    return program.returncode, out.decode() or log.decode().splitlines()[-1]
+    return program.returncode, out.decode(), log.decode()
 
 
 @pytest.mark.later
@@ -74,6 +83,13 @@ async def test_a_server_that_refuses_for_good_ends_the_check_and_the_start(servi
         assert (status, said) == (2, f"milepost-server: {wrong}")
 
 
+async def test_nothing_of_a_signed_request_is_logged(services: Services, tmp_path: Path) -> None:
+    place = shared(services).url(BUCKET, "tests/signed")
+    status, said, log = await outcome(tmp_path, "--check", "--log-level", "debug", blobs=place)
+    assert (status, "signed requests work from this machine" in said) == (0, True)
+    assert "X-Amz" not in log
+
+
 async def test_a_server_that_does_not_answer_is_an_outage(services: Services, tmp_path: Path) -> None:
     nobody = Port()
     try:
@@ -105,6 +121,20 @@ async def test_each_store_has_its_time_and_no_more() -> None:
         f"{name}: no answer: no answer within 0.1 s" for name in ("pointers", "election", "blobs")
     ]
     assert all(finding.overran for finding in findings)
+
+
+class Full(Silent):
+    """A store without room."""
+
+    async def open(self) -> None:
+        raise StorageFull("the disk is full")
+
+
+async def test_a_store_without_room_is_told_from_one_that_does_not_answer() -> None:
+    full = Full()
+    findings = [finding async for finding in try_stores(full, full, full)]  # type: ignore[arg-type]
+    assert str(findings[0]) == "pointers: no room: the disk is full"
+    assert status_of(findings) == 75
 
 
 def test_a_refusal_counts_for_more_than_an_outage() -> None:

@@ -38,6 +38,22 @@ def test_wrong_flags(capsys: pytest.CaptureFixture[str], arguments: list[str]) -
     assert "secret" not in one_line(capsys, arguments)
 
 
+@pytest.mark.parametrize(
+    ("flag", "value", "said"),
+    [
+        ("--epochs-above", "x", "argument --epochs-above: takes a whole number, 1 or more, not 'x'"),
+        ("--max-state-bytes", "0", "argument --max-state-bytes: takes a whole number, 1 or more, not '0'"),
+        ("--inline-below", "x", "argument --inline-below: takes a number of bytes from 0 to "),
+        ("--linger", "x", "argument --linger: takes a number of seconds, 0 or more, not 'x'"),
+        ("--token-file", "/nosuch", "--token-file: cannot read /nosuch: No such file or directory"),
+    ],
+)
+def test_a_wrong_value_is_told_with_its_flag(
+    capsys: pytest.CaptureFixture[str], flag: str, value: str, said: str
+) -> None:
+    assert said in one_line(capsys, [flag, value])
+
+
 def test_the_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--version"])

@@ -12,9 +12,12 @@ from milepost.cli.acting import changing
 from milepost.cli.exit_codes import ExitCode
 from milepost.cli.options import Options, shared
 from milepost.cli.output import show, show_all, tell
+from milepost.cli.rollback import require_safe, snapshot_of
 from milepost.cli.rollback import roll_back as rolled_back
-from milepost.cli.rollback import snapshot_of
+from milepost.errors import NotEmpty, NotExist
+from milepost.store import StateHandleStore
 from milepost.types import Cut
+from milepost.wire import Code
 
 files = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -114,6 +117,10 @@ def roll_back(
     It needs the job's epoch, so no driver may lead the job. It is refused for a job of job.files or job.exactlyOnce
     that has published later batches. What the files were is kept as a snapshot of its own, to undo this.
     """
+    options: Options = context.obj
+    with options.client() as client:  # before there is an epoch, which a refusal would have raised
+        known = client.store(store)
+        require_safe(known, snapshot_of(known.files.cuts(), snapshot)[1])
     with changing(context, store, campaign=True) as opened:
         revision, name = snapshot_of(opened.files.cuts(), snapshot)
         before = rolled_back(opened, revision, name)
@@ -131,10 +138,23 @@ def clone(
     within: Within = 600.0,
 ) -> None:
     """Begin a job with the files of a snapshot of another."""
+    options: Options = context.obj
+    with options.client() as client:  # before there is an epoch, which would make a store that is not there
+        _, name = snapshot_of(client.store(source).files.cuts(), snapshot)
+        _require_no_files(client.store(store))
     with changing(context, store, campaign=True) as opened:
-        copied = opened.files.clone(source, snapshot, timeout=within)
+        copied = opened.files.clone(source, name, timeout=within)
     sentence = f"{store} begins with {copied.files} files of {copied.bytes} bytes"
     tell(context, sentence, store=store, files=copied.files, bytes=copied.bytes)
+
+
+def _require_no_files(store: StateHandleStore) -> None:
+    try:
+        found = next(store.files.list(), None)
+    except NotExist:
+        return
+    if found is not None:
+        raise NotEmpty(Code.NOT_EMPTY, f"the job {store.name} has files: {found.path!r}")
 
 
 def _line(snapshot: str, kind: str, cut: Cut) -> Snapshot:

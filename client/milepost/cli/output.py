@@ -55,4 +55,11 @@ def _structured(context: typer.Context, value: Any) -> bool:
 
 def _plain(record: Any) -> dict[str, Any]:
     fields = record if isinstance(record, Mapping) else dataclasses.asdict(record)
-    return {key: value.isoformat() if isinstance(value, datetime) else value for key, value in fields.items()}
+    return {key: _text_of(value) for key, value in fields.items()}
+
+
+def _text_of(value: Any) -> Any:
+    """Return a date or a member of an Enum as text, which YAML cannot write, and any other value as it is."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value.value if isinstance(value, Enum) else value

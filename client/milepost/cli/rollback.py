@@ -29,8 +29,18 @@ def snapshot_of(kept: KeptCuts, wanted: str) -> tuple[int, str]:
 def roll_back(store: StateHandleStore, revision: int, snapshot: str) -> str:
     """Roll the files back to a snapshot; return the name of the one that keeps what they were.
 
-    Call it under the epoch. Raises `NoSafeCheckpoint` if the job record has later batches or later managed state, and
-    the errors of reading the record.
+    Call it under the epoch. Raises what `require_safe` raises.
+    """
+    require_safe(store, snapshot)
+    store.files.roll_back(revision)
+    return store.files.cuts().passed_over[-1].snapshot
+
+
+def require_safe(store: StateHandleStore, snapshot: str) -> None:
+    """Look whether a driver could go on from a snapshot. Nothing is changed.
+
+    Raises `NoSafeCheckpoint` if the job record has later batches or later managed state, and the errors of reading
+    the record.
     """
     record = _record(store)
     if record is not None:
@@ -45,8 +55,6 @@ def roll_back(store: StateHandleStore, revision: int, snapshot: str) -> str:
             )
         if lost := _lost_states(store, record, root):
             raise _refused(store, snapshot, f"lacks what the job has published of its managed states {lost}")
-    store.files.roll_back(revision)
-    return store.files.cuts().passed_over[-1].snapshot
 
 
 def _refused(store: StateHandleStore, snapshot: str, why: str) -> NoSafeCheckpoint:

@@ -142,6 +142,25 @@ def test_a_job_is_cloned(said: Said, run: Run, job: str) -> None:
     assert (ended.returncode, ended.stderr.split(b":")[0]) == (1, b"NotEmpty")
 
 
+def test_a_refusal_makes_no_store_and_raises_no_epoch(
+    said: Said, run: Run, job: str, service: Service, blocking: milepost.Client
+) -> None:
+    record(service, job, 2)
+    before = blocking.store(job).current_epoch()
+    snapshot = json.loads(said("--json", "files", "cuts", job))[0]["snapshot"]
+    for code, arguments in (
+        (b"NotExist", ("roll-back", job, "99999999")),
+        (b"NoSafeCheckpoint", ("roll-back", job, snapshot)),
+        (b"NotExist", ("roll-back", f"{job}-typo", "1")),
+        (b"NotExist", ("clone", job, "typo", f"{job}-typo")),
+        (b"NotEmpty", ("clone", job, snapshot, job)),
+    ):
+        ended = run("files", *arguments)
+        assert (ended.returncode, ended.stderr.split(b":")[0]) == (1, code)
+    assert blocking.store(job).current_epoch() == before
+    assert f"{job}-typo" not in {summary.store for summary in blocking.stores()}
+
+
 def test_damage_is_shown_and_is_the_exit_status(said: Said, run: Run, job: str, service: Service) -> None:
     found = json.loads(said("--json", "files", "verify", job, "--digests"))
     assert (found["intact"], found["damaged"]) == (True, [])
@@ -153,9 +172,10 @@ def test_damage_is_shown_and_is_the_exit_status(said: Said, run: Run, job: str, 
     assert [file["path"] for file in json.loads(ended.stdout)["damaged"]] == ["checkpoint/state"]
 
 
-def test_nothing_is_gone_back_to_under_a_driver(run: Run, job: str, service: Service) -> None:
+def test_nothing_is_gone_back_to_under_a_driver(said: Said, run: Run, job: str, service: Service) -> None:
+    snapshot = json.loads(said("--json", "files", "cuts", job))[0]["snapshot"]
     with milepost.Client(service.url) as client, client.session(ttl=60, holder="driver") as session:
         session.store(job).campaign()
-        ended = run("files", "roll-back", job, "1")
+        ended = run("files", "roll-back", job, snapshot)
     assert ended.returncode == 1
     assert b"driver" in ended.stderr

@@ -6,7 +6,7 @@ import os
 import sys
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timezone
 from fnmatch import fnmatchcase
@@ -28,6 +28,7 @@ from milepost.cli.leader import status_of_leader
 from milepost.cli.options import Options, shared
 from milepost.cli.output import tell
 from milepost.cli.progress import NoProgress, Quiet, transfer
+from milepost.cli.rights import warn_of_unseen_stores
 from milepost.session import Session
 
 _SESSION_SECONDS = 60.0
@@ -48,8 +49,10 @@ def backup(
     """
     options: Options = context.obj
     damages: list[str] = []
+    lost: Counter[str] = Counter()
     with ExitStack() as stack:
         client = stack.enter_context(options.client())
+        warn_of_unseen_stores(options, store)
         sessions: list[Session] = []
 
         def begin() -> Session:
@@ -63,14 +66,16 @@ def backup(
             saver = Saver(client, archive, bar, begin)
             for summary in client.stores():
                 if _wanted(summary.store, store):
-                    damages += saver.save(summary).damages()
+                    record = saver.save(summary)
+                    damages += record.damages()
+                    lost += record.lost()
             counts = archive.end()
     for damage in damages:
         typer.echo(f"not saved: {damage}", err=True)
     for job in saver.without_cut:
         typer.echo(f"not saved: the files of {job}, which has not committed a batch yet", err=True)
     if path != _STANDARD and not quiet:
-        sentence = f"{path} has {_counted(counts)}"
+        sentence = f"{path} has {_counted(counts, lost)}"
         tell(context, sentence, file=str(path), **counts)
     if damages:
         raise typer.Exit(ExitCode.REFUSED)
@@ -111,9 +116,13 @@ def restore(
             with transfer("check", size, quiet=quiet, no_progress=no_progress) as bar:
                 found = stack.enter_context(opened(source, sys.stdin.buffer, bar.advance))
             if verify_only:
-                lost = [damage for each in found.stores() for damage in each.damages()]
-                _say_lost(lost)
-                tell(context, f"{source} is whole: {_counted(found.counts)}, of {found.created}", **found.counts)
+                missing: Counter[str] = Counter()
+                for record in found.stores():
+                    _say_lost(record.damages())
+                    missing += record.lost()
+                tell(
+                    context, f"{source} is whole: {_counted(found.counts, missing)}, of {found.created}", **found.counts
+                )
                 return
             client = stack.enter_context(options.client())
             leads = status_of_leader(options, client)
@@ -150,7 +159,7 @@ def _planned(planner: Planner, found: Backup, patterns: list[str] | None, names:
     if conflicts:
         for conflict in conflicts:
             typer.echo(conflict, err=True)
-        raise CannotRestore(f"nothing was restored, for the reasons above ({len(conflicts)})")
+        raise CannotRestore(f"nothing was restored, for the reasons above ({len(conflicts)}){planner.hint}")
     return planned
 
 
@@ -198,12 +207,15 @@ def _written(path: Path) -> Iterator[BinaryIO]:
         part.unlink(missing_ok=True)
 
 
-def _say_lost(lost: list[str]) -> None:
+def _say_lost(lost: Iterable[str]) -> None:
     for damage in lost:
         typer.echo(f"not in the backup: {damage}", err=True)
 
 
-def _counted(counts: dict[str, int]) -> str:
-    return (
-        f"{counts['stores']} stores, {counts['handles']} handles and {counts['files']} files of {counts['bytes']} bytes"
+def _counted(counts: dict[str, int], lost: Counter[str]) -> str:
+    """Return how much there is; where some could not be saved, of how much."""
+    stores, handles, files = (
+        f"{counts[kind] - lost[kind]} of {counts[kind]} {kind}" if lost[kind] else f"{counts[kind]} {kind}"
+        for kind in ("stores", "handles", "files")
     )
+    return f"{stores}, {handles} and {files} of {counts['bytes']} bytes"

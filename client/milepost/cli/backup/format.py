@@ -11,6 +11,7 @@ The members come in this order, so that a backup is written, and checked, in one
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
@@ -90,6 +91,14 @@ class StoreRecord:
             yield f"store {self.name}: {self.damage}"
         yield from (f"handle {self.name}/{each.name}: {each.damage}" for each in self.handles if each.damage)
         yield from (f"file {each.path} of {self.name}: {each.damage}" for each in self.files if each.damage)
+
+    def lost(self) -> Counter[str]:
+        """Return how many there are of each kind that could not be saved, by the names in `COUNTS`."""
+        return Counter(
+            stores=int(self.damage is not None),
+            handles=sum(1 for each in self.handles if each.damage),
+            files=sum(1 for each in self.files if each.damage),
+        )
 
 
 def manifest_lines(store: StoreRecord) -> Iterator[bytes]:

@@ -16,6 +16,7 @@ from milepost.types import CorruptHandle, StoreSummary
 from milepost.wire import is_state_metadata
 
 _CHUNK: Final = 256 * 1024
+_HINT: Final = "; --skip-existing leaves alone what is there already and the same"
 
 
 class CannotRestore(MilepostError):
@@ -62,7 +63,7 @@ class Planned:
 class Planner:
     """Plans stores against a service that grants only epochs above ``epochs_above``.
 
-    ``skip_existing`` lets what is there already stay, if it is the same.
+    ``skip_existing`` lets what is there already stay, if it is the same; ``hint`` says so where it would help.
     """
 
     def __init__(self, backup: Backup, client: Client, epochs_above: int, *, skip_existing: bool) -> None:
@@ -72,6 +73,7 @@ class Planner:
         self._skip_existing = skip_existing
         self._there: dict[str, StoreSummary] = {each.store: each for each in client.stores()}
         self.conflicts: list[str] = []
+        self.hint = ""
 
     def plan(self, record: StoreRecord, target: str) -> Planned:
         """Plan one store. What stands in the way is added to ``conflicts``."""
@@ -111,7 +113,8 @@ class Planner:
             elif (found.sha256, dict(found.labels)) != (handle.sha256, dict(handle.labels)):
                 self.conflicts.append(f"handle {planned.target}/{handle.name}: another state or label is there")
             elif not self._skip_existing:
-                self.conflicts.append(f"handle {planned.target}/{handle.name} is there; the same (see --skip-existing)")
+                self.conflicts.append(f"handle {planned.target}/{handle.name} is there; the same")
+                self.hint = _HINT
             else:
                 planned.skipped += 1
 
@@ -127,6 +130,7 @@ class Planner:
         there = [status for status in walk(files) if not status.directory]
         if there and not self._skip_existing:
             self.conflicts.append(f"files of {planned.target}: there are some already, such as {there[0].path}")
+            self.hint = _HINT
             return
         known = {(file.path, planned.sha256(file)) for file in record.files if not file.directory}
         for status in there:

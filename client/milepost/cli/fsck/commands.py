@@ -19,6 +19,7 @@ from milepost.cli.fsck.repairing import Repairer
 from milepost.cli.options import Options, shared
 from milepost.cli.output import show_all
 from milepost.cli.progress import NoProgress, Quiet, transfer
+from milepost.cli.rights import warn_of_unseen_stores
 from milepost.client import Client
 from milepost.errors import MilepostError
 
@@ -47,6 +48,7 @@ def fsck(
         raise typer.BadParameter("asks for each step on a terminal; without one, give --yes", param_hint="'--repair'")
     options: Options = context.obj
     with options.client(direct=False) as client:
+        warn_of_unseen_stores(options, store)
         with transfer("fsck", None, quiet=quiet, no_progress=no_progress) as bar:
             examiner = Examiner(client, bar, deep=deep, within=within)
             found = list(replicas(options.urls, options.token, options.verify(), options.timeout))

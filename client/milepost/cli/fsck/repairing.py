@@ -7,7 +7,7 @@ from typing import Final
 from milepost.cli.acting import led
 from milepost.cli.fsck.findings import Finding, Repair
 from milepost.cli.fsck.looking import newest_of
-from milepost.cli.rollback import roll_back
+from milepost.cli.rollback import require_safe, roll_back
 from milepost.errors import Damaged, VersionMismatch
 from milepost.session import Session
 from milepost.store import StateHandleStore
@@ -32,6 +32,7 @@ class Repairer:
         store = self._session.store(finding.store)
         if finding.repair is Repair.REMOVE:
             return self._remove(store, finding.name)
+        require_safe(store, f"@{finding.revision}")  # before there is an epoch, which a refusal would have raised
         with led(store, 0.0):
             return self._roll_back(store)
 

@@ -225,7 +225,8 @@ def test_what_is_there_already_is_refused_or_skipped_and_nothing_else_changes(
     before = content_of(empty.url, job.name)
     again = run("restore", str(saved), "--url", empty.url)
     assert again.returncode == 1
-    assert f"handle {job.name}/latest is there".encode() in again.stderr
+    assert f"handle {job.name}/latest is there; the same\n".encode() in again.stderr
+    assert again.stderr.count(b"--skip-existing") == 1
     assert f"files of {job.name}: there are some already".encode() in again.stderr
     told = json.loads(said("restore", str(saved), "--url", empty.url, "--skip-existing", "--json"))
     assert (told["handles"], told["files"], told["skipped"]) == (0, 0, 4 + len(job.files))
@@ -389,7 +390,10 @@ def test_what_is_damaged_is_named_and_all_else_is_saved(
     assert partly.returncode == 1
     for handle in ("flipped", "lost"):
         assert f"not saved: handle {name}/{handle}: ".encode() in partly.stderr
-    assert b"not in the backup" in run("restore", str(path), "--verify-only").stderr
+    assert f"{path} has 1 stores, 1 of 3 handles and 0 files of ".encode() in partly.stdout
+    verified = run("restore", str(path), "--verify-only")
+    assert b"not in the backup" in verified.stderr
+    assert b"is whole: 1 stores, 1 of 3 handles and 0 files of " in verified.stdout
     restored = run("restore", str(path), "--url", empty.url)
     assert restored.returncode == 1
     with milepost.Client(empty.url) as client:

@@ -14,7 +14,7 @@ from tests.client.cli.conftest import Run, Said
 from tests.client.self_signed import self_signed
 from tests.wire.webhdfs.hadoop import Tree
 
-TOKENS = {"driver": "the-token-of-drivers", "viewer": "the-token-of-viewers"}
+TOKENS = {"driver": "the-token-of-drivers", "viewer": "the-token-of-viewers", "guest": "the-token-of-guests"}
 
 
 def test_who_may_not_write_saves_no_files_and_restores_nothing(
@@ -22,7 +22,11 @@ def test_who_may_not_write_saves_no_files_and_restores_nothing(
 ) -> None:
     cert, key = map(str, self_signed(tmp_path))
     tokens = tmp_path / "tokens"
-    tokens.write_text(f"driver {TOKENS['driver']} writer=*\nviewer {TOKENS['viewer']} reader=*\n")
+    tokens.write_text(
+        f"driver {TOKENS['driver']} writer=*\n"
+        f"viewer {TOKENS['viewer']} reader=*\n"
+        f"guest {TOKENS['guest']} writer=own-*\n"
+    )
     tokens.chmod(0o600)
     flags = ("--tls-cert", cert, "--tls-key", key, "--token-file", str(tokens))
     tls = ssl.create_default_context(cafile=cert)
@@ -62,3 +66,11 @@ def test_who_may_not_write_saves_no_files_and_restores_nothing(
             assert other.read("latest") == b"state"
             for name in ("checkpoint/state", "checkpoint/commits/0"):
                 assert restored.read(name).content == name.encode() * 1000
+
+            monkeypatch.setenv("MILEPOST_TOKEN", TOKENS["guest"])
+            refused = run("put", "job", "latest", stdin=b"state")
+            assert refused.returncode == 1
+            assert b"may not write the store 'job', which takes the role writer" in refused.stderr
+            for command in (("backup", str(path)), ("fsck",)):
+                assert b"warning: the token may not read every store" in run(*command).stderr
+                assert b"warning" not in run(*command, "--store", "own-a").stderr

@@ -87,6 +87,10 @@ def test_bytes_that_are_lost_are_named_and_never_touched(run: Run, server: Serve
         assert (named["store"], named["name"], named["repair"]) == (STORE, "a", None)
         assert named["kind"] == Kind.STATE.value
         assert named["see"].startswith("docs/damage.md")
+    for form in ("table", "yaml"):
+        shown = run("fsck", "--url", server.url, "-o", form).stdout.decode()
+        assert Kind.STATE.value in shown
+        assert "Kind." not in shown
     path.write_bytes(content)
     assert found(run, server, "--deep") == []
 
