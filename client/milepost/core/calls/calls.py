@@ -130,7 +130,7 @@ class Caller:
         after = 0.0
         misconfigured = not self._reports.answered_once  # and all that is met are certificates that are not trusted
         while True:
-            if self._must_scout(request):
+            if self.clock() < until and self._must_scout(request):
                 yield from self._scout(request, deadline, history)
                 round_ = self.replicas.round()
             try:
@@ -222,8 +222,10 @@ class Caller:
         try:
             yield from self.call(Request[Any]("HEAD", request.path), timeout=deadline - self.clock())
         except OUTAGES as error:
-            history.note(Again(error, elsewhere=True, arrived=False))
-            raise history.exhausted("the leader could not be found") from error
+            cut_off = self.clock() >= deadline
+            history.note(Again(error, elsewhere=True, arrived=False), cut_off=cut_off)
+            why = "the deadline passed" if cut_off or history.answered else "the leader could not be found"
+            raise history.exhausted(why) from error
         except Problem:
             return  # a leader answered; what counts is its answer to the bytes themselves
 
