@@ -124,7 +124,8 @@ def test_a_long_poll_that_the_deadline_cuts_short_makes_no_suspect() -> None:
 
 def test_a_leader_whose_storage_hangs_is_no_suspect() -> None:
     """It answers what needs no storage: nobody else is asked, and the session can be ended."""
-    world = World(to_leader(B), NOT_THERE, *[(9.0, SILENT), NOT_THERE] * 2, (9.0, SILENT), OK)
+    hanging = (9.0, SILENT)
+    world = World(to_leader(B), NOT_THERE, hanging, NOT_THERE, hanging, NOT_THERE, hanging, OK)
     with pytest.raises(OutcomeUnknown):
         call(world, adding(b"x" * 200_000), timeout=9.0)
     call(world, CHANGE)

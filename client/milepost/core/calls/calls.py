@@ -113,10 +113,10 @@ class Caller:
         One attempt may take ``attempt_timeout`` seconds, beside the wait that the request asks for and the time for its
         bytes; then another replica is asked. A change is sent under ``key``, or under a new one. An answer with a code
         in ``final`` ends the call, even if asking again might help. If a function returns the token, a call that is
-        refused with 401 is repeated once. A client that no replica has answered yet waits for none whose certificate it
-        does not trust: waiting does not mend what it was told to trust. Raises the errors of `milepost.errors`: a
-        refusal as it is, `OutcomeUnknown` if an attempt may have been applied, otherwise `Unavailable`,
-        `ConnectionFailed` or `DeadlineExceeded`.
+        refused with 401 is repeated once. A client that no replica has answered yet waits for none with which it cannot
+        agree on TLS, as where one does not trust the other's certificate: waiting mends no settings. Raises
+        the errors of `milepost.errors`: a refusal as it is, `OutcomeUnknown` if an attempt may have been applied,
+        otherwise `Unavailable`, `ConnectionFailed` or `DeadlineExceeded`.
         """
         started = self.clock()
         deadline = started + (self.timeout if timeout is None else timeout)
@@ -130,7 +130,7 @@ class Caller:
         probing = False
         pauses = 0
         after = 0.0
-        misconfigured = not self._reports.answered_once  # and all that is met are certificates that are not trusted
+        misconfigured = not self._reports.answered_once  # and every replica met cannot agree with it on TLS
         while True:
             if self.clock() < until and (probing or self._must_scout(request)):
                 yield from self._scout(request, deadline, history, PROBE_TIMEOUT if probing else None)
@@ -200,7 +200,7 @@ class Caller:
             if misconfigured:
                 if round_.next():
                     continue
-                raise history.exhausted("no certificate is trusted")
+                raise history.exhausted("no replica and this client agree on TLS")
             if verdict.elsewhere and round_.next():
                 self._reports.retry(call, asked, verdict.error, began, f"asking {round_.target}")
                 continue
