@@ -28,6 +28,7 @@ class LeaderLocator:
         self._fresh = fresh
         self._asked = float("-inf")
         self._leader: str | None = None
+        self._logged_leader: str | None = None
         self._silent_since: float | None = None
         self._quiet_until = 0.0
         self._asking: asyncio.Task[None] | None = None
@@ -47,7 +48,7 @@ class LeaderLocator:
             leader = None
             self._note_silence(error)
         else:
-            self._note_answer()
+            self._note_answer(leader)
         self._leader = leader
         self._asked = self._clock()
 
@@ -59,10 +60,14 @@ class LeaderLocator:
             self._quiet_until = now + REMIND_SECONDS
             log.warning("cannot ask the election who leads; clients are answered that there is no leader: %s", error)
 
-    def _note_answer(self) -> None:
+    def _note_answer(self, leader: str | None) -> None:
         if self._silent_since is not None:
             log.info("the election answers again, after %.1f s", self._clock() - self._silent_since)
             self._silent_since = None
+        if leader is not None and leader != self._logged_leader:
+            self._logged_leader = leader
+            if leader != self.advertise:
+                log.info("%s leads now", leader)
 
     async def elsewhere(self) -> str | None:
         """Return the leader's URL if it is another replica, else None."""

@@ -93,5 +93,6 @@ async def test_an_outage_is_logged_once_then_now_and_then_and_once_at_its_end(ca
             clock.advance(1.0)
     texts = [record.getMessage().partition(";")[0] for record in caplog.records]
     assert texts[:2] == ["cannot ask the election who leads"] * 2
-    assert len(texts) == 3
+    assert len(texts) == 4
     assert texts[2].startswith("the election answers again, after 40")
+    assert texts[3] == f"{OTHER} leads now"
