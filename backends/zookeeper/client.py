@@ -176,12 +176,15 @@ _DISCREET = _Discreet()
 
 
 def _quiet_logger() -> logging.Logger:
-    """Return a logger for kazoo that writes no debugging lines, since many of those show credentials or passwords.
+    """Return a logger for kazoo that writes errors alone.
+
+    Many debugging lines show credentials or passwords. The warnings come for each attempt to connect, ten a second; a
+    lost connection is logged once by `ZooKeeperConnection`.
 
     An error line shows the request that was not answered as expected; a filter takes the secrets out of it.
     """
     logger = logging.getLogger("milepost.kazoo")
-    logger.setLevel(logging.WARNING)
+    logger.setLevel(logging.ERROR)
     logger.addFilter(_DISCREET)
     return logger
 

@@ -62,7 +62,8 @@ class LeaseLeadership:
 
     async def resign(self) -> None:
         """See `Leadership.resign`."""
-        self._end("resigned")
+        overdue = self.remaining(self._clock()) <= 0
+        self._end("given up, since the Lease was not renewed in time" if overdue else "given up by this replica")
         if self._letting_go is None:
             self._letting_go = asyncio.create_task(self._let_go(), name="kubernetes-resign")
         await asyncio.shield(self._letting_go)

@@ -63,7 +63,8 @@ class SessionLeadership:
 
     async def resign(self) -> None:
         """See `Leadership.resign`."""
-        self._end("resigned")
+        overdue = self.remaining(self._clock()) <= 0
+        self._end("given up, since the lease was not renewed in time" if overdue else "given up by this replica")
         renewing, self._renewing = self._renewing, None
         if renewing is not None:
             renewing.cancel()

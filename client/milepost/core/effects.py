@@ -139,8 +139,8 @@ class Lost:
     """The request got no answer.
 
     ``sent`` says that the whole request may have reached a replica, which may still act on it. ``unreachable`` says
-    that no connection could be made, so that there was nobody to send the request to, and ``untrusted`` that this was
-    because of the other side's certificate.
+    that no connection could be made, so that there was nobody to send the request to, and ``untrusted`` that the two
+    sides cannot agree on TLS as they are set up, as where one does not trust the other's certificate.
     """
 
     reason: str

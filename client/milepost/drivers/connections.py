@@ -42,6 +42,13 @@ _NOT_SENT = (
 _UNKNOWN_AUTHORITY = (18, 19, 20, 21)
 """OpenSSL's codes (``X509_V_ERR``) for certificates that nobody signed who is trusted."""
 
+_ALERT = re.compile(
+    r"alert[ _](unknown[ _]ca|access[ _]denied|bad[ _]certificate|unsupported[ _]certificate"
+    r"|certificate[ _](required|expired|revoked|unknown)|(handshake[ _]failure))",
+    re.IGNORECASE,
+)
+"""What a server says that refuses the client's certificate, or the lack of one. The last one may have other reasons."""
+
 FOREIGN = (httpx.TransportError, UnicodeError, ssl.SSLError)
 """What a request can raise: httpx lets pass what TLS says after the handshake, such as that it wants a certificate."""
 
@@ -207,16 +214,19 @@ def lost(
 
     ``via`` names the proxy that the request was to go through. A UnicodeError is caused by an answer: httpx decodes the
     host of every Location, although it does not follow any.
+
+    A server that refuses the client's certificate ends the handshake, before which it reads no request. In TLS 1.3 its
+    refusal arrives behind the request all the same: the client's own part of the handshake is over before that.
     """
-    sent = not isinstance(error, _NOT_SENT) and (body is None or body.complete)
+    advice = _advice(error)
+    sent = not isinstance(error, _NOT_SENT) and (body is None or body.complete) and not advice
     where = "" if send is None else f"{urlsplit(send.url).hostname}:{urlsplit(send.url).port or ''} "
     timed_out = isinstance(error, httpx.TimeoutException) and not isinstance(error, _NOT_SENT)
     # A PoolTimeout is a wait for one of the client's own connections, and says nothing about the other side.
     unreachable = isinstance(error, _NOT_SENT) and not isinstance(error, httpx.PoolTimeout)
     reason = f"{where}{type(error).__name__} {error}".rstrip()
-    certificate = _not_trusted(error)
-    if certificate is not None and certificate.verify_code in _UNKNOWN_AUTHORITY:
-        reason += "; name the file of its authority by --ca, MILEPOST_CA or verify="
+    if advice:
+        reason += f"; {advice}"
     if via and isinstance(error, httpx.ProxyError):
         reason = f"{where}was not asked: {via} answered {error}"
     elif via:
@@ -226,13 +236,27 @@ def lost(
         sent=sent,
         timed_out=timed_out,
         unreachable=unreachable,
-        untrusted=unreachable and certificate is not None and certificate.verify_code in _UNKNOWN_AUTHORITY,
+        untrusted=bool(advice),
     )
 
 
-def _not_trusted(error: BaseException | None) -> ssl.SSLCertVerificationError | None:
-    """Return what the ssl module says of the other side's certificate, if that is the cause of an error of httpx."""
-    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+def _advice(error: Exception) -> str:
+    """Return what to set otherwise, if the two sides cannot agree on TLS as they are set up; "" for other errors."""
+    connecting, cause = isinstance(error, _NOT_SENT), _of_tls(error)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        unknown = connecting and cause.verify_code in _UNKNOWN_AUTHORITY
+        return "name the file of its authority by --ca, MILEPOST_CA or verify=" if unknown else ""
+    if connecting and cause is not None and cause.reason == "WRONG_VERSION_NUMBER":
+        return "it speaks no TLS there: use http in place of https"
+    alert = None if cause is None else _ALERT.search(str(cause))
+    if alert is None or (alert[3] and not connecting):
+        return ""
+    return "it refuses this client's certificate, or wants one: name one by --cert, MILEPOST_CERT or cert="
+
+
+def _of_tls(error: BaseException | None) -> ssl.SSLError | None:
+    """Return what the ssl module raised, if that is the cause of an error of httpx."""
+    while error is not None and not isinstance(error, ssl.SSLError):
         error = error.__cause__ or error.__context__
     return error
 

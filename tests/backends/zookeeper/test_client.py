@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import Misconfigured
+from backends.contract import Misconfigured, StorageUnavailable
 from backends.zookeeper.address import Tls, ZooKeeperAddress
 from backends.zookeeper.client import ZooKeeperClient
 from backends.zookeeper.connection import ZooKeeperConnection
@@ -38,6 +38,13 @@ async def test_the_timeout_that_the_servers_granted_is_known(
     await connection.open()
     assert connection.session_seconds == granted
     await connection.close()
+
+
+async def test_attempts_to_connect_fill_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    connection = ZooKeeperConnection(ZooKeeperAddress("127.0.0.1:1"), "test", 1.0)
+    with pytest.raises(StorageUnavailable):
+        await connection.open()
+    assert [record.getMessage() for record in caplog.records if record.name == "milepost.kazoo"] == []
 
 
 async def test_a_password_is_not_logged_at_any_level(

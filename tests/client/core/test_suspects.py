@@ -13,6 +13,7 @@ from milepost.errors import (
 )
 from tests.client.core.world import (
     CHANGE,
+    NOT_THERE,
     OK,
     READ,
     SILENT,
@@ -20,6 +21,7 @@ from tests.client.core.world import (
     B,
     C,
     World,
+    adding,
     call,
     to_leader,
 )
@@ -118,3 +120,23 @@ def test_a_long_poll_that_the_deadline_cuts_short_makes_no_suspect() -> None:
         call(world, Request("POST", "/v1/stores/s/epoch", wait=20.0), timeout=10.0)
     call(world, CHANGE)
     assert world.targets == [A, A]
+
+
+def test_a_leader_whose_storage_hangs_is_no_suspect() -> None:
+    """It answers what needs no storage: nobody else is asked, and the session can be ended."""
+    hanging = (9.0, SILENT)
+    world = World(to_leader(B), NOT_THERE, hanging, NOT_THERE, hanging, NOT_THERE, hanging, OK)
+    with pytest.raises(OutcomeUnknown):
+        call(world, adding(b"x" * 200_000), timeout=9.0)
+    call(world, CHANGE)
+    assert world.targets.count(C) == 0
+    assert world.targets[-1] == B
+
+
+def test_a_paused_leader_costs_a_large_write_one_short_question_more() -> None:
+    world = World()
+    world.replicas.leader = A
+    world.script = [paused(world, 1004.5)] * 1000
+    call(world, adding(b"x" * 200_000))
+    assert world.now <= 1005.3
+    assert len(world.sent) < 20

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -56,6 +59,66 @@ def test_another_authority(
             client.status()
         assert caplog.text == ""
     assert server.seen == []
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("shown", [False, True], ids=["without one", "with one of another authority"])
+def test_a_server_that_refuses_our_certificate(
+    flavour: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, version: ssl.TLSVersion, shown: bool
+) -> None:
+    """It says so at once, of a write as of a read; in TLS 1.3 that comes behind the request."""
+    certificate, key = self_signed(tmp_path)
+    other, others_key = self_signed(tmp_path, "other")
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(certificate))
+    tls.load_cert_chain(certificate, key)
+    tls.verify_mode, tls.maximum_version = ssl.CERT_REQUIRED, version
+    verify = trusting(certificate, other, others_key) if shown else trusting(certificate)
+
+    def refuse(connection: socket.socket) -> None:
+        with suppress(OSError):  # those of the ssl module among them
+            tls.wrap_socket(connection.dup(), server_side=True, suppress_ragged_eofs=False)
+
+    with answering(refuse) as url, connected(flavour, url, verify=verify) as client:
+        for ask in (client.status, lambda: client.session().__enter__()):
+            with pytest.raises(ConnectionFailed, match=r"(?i)alert.* --cert, MILEPOST_CERT or cert="):
+                ask()
+    assert caplog.text == ""
+
+
+def test_a_server_that_speaks_no_tls(flavour: str, caplog: pytest.LogCaptureFixture) -> None:
+    with (
+        answering(lambda connection: connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as url,
+        connected(flavour, url) as client,
+        pytest.raises(ConnectionFailed, match="speaks no TLS there: use http"),
+    ):
+        client.status()
+    assert caplog.text == ""
+
+
+@contextmanager
+def answering(answer: Callable[[socket.socket], None]) -> Iterator[str]:
+    """The https address of a server that answers each connection, and reads until its client closes it.
+
+    One that closed with bytes unread would take back what it has said.
+    """
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listening.accept()
+                with connection, suppress(OSError):
+                    answer(connection)
+                    while connection.recv(65536):
+                        pass
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        serving = Thread(target=serve)
+        serving.start()
+        try:
+            yield f"https://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            serving.join()
 
 
 @pytest.mark.parametrize("content", [None, b"", b"no certificate"], ids=["none", "empty", "garbage"])

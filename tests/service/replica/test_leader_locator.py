@@ -6,6 +6,7 @@ The election is a stand-in: a real one cannot be made to answer at a chosen cont
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import pytest
 
@@ -78,3 +79,20 @@ async def test_an_answer_is_good_for_a_moment() -> None:
     clock.advance(1.0)
     assert await leader_locator.leader() == OTHER
     assert election.asked == 2
+
+
+async def test_an_outage_is_logged_once_then_now_and_then_and_once_at_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "milepost")
+    election, clock = SlowElection(), ShiftedClock()
+    election.answers.set()
+    leader_locator = LeaderLocator(election, ME, clock)
+    for away in (True, False):
+        election.away = away
+        for _ in range(40 if away else 2):
+            await leader_locator.leader()
+            clock.advance(1.0)
+    texts = [record.getMessage().partition(";")[0] for record in caplog.records]
+    assert texts[:2] == ["cannot ask the election who leads"] * 2
+    assert len(texts) == 4
+    assert texts[2].startswith("the election answers again, after 40")
+    assert texts[3] == f"{OTHER} leads now"

@@ -24,6 +24,7 @@ from milepost.errors import AccessDenied, ConnectionFailed, Problem
 from milepost.wire import Code, Header, digest_header
 
 ATTEMPT_TIMEOUT = 3.0  # of one attempt, without its bytes: less than a leader's lease, to leave a paused leader in time
+PROBE_TIMEOUT = 1.0  # of asking a replica that did not answer to many bytes whether it answers at all
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 2.0
 SEARCH_PAUSE = 0.25  # between rounds in search of a leader, who may appear at any moment; longer after a long search
@@ -112,10 +113,10 @@ class Caller:
         One attempt may take ``attempt_timeout`` seconds, beside the wait that the request asks for and the time for its
         bytes; then another replica is asked. A change is sent under ``key``, or under a new one. An answer with a code
         in ``final`` ends the call, even if asking again might help. If a function returns the token, a call that is
-        refused with 401 is repeated once. A client that no replica has answered yet waits for none whose certificate it
-        does not trust: waiting does not mend what it was told to trust. Raises the errors of `milepost.errors`: a
-        refusal as it is, `OutcomeUnknown` if an attempt may have been applied, otherwise `Unavailable`,
-        `ConnectionFailed` or `DeadlineExceeded`.
+        refused with 401 is repeated once. A client that no replica has answered yet waits for none with which it cannot
+        agree on TLS, as where one does not trust the other's certificate: waiting mends no settings. Raises
+        the errors of `milepost.errors`: a refusal as it is, `OutcomeUnknown` if an attempt may have been applied,
+        otherwise `Unavailable`, `ConnectionFailed` or `DeadlineExceeded`.
         """
         started = self.clock()
         deadline = started + (self.timeout if timeout is None else timeout)
@@ -126,12 +127,13 @@ class Caller:
         trace = Trace(self.clock)
         round_ = self.replicas.round()
         renewed = False
+        probing = False
         pauses = 0
         after = 0.0
-        misconfigured = not self._reports.answered_once  # and all that is met are certificates that are not trusted
+        misconfigured = not self._reports.answered_once  # and every replica met cannot agree with it on TLS
         while True:
-            if self._must_scout(request):
-                yield from self._scout(request, deadline, history)
+            if self.clock() < until and (probing or self._must_scout(request)):
+                yield from self._scout(request, deadline, history, PROBE_TIMEOUT if probing else None)
                 round_ = self.replicas.round()
             try:
                 credentials = yield from self._credentials.headers()
@@ -157,7 +159,9 @@ class Caller:
             )
             if isinstance(result, SourceFailed):
                 raise history.source_failed(result)
-            if isinstance(result, Lost) and (result.timed_out or not result.sent):
+            # A leader that has all the bytes and does not answer may wait for its storage, and answer everything else.
+            probing = isinstance(result, Lost) and result.timed_out and result.sent and _is_large(request)
+            if isinstance(result, Lost) and (result.timed_out or not result.sent) and not probing:
                 round_.silent(min(attempt_timeout, attempt_timeout + self.clock() - began - longest))
             verdict = _followed(round_, judge(result, request), request)
             trace.ended(asked, request, result, verdict)
@@ -180,20 +184,23 @@ class Caller:
                 error = history.refusal(verdict.problem)
                 raise error from error.__cause__
             now = self.clock()
+            call = f"{request.method} {request.path}"
             misconfigured = misconfigured and isinstance(result, Lost) and result.untrusted
             history.note(verdict, cut_off=isinstance(result, Lost) and now >= deadline)
             if isinstance(verdict.error, Problem) and verdict.error.code in final:
                 raise history.exhausted("this answer is not waited out")
             if request.body is not None and request.body.spent:
                 raise history.exhausted("the state could be sent only once")
+            if probing:
+                self._reports.retry(call, asked, verdict.error, began, "asking whether it answers at all")
+                continue
             if not (verdict.elsewhere and verdict.after <= LEAST_RETRY_AFTER):
                 after = max(after, verdict.after)
             left = max(0.0, until - now)
-            call = f"{request.method} {request.path}"
             if misconfigured:
                 if round_.next():
                     continue
-                raise history.exhausted("no certificate is trusted")
+                raise history.exhausted("no replica and this client agree on TLS")
             if verdict.elsewhere and round_.next():
                 self._reports.retry(call, asked, verdict.error, began, f"asking {round_.target}")
                 continue
@@ -218,12 +225,17 @@ class Caller:
         body = request.body
         return body is not None and (body.once or not (body.small or self.replicas.leader))
 
-    def _scout(self, request: Request[Any], deadline: float, history: History) -> Operation[None]:
+    def _scout(
+        self, request: Request[Any], deadline: float, history: History, attempt_timeout: float | None
+    ) -> Operation[None]:
+        head, left = Request[Any]("HEAD", request.path), deadline - self.clock()
         try:
-            yield from self.call(Request[Any]("HEAD", request.path), timeout=deadline - self.clock())
+            yield from self.call(head, timeout=left, attempt_timeout=attempt_timeout)
         except OUTAGES as error:
-            history.note(Again(error, elsewhere=True, arrived=False))
-            raise history.exhausted("the leader could not be found") from error
+            cut_off = self.clock() >= deadline
+            history.note(Again(error, elsewhere=True, arrived=False), cut_off=cut_off)
+            why = "the deadline passed" if cut_off or history.answered else "the leader could not be found"
+            raise history.exhausted(why) from error
         except Problem:
             return  # a leader answered; what counts is its answer to the bytes themselves
 
@@ -232,6 +244,10 @@ class Caller:
         ``longest``.
         """
         return self._random.uniform(0.5, 1.0) * min(longest, FIRST_PAUSE * 2.0 ** min(pauses, 16))
+
+
+def _is_large(request: Request[Any]) -> bool:
+    return request.body is not None and not request.body.small
 
 
 def _length_and_digest(request: Request[Any]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from milepost.core.body import SourceFailed
-from milepost.core.calls.judgement import Again
+from milepost.core.calls.judgement import ELSEWHERE, Again
 from milepost.errors import DeadlineExceeded, MilepostError, OutcomeUnknown, Problem
 from milepost.wire import Code, Outcome
 
@@ -24,7 +24,10 @@ SETTLING = frozenset(
 
 
 class History:
-    """The attempts of one call so far, as far as they decide which error the call ends with."""
+    """The attempts of one call so far, as far as they decide which error the call ends with.
+
+    ``answered`` is the last problem that a leader answered.
+    """
 
     def __init__(self, changes: bool) -> None:
         self._changes = changes
@@ -33,6 +36,7 @@ class History:
         self._cut_off = False
         self._problem: Problem | None = None
         self._applied: Problem | None = None
+        self.answered: Problem | None = None
         self.in_doubt = False
         self.arrived = 0
 
@@ -46,6 +50,8 @@ class History:
         self.arrived += verdict.arrived
         if isinstance(verdict.error, Problem):
             self._problem = verdict.error
+            if verdict.error.code not in ELSEWHERE:
+                self.answered = verdict.error
             if verdict.error.outcome is Outcome.APPLIED:
                 self._applied = verdict.error
 
@@ -71,7 +77,8 @@ class History:
         if self._applied is not None:
             return self._applied
         if self.in_doubt:
-            return _unknown(f"{why}; last: {self._last}", self._last)
+            before = "" if self.answered in (None, self._last) else f"; before that: {self.answered}"
+            return _unknown(f"{why}; last: {self._last}{before}", self._last)
         # An attempt that was cut off may have had almost no time left, so its error says less than those before it.
         if self._problem is not None and (self._cut_off or isinstance(self._telling, DeadlineExceeded)):
             return self._problem

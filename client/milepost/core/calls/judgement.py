@@ -18,7 +18,8 @@ from milepost.core.effects import Answer, Lost
 from milepost.errors import ConnectionFailed, DeadlineExceeded, MilepostError, Problem, Unavailable, problem_from
 from milepost.wire import PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, Code, Header, Outcome
 
-_ELSEWHERE = frozenset({Code.NO_LEADER, Code.SHUTTING_DOWN})
+ELSEWHERE = frozenset({Code.NO_LEADER, Code.SHUTTING_DOWN})
+"""What a replica answers that does not lead: another one may."""
 _ASKS_FOR_TIME = frozenset({429, 503})
 _PROXY_WANTS_CREDENTIALS = 407
 _TERM = re.compile(r"\d{1,20}\Z", re.ASCII)
@@ -104,7 +105,7 @@ def judge(result: Answer | Lost, request: Request[Any]) -> Verdict:
     problem = problem_from(result.status, document, after)
     if problem.retryable:
         doubt = request.changes and problem.outcome is Outcome.UNKNOWN
-        return Again(problem, elsewhere=problem.code in _ELSEWHERE, after=after or 0.0, doubt=doubt)
+        return Again(problem, elsewhere=problem.code in ELSEWHERE, after=after or 0.0, doubt=doubt)
     return Refused(problem)
 
 

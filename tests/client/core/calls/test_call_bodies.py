@@ -20,6 +20,7 @@ from tests.client.core.world import (
     NOT_THERE,
     OK,
     REFUSED,
+    SILENT,
     A,
     B,
     C,
@@ -93,3 +94,16 @@ def test_finding_the_leader_counts_against_the_deadline_and_knows_what_was_befor
     world = World(NOT_THERE, CUT, *[NO_LEADER] * 1000)
     with pytest.raises(OutcomeUnknown):
         call(world, adding(b"x" * 100_000), timeout=5.0)
+
+
+@pytest.mark.parametrize("rest", [0.0, 0.5], ids=["no time is left", "the search for the leader is cut"])
+def test_a_write_that_the_deadline_cut_says_what_the_leader_answered_before(rest: float) -> None:
+    unavailable = problem(Code.STORAGE_UNAVAILABLE)
+    world = World(NOT_THERE, unavailable, (3.0 - rest, SILENT), *[(0.01, NO_LEADER)] * 100, addresses=[A, B])
+    with pytest.raises(OutcomeUnknown, match="before that: storage-unavailable: as scripted") as raised:
+        call(world, adding(b"x" * 100_000), timeout=3.0)
+    assert "could not be found" not in str(raised.value)
+    assert "nothing was sent" not in str(raised.value)
+    world = World(NOT_THERE, unavailable, (3.0, REFUSED), addresses=[A])
+    with pytest.raises(Unavailable):
+        call(world, adding(b"x" * 100_000), timeout=3.0)
