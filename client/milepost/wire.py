@@ -17,6 +17,8 @@ UPLOAD_MEDIA_TYPE: Final = "application/vnd.milepost.upload+json"
 STATE_MEDIA_TYPE: Final = "application/octet-stream"
 
 NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}\Z")
+NAME_RULE: Final = "1 to 200 characters of A-Z a-z 0-9 . _ -, no leading dot"
+"""What `NAME` allows, in words."""
 LABEL_KEY: Final = re.compile(r"[a-z0-9._-]{1,64}\Z")
 LABEL_VALUE: Final = re.compile(r"(?! )[ -~]*(?<! )\Z")
 IDEMPOTENCY_KEY: Final = re.compile(r"[\x21-\x7e]{1,64}\Z")

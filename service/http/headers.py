@@ -5,6 +5,7 @@ from __future__ import annotations
 from milepost.wire import (
     IDEMPOTENCY_KEY,
     NAME,
+    NAME_RULE,
     Code,
     Header,
     parse_digest_header,
@@ -23,7 +24,7 @@ def checked_name(name: str, what: str = "name") -> str:
     if not NAME.match(name):
         raise problem(
             Code.INVALID_NAME,
-            f"the {what} {name[:60]!r} is not allowed: 1 to 200 characters of A-Z a-z 0-9 . _ -, no leading dot",
+            f"the {what} {name[:60]!r} is not allowed: {NAME_RULE}",
         )
     return name
 

@@ -15,7 +15,7 @@ import pytest
 import milepost
 from testbed.server import ServerProcess
 from tests.docs import pasted
-from tests.docs.blocks import ROOT
+from tests.docs.blocks import ROOT, blocks_of
 
 EXAMPLES = ROOT / "examples"
 DEADLINE_SECONDS = 60.0
@@ -28,6 +28,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         yield process.start()
 
 
+def exported(server: ServerProcess) -> dict[str, str]:
+    """The variables that the block of the page sets, with this server's address for the one that is there."""
+    (block,) = blocks_of(EXAMPLES / "README.md")
+    variables = dict(re.findall(r"^export (\w+)=(\S+)$", block.text, re.MULTILINE))
+    return {name: pasted.at(value, server.url) for name, value in variables.items()}
+
+
 @contextmanager
 def started(server: ServerProcess, program: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """A program of the examples, which is killed at the end of the block if it still runs."""
@@ -35,7 +42,7 @@ def started(server: ServerProcess, program: str, *arguments: str) -> Iterator[su
         [sys.executable, EXAMPLES / program, *arguments],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "MILEPOST_URL": server.url},
+        env={**os.environ, **exported(server)},
     )
     try:
         yield process
@@ -104,9 +111,9 @@ def test_many_states_at_once(server: ServerProcess) -> None:
 
 @pytest.mark.parametrize("program", pasted.PROGRAMS)
 def test_a_job_in_shell_goes_on_at_each_run(server: ServerProcess, tmp_path: Path, program: str) -> None:
-    script = f"export MILEPOST_URL={server.url}; {EXAMPLES / 'rest.sh'} shell-{program}"
+    script = f"{EXAMPLES / 'rest.sh'} shell-{program}"
     for step in (1, 2, 3):
-        ran = pasted.run(script, tmp_path, program)
+        ran = pasted.run(script, tmp_path, program, **exported(server))
         assert ran.returncode == 0, f"{ran.stdout}\n{ran.stderr}"
         was = "the first run" if step == 1 else f"the last run ended at step {step - 1}"
         assert ran.stdout == f"epoch {step}: {was}\nsaved step {step}\n"
@@ -116,7 +123,7 @@ def test_a_job_in_shell_ends_where_its_write_is_refused(server: ServerProcess, t
     text = (EXAMPLES / "rest.sh").read_text()
     assert text.count("\nhandle=") == 1
     other = text.replace("\nhandle=", "\nepoch=$((epoch + 1))\nhandle=")  # one that is not its own
-    ran = pasted.run(f"export MILEPOST_URL={server.url}\n{other}", tmp_path)
+    ran = pasted.run(other, tmp_path, **exported(server))
     assert ran.returncode == 1
     assert '"type":"urn:milepost:fenced"' in ran.stderr
     assert "saved" not in ran.stdout

@@ -18,5 +18,5 @@ def main() -> None:
     except ModuleNotFoundError as missing:
         if missing.name not in _EXTRA:
             raise
-        sys.exit(f"the milepost command needs {missing.name}: pip install 'milepost[cli]'")
+        sys.exit(f"the milepost command needs {missing.name}: install the SDK with its extra cli")
     application()()

@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from milepost.cli.acting import changing
-from milepost.cli.exit_codes import ExitCode
 from milepost.cli.options import Options, shared
 from milepost.cli.output import tell
-from milepost.errors import NoSafeCheckpoint, UnsafeQuery
+from milepost.errors import InvalidRequest, NoSafeCheckpoint, UnsafeQuery
 from milepost.job_record import JOB, JobRecord, decode, published_by_files
+from milepost.wire import Code
 
 
 @shared
@@ -44,7 +44,9 @@ def expire(
 
 
 def _expiring(store: str, record: JobRecord, before: int, epoch: int) -> JobRecord:
-    """Return the record with these batches expired. Raises `UnsafeQuery` and `NoSafeCheckpoint`."""
+    """Return the record with these batches expired. Raises `UnsafeQuery`, `NoSafeCheckpoint`, and
+    `InvalidRequest` for a batch that is not published.
+    """
     if not published_by_files(record.manifest):
         raise UnsafeQuery(f"{store} has not published by job.files, so nothing of it can expire")
     if record.layered:
@@ -52,13 +54,13 @@ def _expiring(store: str, record: JobRecord, before: int, epoch: int) -> JobReco
     try:
         return record.expiring(before, epoch)
     except ValueError as error:
-        typer.echo(f"{store}: {error}", err=True)
-        raise typer.Exit(ExitCode.REFUSED) from error
+        raise InvalidRequest(Code.INVALID_REQUEST, f"{store}: {error}") from error
 
 
 def _tell(context: typer.Context, store: str, known: JobRecord, record: JobRecord, what: str) -> None:
     first, last = known.expired, record.expired - 1
     sentence = f"batches {first} to {last} of {store} {what}"
     if first > last:
-        sentence = f"no more batches of {store} expire: those below {first} are expired already"
+        already = f"those below {first} are expired already" if first else "there is none below 0"
+        sentence = f"no more batches of {store} expire: {already}"
     tell(context, sentence, store=store, expired=last - first + 1, kept_from=record.expired, published=record.published)

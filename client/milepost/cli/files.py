@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from milepost.cli.acting import changing
 from milepost.cli.exit_codes import ExitCode
 from milepost.cli.options import Options, shared
-from milepost.cli.output import show, show_all, tell
+from milepost.cli.output import Form, show, show_all, tell
 from milepost.cli.rollback import require_safe, snapshot_of
 from milepost.cli.rollback import roll_back as rolled_back
 from milepost.errors import NotEmpty, NotExist
 from milepost.store import StateHandleStore
-from milepost.types import Cut
+from milepost.types import Cut, Verification
 from milepost.wire import Code
 
 files = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -77,7 +77,7 @@ def verify(
     options: Options = context.obj
     with options.client() as client:
         found = client.store(store).files.verify(digests=digests, timeout=within)
-    show(context, found)
+    show(context, found if options.form is not Form.TABLE else _in_brief(found))
     if found.damaged_count:
         raise typer.Exit(ExitCode.REFUSED)
 
@@ -159,3 +159,13 @@ def _require_no_files(store: StateHandleStore) -> None:
 
 def _line(snapshot: str, kind: str, cut: Cut) -> Snapshot:
     return Snapshot(snapshot, kind, cut.directory, cut.batch, cut.revision, cut.intact, cut.taken, cut.epoch)
+
+
+def _in_brief(found: Verification) -> dict[str, Any]:
+    """Return what fits into a table: the paths of damaged files, and how many snapshots there are."""
+    kept = [*found.kept.cuts, *(pin.cut for pin in found.kept.pins), *found.kept.passed_over]
+    damaged = sum(cut.intact is False for cut in kept)
+    snapshots = f"{len(kept)} snapshots, {damaged} of them damaged" if damaged else f"{len(kept)} snapshots"
+    if found.kept.cuts:
+        snapshots += f", the newest cut is of batch {found.kept.cuts[-1].batch}"
+    return {**asdict(found), "damaged": [file.path for file in found.damaged], "kept": snapshots}

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from milepost.cli.acting import InSession, changing, continued, holder
+from milepost.cli.acting import InSession, continued, holder
 from milepost.cli.arguments import Name, Store
 from milepost.cli.options import Options, shared
 from milepost.cli.output import show, tell
@@ -49,9 +49,14 @@ def release(
     session: Annotated[str, typer.Option(help="Id of the session that holds the lock; it lives on.")],
 ) -> None:
     """Release the lock of a session on a handle."""
-    with changing(context, store, session) as opened:
-        opened.release(name)
-    tell(context, f"session {session} holds no lock on {name}", session=session, name=name)
+    options: Options = context.obj
+    with options.client() as client, continued(client, session) as opened:
+        held = f"{store}/{name}" in client.session_info(session).locks
+        opened.store(store).release(name)
+    sentence = f"the lock of session {session} on {name} is released"
+    if not held:
+        sentence = f"session {session} held no lock on {name} by itself, and holds none now"
+    tell(context, sentence, session=session, name=name, held=held)
 
 
 def _show(context: typer.Context, session: str, locked: Handle) -> None:

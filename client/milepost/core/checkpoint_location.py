@@ -13,6 +13,7 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
+from milepost.core.urls import why_unusable
 from milepost.types import FileCredential
 from milepost.wire import job_epoch_header
 
@@ -120,8 +121,11 @@ def _with_path(url: str, path: str) -> str:
 
 
 def _scheme(urls: Sequence[str]) -> str:
+    for url in urls:
+        if urlsplit(url).scheme not in _SCHEMES:
+            raise ValueError(why_unusable(url))
     schemes = {urlsplit(url).scheme for url in urls}
-    if len(schemes) != 1 or not schemes <= set(_SCHEMES):
+    if len(schemes) != 1:
         raise ValueError(f"all addresses of the service must begin with http, or all with https: {', '.join(urls)}")
     for url in urls:
         if path := urlsplit(url).path.strip("/"):

@@ -24,3 +24,10 @@ def http_url(url: str) -> SplitResult | None:
         parts.scheme in ("http", "https") and port != 0 and _VISIBLE.match(url) and _LABELS.match(parts.hostname or "")
     )
     return parts if usable else None
+
+
+def why_unusable(url: str) -> str:
+    """Return what is wrong with an address for which `http_url` returns None."""
+    if not url.lower().startswith(("http://", "https://")):
+        return f"the address {url!r} begins neither with http:// nor with https://"
+    return f"not an http or https URL: {url!r}"

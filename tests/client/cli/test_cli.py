@@ -40,7 +40,7 @@ def test_without_its_extra_it_says_what_to_install(service: Service) -> None:
         without = f"import sys; sys.modules[{needed!r}] = None\n{MAIN}"
         end = ended(started(service.url, "status", main=without))
         assert end.returncode == 1
-        assert f"needs {needed}: pip install 'milepost[cli]'" in end.stderr.decode()
+        assert f"needs {needed}: install the SDK with its extra cli" in end.stderr.decode()
 
 
 def test_the_sdk_itself_needs_no_typer() -> None:

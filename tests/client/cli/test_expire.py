@@ -34,6 +34,8 @@ def stored(service: Service, name: str) -> JobRecord:
 def test_batches_expire_and_stay_so(said: Said, service: Service, name: str) -> None:
     record(service, name, RECORD.encode())
     assert said("expire", name, "--before", "4", "--dry-run") == f"batches 0 to 3 of {name} would expire\n"
+    none = said("expire", name, "--before", "0", "--dry-run")
+    assert none == f"no more batches of {name} expire: there is none below 0\n"
     assert stored(service, name) == RECORD
     told = json.loads(said("--json", "expire", name, "--before", "4"))
     assert told == {"store": name, "expired": 4, "kept_from": 4, "published": 9}
@@ -51,7 +53,7 @@ def test_batches_expire_and_stay_so(said: Said, service: Service, name: str) -> 
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({}, b": before must be from 0 to 9, the batch that was published last\n"),
+        ({}, b"before must be from 0 to 9, the batch that was published last\n"),
         ({"manifest": {"rows": 3}}, b"UnsafeQuery: "),
         ({"manifest": None, "published": -1}, b"UnsafeQuery: "),
     ],
@@ -63,6 +65,7 @@ def test_what_cannot_expire_is_refused(
     ended = run("expire", name, "--before", "10", *options)
     assert (ended.returncode, ended.stdout) == (1, b"")
     assert why in ended.stderr
+    assert hasattr(milepost.errors, ended.stderr.split(b":")[0].decode())
     assert stored(service, name).expired == 0
     with milepost.Client(service.url) as client:
         assert client.store(name).current_epoch().epoch == 1

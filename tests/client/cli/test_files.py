@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -167,6 +168,10 @@ def test_damage_is_shown_and_is_the_exit_status(said: Said, run: Run, job: str, 
     content = state(job, 1)
     service.blob(content).write_bytes(content[::-1])
     assert run("files", "verify", job).returncode == 0
+    shown = run("files", "verify", job, "--digests").stdout.decode()
+    rows = dict(line.split(maxsplit=1) for line in shown.splitlines())
+    assert rows["damaged"] == "checkpoint/state"
+    assert re.fullmatch(r"\d+ snapshots, \d+ of them damaged, the newest cut is of batch 1", rows["kept"])
     ended = run("--json", "files", "verify", job, "--digests")
     assert ended.returncode == 1
     assert [file["path"] for file in json.loads(ended.stdout)["damaged"]] == ["checkpoint/state"]

@@ -23,8 +23,9 @@ def test_a_lock_outlives_its_command_until_it_is_released(run: Run, said: Said, 
     assert run("rm", there, "latest").returncode == 1
     shown = json.loads(said("sessions", "show", session, "--json"))
     assert (shown["holder"], shown["ttl"], shown["locks"]) == ("milepost lock", 300.0, [f"{there}/latest"])
-    for _ in range(2):
-        assert said("release", there, "latest", "--session", session) == f"session {session} holds no lock on latest\n"
+    release = ("release", there, "latest", "--session", session)
+    assert said(*release) == f"the lock of session {session} on latest is released\n"
+    assert said(*release) == f"session {session} held no lock on latest by itself, and holds none now\n"
     again = json.loads(said("sessions", "show", session, "--json"))
     assert (again["holder"], again["ttl"], again["locks"]) == ("milepost lock", 300.0, [])
     assert json.loads(said("lock", there, "latest", "--session", session, "--json"))["session"] == session

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import milepost
+from milepost.wire import NAME_RULE
 from testbed.ports import Port
 from tests.client.cli.conftest import MAIN
 from tests.client.conftest import Service, eventually, serving
@@ -270,7 +271,9 @@ def test_what_can_never_run_is_refused(service: Service) -> None:
         ended = subprocess.run(command, capture_output=True, timeout=DEADLINE, check=False)
         return ended.returncode, ended.stderr.decode().splitlines()[-1]
 
-    assert said("--job", "a/b", "true") == (125, "InvalidName: invalid-name: not a valid name for a store: 'a/b'")
+    status, line = said("--job", "a/b", "true")
+    assert status == 125
+    assert line == f"InvalidName: invalid-name: not a valid name for a store: 'a/b' ({NAME_RULE})"
     status, line = said("--job", "j", "spark-submit", "--deploy-mode", "cluster", "job.jar")
     assert status == 125
     assert line.startswith("ValueError: --deploy-mode cluster: the driver has to run here")

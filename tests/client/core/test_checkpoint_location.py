@@ -108,7 +108,7 @@ def test_tls_is_another_scheme() -> None:
     assert location.fence["fs.swebhdfs.impl.disable.cache"] == "true"
 
 
-@pytest.mark.parametrize("urls", [[ONE, "https://10.0.0.2:7070"], ["ftp://10.0.0.1"]])
+@pytest.mark.parametrize("urls", [[ONE, "https://10.0.0.2:7070"], ["ftp://10.0.0.1"], ["127.0.0.1:7070"]])
 def test_addresses_of_two_kinds(urls: list[str]) -> None:
-    with pytest.raises(ValueError, match="http"):
+    with pytest.raises(ValueError, match=r"http, or all with https|begins neither with http:// nor with https://"):
         checkpoint_location(urls, "flights", 7)

@@ -20,7 +20,7 @@ from milepost.cli.options import showing
 from milepost.cli.output import Form, show_all, tell
 from milepost.core.calls.replicas import Replicas
 from milepost.drivers.environment import addresses_in
-from milepost.wire import NAME
+from milepost.wire import NAME, NAME_RULE
 
 config = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -67,7 +67,7 @@ def set_context(
 ) -> None:
     """Make a context, or change what is given of one. The first one becomes the current one."""
     if not NAME.match(name):
-        raise typer.BadParameter(f"not a valid name for a context: {name!r}", param_hint="'name'")
+        raise typer.BadParameter(f"not a valid name for a context: {name!r} ({NAME_RULE})", param_hint="'name'")
     if token_stdin and token_file is not None:
         raise typer.BadParameter("is one place of the token, and --token-file another", param_hint="'--token-stdin'")
     if url is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from milepost.core.clock import Clock, monotonic
-from milepost.core.urls import http_url
+from milepost.core.urls import http_url, why_unusable
 
 MAX_REDIRECTS = 5
 
@@ -134,7 +134,7 @@ def _checked(address: str) -> str:
     if "@" in address and (parts is None or parts.username or parts.password):
         raise ValueError("an address must not hold credentials; use a token instead")  # and they are not quoted
     if parts is None:
-        raise ValueError(f"not an http or https URL: {address!r}")
+        raise ValueError(why_unusable(address))
     if parts.query or parts.fragment:
         raise ValueError(f"an address must have no query and no fragment: {address!r}")
     return address.rstrip("/")

@@ -14,6 +14,7 @@ from milepost.errors import InvalidName, InvalidRequest
 from milepost.wire import (
     API,
     NAME,
+    NAME_RULE,
     UNSEEN,
     Code,
     Header,
@@ -53,7 +54,7 @@ class Request(Generic[T]):
 def checked_name(name: str, what: str = "handle") -> str:
     """Return ``name``, which then needs no quoting in a URL. Raises `InvalidName`, before anything is sent."""
     if not NAME.match(name):
-        raise InvalidName(Code.INVALID_NAME, f"not a valid name for a {what}: {name!r}")
+        raise InvalidName(Code.INVALID_NAME, f"not a valid name for a {what}: {name!r} ({NAME_RULE})")
     return name
 
 
