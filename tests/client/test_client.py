@@ -216,7 +216,7 @@ def test_without_any_address_it_says_where_to_give_one(
 
 @pytest.mark.parametrize("client_class", [milepost.Client, AsyncClient])
 def test_wrong_settings_are_refused(client_class: type[Any]) -> None:
-    with pytest.raises(ValueError, match="URL"):
+    with pytest.raises(ValueError, match="begins neither with http:// nor with https://"):
         client_class("localhost:7070")
     with pytest.raises(ValueError, match="timeout"):
         client_class("http://localhost:7070", timeout=0)
