@@ -76,12 +76,18 @@ class CommitRefused:
     reason: Refusal
     detail: str
 
+    def __str__(self) -> str:
+        return f"{self.reason.value}: {self.detail}"
+
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
     """It is not known whether the group was written, or still may be. Only a take-over settles it."""
 
     detail: str
+
+    def __str__(self) -> str:
+        return f"the outcome is unknown: {self.detail}"
 
 
 Commit = Done | CommitRefused | Unknown

@@ -103,6 +103,7 @@ def translate_errors(doing: str, *, bucket: str, set_up: bool = False, server: s
     What would be refused again is `Misconfigured` while the store is being opened. Afterwards it is `StorageRefused`,
     since somebody may repair it while the server runs.
     """
+    at = f" at {server}" if server else ""
     try:
         yield
     except ClientError as error:
@@ -110,16 +111,16 @@ def translate_errors(doing: str, *, bucket: str, set_up: bool = False, server: s
         status = _status(int(answer["HTTPStatusCode"]), code)
         if status == 403 and (off := _clock_off(answer["HTTPHeaders"])):
             raise StorageRefused(f"cannot {doing}: the S3 server answers 403, {off}") from error
-        call = f" to {error.operation_name}" + (f" at {server}" if server else "")
+        call = f" to {error.operation_name}{at}"
         raise _answered(doing, bucket, status, code, set_up, call) from error
     except (BaseError, FileNotFoundError) as error:
-        raise _of_obstore(doing, bucket, error, set_up) from error
+        raise _of_obstore(doing, bucket, error, set_up, at) from error
     except BotoCoreError as error:
         if set_up and isinstance(error, _SETUP):
             raise Misconfigured(f"cannot {doing}: {_first_line(error)}") from error
-        raise StorageUnavailable(f"cannot {doing}: {type(error).__name__}") from error
+        raise StorageUnavailable(f"cannot {doing}: {type(error).__name__}{at}") from error
     except TimeoutError as error:
-        raise StorageUnavailable(f"cannot {doing}: the S3 server did not answer in time") from error
+        raise StorageUnavailable(f"cannot {doing}: the S3 server{at} did not answer in time") from error
 
 
 def wall_clock() -> datetime:
@@ -140,11 +141,11 @@ def _clock_off(headers: Mapping[str, str]) -> str | None:
     return f"and its clock is {abs(off).total_seconds():.0f} s {'behind' if off > timedelta() else 'ahead of'} ours"
 
 
-def _of_obstore(doing: str, bucket: str, error: Exception, set_up: bool) -> BackendError:
+def _of_obstore(doing: str, bucket: str, error: Exception, set_up: bool, at: str) -> BackendError:
     text = str(error)
     status, code = _STATUS.search(text), _CODE.search(text)
     if status is None:
-        return StorageUnavailable(f"cannot {doing}: no answer from the S3 server")
+        return StorageUnavailable(f"cannot {doing}: no answer from the S3 server{at}")
     found = code[1] if code else ""
     return _answered(doing, bucket, _status(int(status[1]), found), found, set_up)
 

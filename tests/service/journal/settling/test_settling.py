@@ -35,7 +35,9 @@ async def end_of(call: Awaitable[object]) -> tuple[Code, Outcome]:
 
 
 @pytest.mark.parametrize("lost", [lose_answer(), lose_request()], ids=["applied", "not-applied"])
-async def test_a_whole_group_in_doubt_is_settled_once_and_answered_in_full(tmp_path: Path, lost: Disturbance) -> None:
+async def test_a_whole_group_in_doubt_is_settled_once_and_answered_in_full(
+    tmp_path: Path, lost: Disturbance, caplog: pytest.LogCaptureFixture
+) -> None:
     """Whether it had landed or not, each request is applied once, and no caller notices."""
     async with rig(embedded(tmp_path)) as running:
         a = await actor(running, "a")
@@ -47,6 +49,7 @@ async def test_a_whole_group_in_doubt_is_settled_once_and_answered_in_full(tmp_p
         assert len({entry.version for entry in added}) == 20
         assert journal.term == term + 1
         assert running.blobs.discarded == []
+    assert "this replica takes the journal over again: the outcome is unknown: " in caplog.text
 
 
 async def test_a_refusal_that_depends_on_a_group_in_flight_waits_for_its_end(tmp_path: Path) -> None:
