@@ -20,9 +20,8 @@ from milepost.cli.options import Options, shared
 from milepost.cli.output import show, tell
 from milepost.cli.progress import NoProgress, Quiet, transfer
 from milepost.cli.whole_file import copied
-from milepost.errors import NotExist
+from milepost.errors import AccessDenied
 from milepost.store import StateHandleStore
-from milepost.types import Handle
 
 _STANDARD = Path("-")
 
@@ -59,10 +58,10 @@ def put(
         changing(context, store, session, epoch, campaign) as opened,
         transfer(name, _size_of(source), quiet=quiet, no_progress=no_progress) as bar,
     ):
-        locked = None if new else _locked(opened, name, version)
-        if locked is None:
+        if new or (version is None and not _is_there(opened, name)):
             handle = opened.add_and_lock(name, source, labels, progress=bar.told)
         else:
+            locked = opened.get_and_lock(name)
             current = locked.version if version is None else version
             handle = opened.replace(name, current, source, labels, progress=bar.told)
     if session is None:  # the lock ended with the command's own session
@@ -131,17 +130,12 @@ def rm(
         raise typer.Exit(ExitCode.REFUSED)
 
 
-def _locked(store: StateHandleStore, name: str, version: str | None) -> Handle | None:
-    """Lock a handle; None if it is not there, and may be added.
-
-    It is not looked for first, so who may not write is told so, and not what it takes to read.
-    """
+def _is_there(store: StateHandleStore, name: str) -> bool:
+    """Return whether a handle is there; no, if the token may not look: the write is then refused with what it takes."""
     try:
-        return store.get_and_lock(name)
-    except NotExist:
-        if version is not None:
-            raise
-        return None
+        return store.exists(name) is not None
+    except AccessDenied:
+        return False
 
 
 @contextmanager
