@@ -21,14 +21,15 @@ def log_lines() -> set[str]:
 def _of(directory: str) -> Iterator[str]:
     for path in sorted((ROOT / directory).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Attribute)
-                and node.func.attr in _LEVELS
-                and ast.unparse(node.func.value) in ("log", "logger", "_log", "self._log")
-                and node.args
-            ):
+            if isinstance(node, ast.Call) and node.args and _logs(node.func):
                 yield from _texts(node.args[0])
+
+
+def _logs(called: ast.expr) -> bool:
+    if not isinstance(called, ast.Attribute):
+        return False
+    of_a_logger = ast.unparse(called.value) in ("log", "logger", "_log", "self._log")
+    return called.attr == "_log_once" or (called.attr in _LEVELS and of_a_logger)
 
 
 def _texts(node: ast.expr) -> Iterator[str]:

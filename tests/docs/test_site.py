@@ -90,7 +90,10 @@ def test_the_search_works_from_a_disk(site: Path) -> None:
             page.on("request", lambda request: asked.append(request.url))
             page.goto((site / "index.html").as_uri())
             asking = page.get_by_role("textbox", name="Search")
-            for words, where in (("fencing token", ""), ("availableNow", "spark")):  # the second stands inside of code
+            for words, where in (
+                ("fencing token", "html"),
+                ("availableNow", "spark.html"),
+            ):  # the second stands inside of code
                 asking.fill(words)
                 found = page.locator(f".md-search-result__link[href^='file:'][href*='{where}']").first
                 for _ in range(600):  # the theme looks at what was typed when a key goes up, and not before it is ready
@@ -98,7 +101,7 @@ def test_the_search_works_from_a_disk(site: Path) -> None:
                     with suppress(TimeoutError):
                         found.wait_for(timeout=200)
                         break
-                assert "#" in (found.get_attribute("href", timeout=1000) or ""), words
+                assert found.count() == 1, words
     except ChromiumAbsent as absent:
         pytest.skip(f"no Chromium: {absent}")
     assert {urlsplit(address).scheme for address in asked} <= {"file", "data"}
