@@ -88,6 +88,7 @@ async def test_the_witness_and_the_founding_mark_are_looked_after(
         older = outsider.get(name)["metadata"]["annotations"]
         head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
         await store.check()
+        await witness_is_current(store)
         if harm == "older":
             outsider.patch(name, {"metadata": {"annotations": older}})
         else:
@@ -123,6 +124,7 @@ async def test_a_deposed_leader_makes_no_witness_and_its_successor_does(site: Si
     async with opened(site.address()) as older, opened(site.address()) as leader:
         await put(older, await older.take_over(ROOT), writes(a=b"1"))
         head = await put(leader, await leader.take_over(ROOT), writes(a=b"2"))
+        await witness_is_current(leader)
         outsider.delete(LAYOUT.witness)
         outsider.delete(LAYOUT.founding)
         await older.check()

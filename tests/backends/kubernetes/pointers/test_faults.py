@@ -53,7 +53,7 @@ async def behind_a_link(place: Site) -> AsyncIterator[tuple[Link, Site]]:
 
 
 async def test_a_group_that_etcd_swallowed_lands_before_the_take_over_or_never(tmp_path: Path) -> None:
-    """The API server gives up and says 504, while etcd still has the write to come."""
+    """The API server gives up, and says 504 or on a busy machine hangs up, while etcd still has the write to come."""
     kubernetes.require_programs()
     with KubernetesApi(tmp_path, server_flags=["--request-timeout=3s"]) as api:
         place = kubernetes.site(api.start())
@@ -63,7 +63,7 @@ async def test_a_group_that_etcd_swallowed_lands_before_the_take_over_or_never(t
                 api.etcd.pause()
                 end = await store.commit(head, writes(a=b"%d" % number), head.revision + 1)
                 assert isinstance(end, Unknown), end
-                assert "504" in end.detail
+                assert "504" in end.detail or "Remote end closed connection" in end.detail
                 with pytest.raises(StorageUnavailable):
                     await store.take_over(ROOT)
                 api.etcd.resume()

@@ -17,7 +17,15 @@ from backends.kubernetes.configmaps.compaction import CAP
 from backends.kubernetes.configmaps.objects import HEAD
 from backends.kubernetes.errors import NoAnswer
 from backends.kubernetes.pointers.store import KubernetesPointers
-from tests.backends.kubernetes.places import LAYOUT, Outsider, backup, opened, spare_is_there, wipe
+from tests.backends.kubernetes.places import (
+    LAYOUT,
+    Outsider,
+    backup,
+    opened,
+    spare_is_there,
+    wipe,
+    witness_is_current,
+)
 from tests.contracts.journals import ROOT, put, records, refused, taken_over, writes
 from tests.support.servers.kubernetes import Site
 from tests.support.waiting import until
@@ -199,6 +207,7 @@ async def test_a_later_term_of_which_only_one_sign_is_left_is_not_undone(
         head = await put(older, await older.take_over(ROOT), writes(a=b"1"))
         await in_doubt(older, head, "late")
         await put(leader, await leader.take_over(ROOT), writes(a=b"2"))
+        await witness_is_current(leader)
         wipe(outsider, LAYOUT.segment(1))
         outsider.delete(({LAYOUT.witness, LAYOUT.founding} - {left}).pop())
         with pytest.raises(JournalDamaged):
