@@ -14,6 +14,7 @@ from milepost.cli.options import Options, shared
 from milepost.cli.output import Form, show, show_all, tell
 from milepost.cli.rollback import require_safe, snapshot_of
 from milepost.cli.rollback import roll_back as rolled_back
+from milepost.cli.unknown import of_store
 from milepost.errors import NotEmpty, NotExist
 from milepost.store import StateHandleStore
 from milepost.types import Cut, Verification
@@ -59,7 +60,8 @@ def cuts(context: typer.Context, store: Job) -> None:
         lines = [_line(cut.snapshot, "cut", cut) for cut in kept.cuts]
         lines += [_line(pin.snapshot, "savepoint", pin.cut) for pin in kept.pins]
         lines += [_line(cut.snapshot, "passed over", cut) for cut in kept.passed_over]
-        show_all(context, lines, ("snapshot", "kind", "batch", "taken", "epoch", "directory", "revision"))
+        found = of_store(client, store, lines)
+        show_all(context, found, ("snapshot", "kind", "batch", "taken", "epoch", "directory", "revision"))
 
 
 @files.command()
@@ -77,6 +79,7 @@ def verify(
     options: Options = context.obj
     with options.client() as client:
         found = client.store(store).files.verify(digests=digests, timeout=within)
+        list(of_store(client, store, [found] if found.files else []))
     show(context, found if options.form is not Form.TABLE else _in_brief(found))
     if found.damaged_count:
         raise typer.Exit(ExitCode.REFUSED)

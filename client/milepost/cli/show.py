@@ -13,6 +13,7 @@ from milepost.cli.arguments import Name, Store
 from milepost.cli.exit_codes import exit_code, say
 from milepost.cli.options import Options, shared
 from milepost.cli.output import show, show_all
+from milepost.cli.unknown import of_store
 from milepost.client import Client
 from milepost.errors import MilepostError
 from milepost.types import Epoch, Status
@@ -66,7 +67,7 @@ def ls(
             show_all(context, found, ("store", "handles", "revision", "epoch", "holder", "batch", "damaged"))
         else:
             columns = ("name", "version", "size", "updated", "epoch", "locks", "labels", "removing")
-            show_all(context, client.store(store).get_all_handles(), columns)
+            show_all(context, of_store(client, store, client.store(store).get_all_handles()), columns)
 
 
 @shared

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 import milepost
 from tests.client.cli.conftest import Run, Said
 from tests.client.conftest import Service
@@ -38,6 +40,17 @@ def test_stores_and_handles_are_listed(said: Said, session: milepost.Session, na
     assert len(handles) == 2
     assert "batch=7" in handles[1]
     assert session.id in handles[1]
+
+
+@pytest.mark.parametrize("command", [("ls",), ("files", "cuts"), ("files", "verify")])
+def test_a_store_that_is_not_there_is_told_from_an_empty_one(
+    run: Run, session: milepost.Session, name: str, command: tuple[str, ...]
+) -> None:
+    unknown = run(*command, f"{name}-mistyped")
+    assert unknown.returncode == 1
+    assert f"NotExist: not-exist: there is no store '{name}-mistyped'".encode() in unknown.stderr
+    session.store(f"{name}-empty").campaign()
+    assert run(*command, f"{name}-empty").returncode == 0
 
 
 def test_a_record_is_shown(said: Said, session: milepost.Session, name: str) -> None:
