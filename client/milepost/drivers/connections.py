@@ -43,11 +43,11 @@ _UNKNOWN_AUTHORITY = (18, 19, 20, 21)
 """OpenSSL's codes (``X509_V_ERR``) for certificates that nobody signed who is trusted."""
 
 _ALERT = re.compile(
-    r"alert[ _](unknown[ _]ca|access[ _]denied|bad[ _]certificate|unsupported[ _]certificate"
-    r"|certificate[ _](required|expired|revoked|unknown)|(handshake[ _]failure))",
+    r"alert[ _](unknown[ _]ca|bad[ _]certificate|unsupported[ _]certificate"
+    r"|certificate[ _](required|expired|revoked|unknown)|(handshake[ _]failure|access[ _]denied))",
     re.IGNORECASE,
 )
-"""What a server says that refuses the client's certificate, or the lack of one. The last one may have other reasons."""
+"""What a server says that refuses the client's certificate, or the lack of one. The last two may have other reasons."""
 
 FOREIGN = (httpx.TransportError, UnicodeError, ssl.SSLError)
 """What a request can raise: httpx lets pass what TLS says after the handshake, such as that it wants a certificate."""
