@@ -123,7 +123,7 @@ def test_a_long_poll_that_the_deadline_cuts_short_makes_no_suspect() -> None:
 
 
 def test_a_leader_whose_storage_hangs_is_no_suspect() -> None:
-    """It answers what needs no storage: nobody else is asked, and the session can be ended."""
+    """The leader answers what needs no storage. So the client asks no other replica, and can end its session."""
     hanging = (9.0, SILENT)
     world = World(to_leader(B), NOT_THERE, hanging, NOT_THERE, hanging, NOT_THERE, hanging, OK)
     with pytest.raises(OutcomeUnknown):
