@@ -14,7 +14,10 @@ from hypothesis import settings
 from tests.contracts.places import Services
 from tests.support import run_services
 
-_LONG = (
+LONG_SECONDS = 1800
+"""The time limit of a test with the mark ``long``: some of them wait for five JVMs, one after the other."""
+
+_BEGIN_WITH = (
     "tests/spark/clusters/",
     "tests/wire/webhdfs/failover/",
     "tests/spark/trials/test_interruptions.py",
@@ -43,7 +46,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the long files: a file stays with one process, and no process shall wait for another at the end."""
-    items.sort(key=lambda item: next((n for n, long in enumerate(_LONG) if item.nodeid.startswith(long)), len(_LONG)))
+    for item in items:
+        if item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(LONG_SECONDS))
+    items.sort(key=lambda item: [not item.nodeid.startswith(place) for place in _BEGIN_WITH])
 
 
 @pytest.fixture

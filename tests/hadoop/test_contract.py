@@ -18,7 +18,7 @@ from testbed.server import ServerProcess
 from tests.hadoop.suites import End, compiled, run
 from tests.support.servers.hdfs import alone
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.long, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.hadoop, pytest.mark.long]
 
 DIFFERENCES = Path(__file__).with_name("differences.toml")
 LEAST_PASSED = 300

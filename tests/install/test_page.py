@@ -44,7 +44,6 @@ def test_the_first_block_does_what_the_fixture_does() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_pip(variables: Mapping[str, str], tmp_path: Path) -> None:
     installing, using = blocks("With pip")
     *lines, serving = installing.splitlines()
@@ -60,7 +59,6 @@ def test_pip(variables: Mapping[str, str], tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_pip_for_the_core(variables: Mapping[str, str], tmp_path: Path) -> None:
     (block,) = blocks("A server with fewer libraries")
     assert shell(block, variables, tmp_path).splitlines()[-1].startswith("milepost-server ")
@@ -70,7 +68,6 @@ def test_pip_for_the_core(variables: Mapping[str, str], tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_uv(variables: Mapping[str, str], tmp_path: Path) -> None:
     (block,) = blocks("With uv")
     server, command = shell(block, variables, tmp_path).splitlines()[-2:]
@@ -81,7 +78,6 @@ def test_uv(variables: Mapping[str, str], tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_the_sdk_with_and_without_its_extras(variables: Mapping[str, str], programs: Path, tmp_path: Path) -> None:
     """As client/README.md says. Its ``pip`` is that of uv here: it has Spark, of 400 MB, in its cache already."""
     (block,) = (

@@ -76,7 +76,6 @@ def test_each_setting_is_one_of_the_server_or_of_what_it_uses() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_the_lines_of_the_page_install_upgrade_and_uninstall_it(variables: Mapping[str, str], tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("layers above the system's directories take root")

@@ -18,7 +18,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.long]
 _FEW = 8
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("provider", [pytest.param("rocksdb", marks=pytest.mark.slow), "rocksdb-v2", "hdfs"])
 def test_executors_of_a_fenced_driver_are_refused(
     spread: Drivers, cluster: Standalone, topics: Topics, provider: str

@@ -35,7 +35,6 @@ def test_who_takes_over_reads_on_at_the_offsets_of_the_tree(job: Drivers, topics
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
 def test_the_sink_loses_nothing_and_repeats_what_was_in_flight(job: Drivers, topics: Topics) -> None:
     """Kafka has no place for a fence or a batch's number: what a driver sent before it died is sent again."""
     topics.make(job.setup.topic, 2)
@@ -60,7 +59,6 @@ def test_the_sink_loses_nothing_and_repeats_what_was_in_flight(job: Drivers, top
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
 def test_expired_offsets_are_told_before_the_query_starts(job: Drivers, topics: Topics) -> None:
     topics.make(job.setup.topic, 2)
     topics.put(job.setup.topic, [("a", number) for number in range(10)])  # one key, so all are in one partition

@@ -32,7 +32,6 @@ _TRIES = 12
 """How often an executor is paused at most; it may end its task before the signal comes."""
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("provider", ["rocksdb-changelog", pytest.param("hdfs", marks=pytest.mark.slow)])
 def test_executors_that_are_killed_are_replaced(
     spread: Drivers, cluster: Standalone, topics: Topics, provider: str
@@ -58,7 +57,6 @@ def test_executors_that_are_killed_are_replaced(
     assert spread.written.late(spread.setup.store) == []
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("provider", ["rocksdb-v2", "hdfs"])
 def test_a_task_that_goes_on_after_another_did_it_changes_nothing(
     spread: Drivers, cluster: Standalone, topics: Topics, provider: str

@@ -14,7 +14,7 @@ from tests.spark.trials.queries import KINDS
 from tests.spark.under_test.process import Driver
 from tests.spark.under_test.settings import Setup
 
-pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])

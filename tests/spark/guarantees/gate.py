@@ -17,7 +17,7 @@ from typing import TypeAlias
 from tests.support.network.gateway import Fault, Gateway
 from tests.support.network.listener import listening
 
-_SECONDS = 60.0
+_SECONDS = 600.0
 _EPOCH = re.compile(r"^x-milepost-(?P<job>\S+)-(?P<epoch>\d+):", re.MULTILINE | re.IGNORECASE)
 _LOG = re.compile(r"^/webhdfs/v1/jobs/(?P<checkpoint>\S+)/(?P<log>offsets|commits)/\.?(?P<batch>\d+)\b")
 _VERSION = re.compile(r"/\d+$")

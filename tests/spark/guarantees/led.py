@@ -15,7 +15,7 @@ from tests.spark.under_test.process import Driver
 
 _PROGRAM = "tests.spark.guarantees.program"
 PROTECTED = ("files", "once")
-_SECONDS = 240.0
+_SECONDS = 600.0
 
 
 def counting(asked: Ask) -> bool:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-_WAIT_SECONDS = 200.0
+_WAIT_SECONDS = 900.0
 _LOOK_SECONDS = 0.5
 
 

@@ -23,7 +23,7 @@ ENDS = tuple(ROWS * (part + 1) for part in range(4))
 """How many rows there are in the end of each part of the trial: with the first driver at work, when it is killed, when
 the second one freezes, and when the third one has finished."""
 _TTL = 12.0
-_SECONDS = 240.0
+_SECONDS = 600.0
 
 
 @dataclass(frozen=True)

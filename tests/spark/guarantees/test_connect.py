@@ -22,7 +22,7 @@ from tests.spark.under_test.process import Driver
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 SINKS = ("parquet", "tree", "kafka", "foreach")
 _PROGRAM = "tests.spark.guarantees.client"

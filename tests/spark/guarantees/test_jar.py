@@ -17,7 +17,7 @@ from tests.spark.supervise.supervised import Supervised, spark_submit
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 SINKS = ("parquet", "tree", "kafka", "foreach")
 

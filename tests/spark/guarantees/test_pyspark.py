@@ -17,7 +17,7 @@ from tests.spark.guarantees.outputs import ROWS, Outputs, Repeated, repeated
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 SINKS = ("files", "once", "parquet", "tree", "kafka", "foreach")
 

@@ -11,7 +11,7 @@ from tests.spark.guarantees.gate import Gate
 from tests.spark.guarantees.outputs import HELD, KEYS, Outputs
 from tests.spark.guarantees.real_time import ENDS, SINKS, RealTime, prefixes
 
-pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

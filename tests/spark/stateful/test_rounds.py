@@ -10,7 +10,7 @@ from testbed.server import ServerProcess
 from tests.spark.stateful.orders import AFTER_COMMIT, BEFORE_LINK, FAILS
 from tests.spark.stateful.rounds import Fault, Job
 
-pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
 def test_a_killed_driver_and_a_zombie_lose_and_double_nothing(

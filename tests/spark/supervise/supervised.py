@@ -19,7 +19,7 @@ import httpx
 from testbed.server import ServerProcess
 from tests.docs.blocks import ROOT, blocks_of
 
-DEADLINE_SECONDS = 200.0
+DEADLINE_SECONDS = 600.0
 _MILEPOST = [sys.executable, "-c", "from milepost.cli import main; main()"]
 _STARTED = re.compile(r"leading job \S+ under epoch (\d+), started process (\d+)")
 

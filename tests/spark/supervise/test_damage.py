@@ -11,7 +11,7 @@ from tests.spark.damaging import blob_of, flip
 from tests.spark.supervise.sums import Sums
 from tests.spark.supervise.supervised import Supervised, names
 
-pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
 def test_a_job_goes_back_when_it_is_told_to_and_its_state_is_exact(

@@ -13,7 +13,7 @@ from testbed.server import ServerProcess
 from tests.spark.supervise.sums import Sums
 from tests.spark.supervise.supervised import Supervised, spark_submit
 
-pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 FAILING = """
 from pyspark.sql import SparkSession

@@ -98,7 +98,6 @@ def relay(
     return Relay(service, java_options, tmp_path_factory.mktemp(f"elsewhere-{name}"), cells), cells
 
 
-@pytest.mark.timeout(900)
 def test_every_state_goes_on_elsewhere(relay: tuple[Relay, tuple[Cell, ...]]) -> None:
     ran, cells = relay
     for cell in cells:

@@ -78,7 +78,6 @@ def parts(java_options: str) -> Iterator[Parts]:
     shutil.rmtree(directory)
 
 
-@pytest.mark.timeout(1500)
 @pytest.mark.parametrize("plan", [_SPREAD, _SUPERVISED], ids=str)
 def test_whatever_is_hit_the_job_goes_on_and_nothing_is_lost_doubled_or_written_late(plan: Plan, parts: Parts) -> None:
     run = Run(plan, parts)

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 ROOT = Path(__file__).parents[3]
-DEADLINE_SECONDS = 150.0
+DEADLINE_SECONDS = 600.0
 _POLL_SECONDS = 0.03
 
 

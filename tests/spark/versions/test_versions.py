@@ -14,7 +14,7 @@ import pytest
 
 from testbed.server import ServerProcess
 
-pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 ROOT = Path(__file__).parents[3]
 OLDEST = "4.0.0"
