@@ -71,6 +71,7 @@ class _Sender(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         self.session_seconds = 0.0
         self.session_id = 0
         self.connected_at = 0.0
+        self.unresolved: list[str] = []
         self._waiting_since = 0.0
 
     def zk_loop(self) -> None:
@@ -79,6 +80,12 @@ class _Sender(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
             super().zk_loop()
         finally:
             self.client.on_end()
+
+    def _expand_client_hosts(self) -> Any:
+        """Resolve the hosts' names, and keep those that have no address: kazoo leaves them out without an error."""
+        found = super()._expand_client_hosts()
+        self.unresolved = sorted({host for host, _ in self.client.hosts} - {host for host, *_ in found})
+        return found
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
         """Exchange one request while connecting, with a bound: a starting server may accept and never answer."""
@@ -147,6 +154,11 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
     def session_id(self) -> int:
         """Return the session's id, as the ephemeral znodes of this session hold it; 0 before the first connection."""
         return int(self._connection.session_id)
+
+    @property
+    def unresolved(self) -> list[str]:
+        """Return the names of hosts that had no address when a connection was last tried."""
+        return self._connection.unresolved
 
     @property
     def connected_at(self) -> float:

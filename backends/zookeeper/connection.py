@@ -64,10 +64,12 @@ class ZooKeeperConnection:
             if self._client is None:
                 raise StorageUnavailable("the connection to ZooKeeper was closed while it was opened")
         except BaseException as error:
+            names = ", ".join(self._client.unresolved) if self._client is not None else ""
             await self.close()
             if isinstance(error, TimeoutError):
+                why = f": no address was found for {names}" if names else ""
                 raise StorageUnavailable(
-                    f"cannot reach ZooKeeper at {self.address.hosts} within {self.timeout:g} s"
+                    f"cannot reach ZooKeeper at {self.address.hosts} within {self.timeout:g} s{why}"
                 ) from None
             raise
 

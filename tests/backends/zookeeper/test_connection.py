@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -69,7 +70,23 @@ async def test_open_and_close_can_be_repeated(zookeeper_address: ZooKeeperAddres
 async def test_where_nobody_listens_open_ends_at_its_deadline() -> None:
     port = Port()
     connection = ZooKeeperConnection(ZooKeeperAddress(port.address), "test", 0.5)
-    with pytest.raises(StorageUnavailable, match=f"cannot reach ZooKeeper at {port.address} within 0.5 s"):
+    with pytest.raises(StorageUnavailable, match=f"cannot reach ZooKeeper at {port.address} within 0.5 s$"):
+        await connection.open()
+    port.release()
+
+
+async def test_a_name_without_an_address_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The resolver is not asked: what it says of a name is made up here, since a real one may be asked elsewhere."""
+    port, resolve = Port(), socket.getaddrinfo
+
+    def look_up(host: str, *arguments: Any, **options: Any) -> Any:
+        if host == "zk-1.nowhere":
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return resolve(host, *arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    connection = ZooKeeperConnection(ZooKeeperAddress(f"zk-1.nowhere:2181,{port.address}"), "test", 2.0)
+    with pytest.raises(StorageUnavailable, match=r"within 2 s: no address was found for zk-1\.nowhere$"):
         await connection.open()
     port.release()
 
