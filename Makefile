@@ -164,10 +164,12 @@ unit: $(ready) ## The fast tests, but for the SDK's and Kubernetes' (a part: mak
 	@[ -n "$(tier)" ] || tools/chromium >/dev/null || [ $$? = 3 ]
 	@$(with_java) $(pytest) $(tier) $(side_by_side) -m "not slow and not long and not kubernetes and not node" --ignore tests/client $(ARGS)
 
+# Each worker would read all 7,600 tests first; the files that have the mark are enough, unless ARGS names others.
 .PHONY: test-long
 test-long: workers = 3
 test-long: $(ready) ## Whole systems under faults: Spark drivers and leaders that die, the simulator, outages
-	@$(with_java) $(pytest) $(side_by_side) -m "long and not slow and not kubernetes and not node" --ignore tests/client $(ARGS)
+	@$(with_java) $(pytest) $(side_by_side) -m "long and not slow and not kubernetes and not node" --ignore tests/client \
+		$(or $(ARGS),$$(grep --recursive --files-with-matches --include='test_*.py' 'mark\.long' tests))
 
 .PHONY: test-kubernetes
 test-kubernetes: $(ready) ## Pointers and elections on a real Kubernetes API, blobs on HDFS, and the chart

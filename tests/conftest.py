@@ -19,9 +19,12 @@ LONG_SECONDS = 1800
 
 _BEGIN_WITH = (
     "tests/spark/clusters/",
+    "tests/spark/trials/",
+    "tests/spark/versions/",
     "tests/wire/webhdfs/failover/",
-    "tests/spark/trials/test_interruptions.py",
     "tests/simulation/",
+    "tests/spark/guarantees/",
+    "tests/hadoop/",
     "tests/system/failover/",
     "tests/system/crash/",
     "tests/contracts/state_handle_store/test_re",

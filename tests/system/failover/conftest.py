@@ -5,49 +5,47 @@ leaves them whole.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from testbed.kubernetes.deployment import KubernetesDeployment
 from testbed.replicas import Replicas
 from testbed.replicated import ReplicatedTestbed
-from tests.contracts.places import Services
 from tests.support.servers.kubernetes import require_programs
 
 SESSION_SECONDS = 2.0
 
 
-@contextmanager
-def _on_zookeeper(directory: Path) -> Iterator[ReplicatedTestbed]:
-    with ReplicatedTestbed(directory, session_seconds=SESSION_SECONDS, tick_seconds=0.2) as deployment:
-        yield deployment.start()
+@pytest.fixture(scope="package")
+def set_on_zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicatedTestbed]:
+    """The set over ZooKeeper and S3. It ends with the last of these tests: idle, it takes a tenth of a processor."""
+    directory = tmp_path_factory.mktemp("deployment")
+    with ReplicatedTestbed(directory, session_seconds=SESSION_SECONDS, tick_seconds=0.2) as running:
+        yield running.start()
 
 
-@contextmanager
-def _on_kubernetes(directory: Path) -> Iterator[KubernetesDeployment]:
+@pytest.fixture(scope="package")
+def set_on_kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesDeployment]:
+    """The set over Kubernetes and HDFS."""
     require_programs()
-    with KubernetesDeployment(directory) as deployment:
-        yield deployment.start()
+    with KubernetesDeployment(tmp_path_factory.mktemp("kubernetes-deployment")) as running:
+        yield running.start()
 
 
 @pytest.fixture
-def deployment(services: Services) -> Iterator[ReplicatedTestbed]:
+def deployment(set_on_zookeeper: ReplicatedTestbed) -> Iterator[ReplicatedTestbed]:
     """The whole set over ZooKeeper and S3: everything runs, and one replica leads."""
-    running = services.get("deployment", _on_zookeeper)
-    running.mend()
-    yield running
-    running.mend()
+    set_on_zookeeper.mend()
+    yield set_on_zookeeper
+    set_on_zookeeper.mend()
 
 
 @pytest.fixture
-def on_kubernetes(services: Services) -> Iterator[KubernetesDeployment]:
+def on_kubernetes(set_on_kubernetes: KubernetesDeployment) -> Iterator[KubernetesDeployment]:
     """The whole set over Kubernetes and HDFS: everything runs, and one replica leads."""
-    running = services.get("kubernetes-deployment", _on_kubernetes)
-    running.mend()
-    yield running
-    running.mend()
+    set_on_kubernetes.mend()
+    yield set_on_kubernetes
+    set_on_kubernetes.mend()
 
 
 @pytest.fixture(
