@@ -219,7 +219,7 @@ corrupt: $(ready) ## Damage each kind of stored thing in each way, and see that 
 test-cluster: $(ready) build ## A real Kubernetes node or KUBECONFIG's: the chart, dying leaders, executors as Pods; and a real systemd (root needed)
 	@tools/node-packages $(packages_for_a_cluster) || [ $$? = 3 ]
 	@tools/kubernetes/build $(kubernetes_for_a_cluster) >/dev/null || [ $$? = 3 ]
-	@$(with_java) $(pytest) -m node -rP tests/system/node tests/install/machine $(ARGS)
+	@$(with_java) $(pytest) --numprocesses 2 --dist loadgroup -m node -rP tests/system/node tests/install/machine $(ARGS)
 
 .PHONY: stopwatch
 stopwatch: $(ready) ## How long it takes from a clone, and from the wheels, to a first handle; fails above what is promised
