@@ -52,8 +52,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(LONG_SECONDS))
-        if item.get_closest_marker("node"):  # of the two workers of make test-cluster, one has the node
-            item.add_marker(pytest.mark.xdist_group("/".join(item.nodeid.split("/")[:2])))
     items.sort(key=lambda item: [not item.nodeid.startswith(place) for place in _BEGIN_WITH])
 
 
