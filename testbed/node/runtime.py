@@ -46,6 +46,9 @@ state = "{directory}/state"
     bin_dirs = ["{plugins}"]
     conf_dir = "{directory}/cni"
 """
+_LONGEST_SOCKET = 106
+"""The bytes of a socket's path that containerd takes; Linux takes one more."""
+
 _PLUGINS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"), Path("/usr/libexec/cni"))
 
 
@@ -58,7 +61,12 @@ class Runtime:
         self.flags = ["--config", str(directory / "containerd.toml")]
 
     def prepare(self) -> None:
-        """Write the configuration. Raises `ProcessFailed` if runc or the network plugins are missing."""
+        """Write the configuration.
+
+        Raises `ProcessFailed` if runc or the network plugins are missing, or a socket's path would be too long.
+        """
+        if len(longest := f"{self.socket}.ttrpc") > _LONGEST_SOCKET:
+            raise ProcessFailed(f"a path of {_LONGEST_SOCKET} bytes is the longest for a socket, but not {longest}")
         (self._directory / "cni").mkdir(parents=True)
         (self._directory / "cni" / "10-pods.conflist").write_text(json.dumps(self._pods_network()))
         (self._directory / "containerd.toml").write_text(
