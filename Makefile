@@ -133,9 +133,9 @@ test-all: $(ready) ## All that CI runs: everything but what has a size of its ow
 	@$(in_time) \
 	$(MAKE) --jobs PYTHONS=ends lint types floors fast kubernetes-programs; \
 	$(MAKE) stopwatch; \
-	part 30 test-long; \
-	part 30 test-cluster; \
-	part 26 test-kubernetes; \
+	part 45 test-long; \
+	part 20 test-cluster; \
+	part 18 test-kubernetes; \
 	if [ $${#late[@]} -gt 0 ]; then echo "Too late to begin these, so they did not run: $${late[*]}"; fi; \
 	echo "Passed. Not part of it: make simulate, corrupt, test-spark-full, test-stateful-full, test-spark-points, test-kill, test-slow, explore, fuzz, model."
 
