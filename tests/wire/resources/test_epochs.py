@@ -14,10 +14,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from testbed.server import DEADLINE_SECONDS
+from testbed.server import ALL_AS_BLOBS, DEADLINE_SECONDS, ServerProcess
 from tests.wire.resources.test_record import RFC_3339_UTC
 from tests.wire.support import raw
-from tests.wire.support.api import Api, open_session, problem
+from tests.wire.support.api import Api, connect, open_session, problem
 from tests.wire.support.in_process import in_process
 
 
@@ -162,6 +162,21 @@ def test_writes_carry_the_current_epoch(api: Api, write: Write, form: Callable[[
     assert problem(write(api.under(form(current)), version), 409, "fenced")["current"] == current
     assert api.everything() == before
     assert write(writer, version).status_code in (200, 201)
+
+
+def test_a_fenced_write_leaves_the_revision_as_it_was(tmp_path: Path) -> None:
+    """On a server of its own, where nobody else moves it."""
+    with ServerProcess(tmp_path, *ALL_AS_BLOBS) as server, connect(server.start().url) as http:
+        api = Api.on(http, "alone")
+        api.granted()
+        api.resign()
+        current = api.granted()
+        version = api.under(current).added("a")["version"]
+        before = api.handles().headers["milepost-revision"]
+        for write in FENCED.values():
+            for form in FORMS.values():
+                problem(write(api.under(form(current)), version), 409, "fenced")
+        assert api.handles().headers["milepost-revision"] == before
 
 
 def test_a_write_under_an_epoch_that_the_store_never_had_is_fenced(api: Api) -> None:
