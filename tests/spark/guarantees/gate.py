@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from tests.spark.under_test.process import DEADLINE_SECONDS
 from tests.support.network.gateway import Fault, Gateway
 from tests.support.network.listener import listening
 
-_SECONDS = 600.0
 _EPOCH = re.compile(r"^x-milepost-(?P<job>\S+)-(?P<epoch>\d+):", re.MULTILINE | re.IGNORECASE)
 _LOG = re.compile(r"^/webhdfs/v1/jobs/(?P<checkpoint>\S+)/(?P<log>offsets|commits)/\.?(?P<batch>\d+)\b")
 _VERSION = re.compile(r"/\d+$")
@@ -111,9 +111,9 @@ def gate(upstream: str) -> Iterator[Gate]:
     thread = threading.Thread(target=lambda: asyncio.run(serve()), name="gate")
     thread.start()
     try:
-        assert ready.wait(_SECONDS)
+        assert ready.wait(DEADLINE_SECONDS)
         yield made
     finally:
         if made.loop is not None:
             made.loop.call_soon_threadsafe(end.set)
-        thread.join(_SECONDS)
+        thread.join(DEADLINE_SECONDS)

@@ -15,7 +15,6 @@ from tests.spark.under_test.process import Driver
 
 _PROGRAM = "tests.spark.guarantees.program"
 PROTECTED = ("files", "once")
-_SECONDS = 600.0
 
 
 def counting(asked: Ask) -> bool:
@@ -55,19 +54,19 @@ class Led:
             first = stack.enter_context(self.driver(1))
             first.wait_for("started")
             second = stack.enter_context(self.driver(2))
-            first.until(lambda: self.gate.held == set(sinks), "did not bring each batch to the gate", _SECONDS)
+            first.until(lambda: self.gate.held == set(sinks), "did not bring each batch to the gate")
             self.outputs.arm(sinks)
             first.kill()
             self.gate.open()
             second.wait_for("started")
-            second.until(lambda: self.outputs.stands(sinks), "did not come to stand in a task of each sink", _SECONDS)
+            second.until(lambda: self.outputs.stands(sinks), "did not come to stand in a task of each sink")
             third = stack.enter_context(self.driver(3))
             second.freeze()
-            third.wait_for("finished", deadline=_SECONDS)
+            third.wait_for("finished")
             assert set(ends(third).values()) == {"well"}, third.failed("did not finish well")
             self.gate.stop_at(lambda asked: asked.log == "keepalive")  # nobody tells it before it has written
             second.thaw()
-            second.wait_for("finished", deadline=_SECONDS)
+            second.wait_for("finished")
             self.gate.open()
             self.ends = ends(second)
 

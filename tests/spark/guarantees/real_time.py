@@ -17,13 +17,13 @@ import httpx
 from tests.spark.guarantees.gate import Ask, Gate
 from tests.spark.guarantees.led import Led, ends
 from tests.spark.guarantees.outputs import ROWS, Outputs
+from tests.spark.under_test.process import DEADLINE_SECONDS
 
 SINKS = ("kafka", "foreach", "sums")
 ENDS = tuple(ROWS * (part + 1) for part in range(4))
 """How many rows there are in the end of each part of the trial: with the first driver at work, when it is killed, when
 the second one freezes, and when the third one has finished."""
 _TTL = 12.0
-_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Logs:
 
     def commits(self, sink: str) -> list[int]:
         """The numbers of committed batches; the oldest ones are deleted in time."""
-        answer = httpx.get(f"{self._checkpoint(sink)}/commits", params={"op": "LISTSTATUS"}, timeout=_SECONDS)
+        answer = httpx.get(f"{self._checkpoint(sink)}/commits", params={"op": "LISTSTATUS"}, timeout=DEADLINE_SECONDS)
         if answer.status_code == 404:
             return []
         found = answer.raise_for_status().json()["FileStatuses"]["FileStatus"]
@@ -49,7 +49,7 @@ class Logs:
     def reached(self, sink: str, batch: int) -> int:
         """The offset up to which a batch has read, which Spark logs at its end."""
         path = f"{self._checkpoint(sink)}/offsets/{batch}"
-        answer = httpx.get(path, params={"op": "OPEN"}, timeout=_SECONDS, follow_redirects=True)
+        answer = httpx.get(path, params={"op": "OPEN"}, timeout=DEADLINE_SECONDS, follow_redirects=True)
         logged = json.loads(answer.raise_for_status().text.splitlines()[-1])
         ((offset,),) = [partitions.values() for partitions in logged.values()]
         return int(offset)
@@ -78,34 +78,34 @@ class RealTime(Led):
             first = stack.enter_context(self.driver(1))
             first.wait_for("started")
             second = stack.enter_context(self.driver(2))
-            first.until(lambda: self._committed(ENDS[0]), "did not commit the first rows", _SECONDS)
+            first.until(lambda: self._committed(ENDS[0]), "did not commit the first rows")
 
             self.gate.stop_at(self._counting)
             self._put(1)
-            first.until(lambda: self.gate.held == set(SINKS), "did not bring each commit to the gate", _SECONDS)
+            first.until(lambda: self.gate.held == set(SINKS), "did not bring each commit to the gate")
             first.kill()
             self.killed = {sink: self.logs.committed(sink) for sink in SINKS}
             self.gate.open()
             second.wait_for("started")
             third = stack.enter_context(self.driver(3))
-            second.until(lambda: self._committed(ENDS[1]), "did not go on", _SECONDS)
+            second.until(lambda: self._committed(ENDS[1]), "did not go on")
 
             self.outputs.arm(list(SINKS))
             self._put(2)
-            second.until(self._stands, "did not come to stand in a task of each sink", _SECONDS)
+            second.until(self._stands, "did not come to stand in a task of each sink")
             self.frozen = {sink: self.logs.committed(sink) for sink in SINKS}
             second.freeze()
             self._put(3)
-            third.until(lambda: self._committed(ENDS[3]), "did not come to the end", _SECONDS)
+            third.until(lambda: self._committed(ENDS[3]), "did not come to the end")
             third.terminate()
             if (
-                third.wait(_SECONDS) != 128 + signal.SIGTERM
+                third.wait() != 128 + signal.SIGTERM
             ):  # each job's query is stopped, so that the program comes to its end
                 raise third.failed("did not end in order")
 
             self.gate.stop_at(lambda asked: asked.log == "keepalive")  # nobody tells it before it has written
             second.thaw()
-            second.wait_for("finished", deadline=_SECONDS)
+            second.wait_for("finished")
             self.gate.open()
             self.ends = ends(second)
 

@@ -16,6 +16,7 @@ from tests.spark.guarantees.gate import Gate
 from tests.spark.guarantees.outputs import ROWS, Outputs, Repeated, held, repeated
 from tests.spark.guarantees.run import Run
 from tests.spark.supervise.supervised import Supervised, spark_home
+from tests.spark.under_test.process import DEADLINE_SECONDS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -185,7 +186,7 @@ def test_a_pipeline_has_no_way_to_name_the_function_of_foreach(tmp_path: Path, j
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=600,
+        timeout=DEADLINE_SECONDS,
         check=False,
     )
     assert ran.returncode == 1, ran.stdout[-6000:]

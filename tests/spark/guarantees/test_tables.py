@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from testbed.maven import jars
-from tests.spark.under_test.process import ROOT
+from tests.spark.under_test.process import DEADLINE_SECONDS, ROOT
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
@@ -28,7 +28,7 @@ WORDS = {
 def test_the_newest_releases_do_not_run_on_this_spark(java_options: str, tmp_path: Path) -> None:
     names = ",".join(str(jar) for jar in sorted(jars("spark-tables").glob("*.jar")))
     command = [sys.executable, "-m", "tests.spark.guarantees.tables", str(tmp_path), java_options, names]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=False)
     assert ran.returncode == 0, ran.stderr[-6000:]
     ends = json.loads(ran.stdout.splitlines()[-1])
     assert set(ends) == set(WORDS)

@@ -18,8 +18,8 @@ import httpx
 
 from testbed.server import ServerProcess
 from tests.docs.blocks import ROOT, blocks_of
+from tests.spark.under_test.process import DEADLINE_SECONDS
 
-DEADLINE_SECONDS = 600.0
 _MILEPOST = [sys.executable, "-c", "from milepost.cli import main; main()"]
 _STARTED = re.compile(r"leading job \S+ under epoch (\d+), started process (\d+)")
 

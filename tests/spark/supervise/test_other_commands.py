@@ -13,7 +13,8 @@ import pytest
 
 from testbed.ports import Port
 from testbed.server import ServerProcess
-from tests.spark.supervise.supervised import DEADLINE_SECONDS, Supervised, names, spark_home, spark_submit
+from tests.spark.supervise.supervised import Supervised, names, spark_home, spark_submit
+from tests.spark.under_test.process import DEADLINE_SECONDS
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 

@@ -28,9 +28,9 @@ from tests.spark.trials.plan import (
 )
 from tests.spark.trials.served import Watched
 from tests.spark.trials.sources import Source
+from tests.spark.under_test.process import DEADLINE_SECONDS
 
 SIZE = 2
-DEADLINE_SECONDS = 600.0
 _FIRST, _LATER = 6, 2
 _POLL_SECONDS = 0.2
 _ZOMBIES_SECONDS = 10.0

@@ -35,9 +35,9 @@ def http(server: ServerProcess) -> Iterator[httpx.Client]:
 def unmoved(api: Api, server: ServerProcess) -> Iterator[Json]:
     """A handle ``there``. Afterwards everything is as it was: records, epoch, session, revision and files."""
     record = api.added("there", b"old")
-    before, blobs = api.everything(), blob_files(server)
+    before, revision, blobs = api.everything(), api.revision(), blob_files(server)
     yield record
-    assert api.everything() == before
+    assert (api.everything(), api.revision()) == (before, revision)
     assert api.state("there").content == b"old"
     server.wait_until(lambda: blob_files(server) == blobs, "something lies among the blobs")
 
@@ -293,9 +293,9 @@ def test_an_ended_session(api: Api) -> None:
     version = api.added("there")["version"]
     ended = api.other()
     api.http.delete(f"/v1/sessions/{ended.session}")
-    before = api.everything()
+    before = api.everything(), api.revision()
     answers = [ended.add("a"), ended.replace("there", version), ended.remove("there"), ended.clear()]
     answers += [ended.lock("there"), ended.release("there"), ended.lock_all(), ended.release_all()]
     for response in [*answers, ended.campaign(), ended.resign()]:
         problem(response, 410, "session-expired")
-    assert api.everything() == before
+    assert (api.everything(), api.revision()) == before

@@ -172,11 +172,11 @@ def test_a_fenced_write_leaves_the_revision_as_it_was(tmp_path: Path) -> None:
         api.resign()
         current = api.granted()
         version = api.under(current).added("a")["version"]
-        before = api.handles().headers["milepost-revision"]
+        before = api.revision()
         for write in FENCED.values():
             for form in FORMS.values():
                 problem(write(api.under(form(current)), version), 409, "fenced")
-        assert api.handles().headers["milepost-revision"] == before
+        assert api.revision() == before
 
 
 def test_a_write_under_an_epoch_that_the_store_never_had_is_fenced(api: Api) -> None:

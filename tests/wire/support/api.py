@@ -175,7 +175,8 @@ class Api:
     def everything(self) -> Json:
         """All that can be seen of the store and the session; two of these are compared.
 
-        The revision is not among it: it is the whole service's, and sessions of other tests end meanwhile.
+        The revision is not among it: it is the whole service's, and sessions of other tests end meanwhile. Where the
+        server is a test's own, `revision` is compared as well.
         """
         listing = self.handles()
         assert listing.status_code == 200, listing.text
@@ -185,6 +186,10 @@ class Api:
             "epoch": self.current().json(),
             "session": {**session.json(), "expires_in": None},
         }
+
+    def revision(self) -> int:
+        """The service's revision, which every change of any store or session raises."""
+        return int(self.handles().headers["milepost-revision"])
 
     def _own_headers(self) -> dict[str, str]:
         session = {} if self.session is None else {"Milepost-Session": self.session}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from testbed.server import ServerProcess
-from tests.wire.support.api import Api, Json
+from tests.wire.support.api import Api
 from tests.wire.support.damage import blob_files
 
 
@@ -14,17 +14,13 @@ from tests.wire.support.damage import blob_files
 def nothing_changed(api: Api, server: ServerProcess) -> Iterator[None]:
     """The store, the session and the store's blobs are the same after the block, once the server has tidied up.
 
-    Blobs of other stores may go meanwhile: those that were replaced linger for a minute. The revision, which is that of
-    all stores, may rise: files of other tests are folded, and their sessions expire.
+    Blobs of other stores may go meanwhile: those that were replaced linger for a minute.
     """
 
     def files() -> set[str]:
         return {path for path in blob_files(server) if f"/{api.store}/" in path or path.startswith(".")}
 
-    def seen() -> Json:
-        return {**api.everything(), "revision": None}
-
-    before, blobs = seen(), files()
+    before, blobs = api.everything(), files()
     yield
-    assert seen() == before
+    assert api.everything() == before
     server.wait_until(lambda: files() == blobs, "something lies among the blobs")
