@@ -30,39 +30,36 @@ _STEP_SECONDS: Final = 30.0
 
 
 class Verdict(Enum):
-    """What a trial showed; the value is the status with which a check ends."""
+    """What a trial showed: the status with which a check ends, and the words for it. The gravest comes last."""
 
-    OK = 0
-    REFUSED = 2
-    UNAVAILABLE = 75
+    OK = 0, "ok"
+    FULL = 75, "no room"
+    UNAVAILABLE = 75, "no answer"
+    REFUSED = 2, "refused"
 
-
-_WORDS: Final = {Verdict.OK: "ok", Verdict.REFUSED: "refused", Verdict.UNAVAILABLE: "no answer"}
+    def __init__(self, status: int, words: str) -> None:
+        self.status = status
+        self.words = words
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found of one store.
-
-    ``overran`` says that its trial still runs, and was left behind, and ``full`` that there is no room.
-    """
+    """What was found of one store. ``overran`` says that its trial still runs, and was left behind."""
 
     store: str
     verdict: Verdict
     what: str
     overran: bool = False
-    full: bool = False
 
     def __str__(self) -> str:
         """Return the line that a check prints."""
-        word = "no room" if self.full else _WORDS[self.verdict]
-        return f"{self.store}: {word}: {' '.join(self.what.split())}"
+        return f"{self.store}: {self.verdict.words}: {' '.join(self.what.split())}"
 
 
 def status_of(findings: list[Finding]) -> int:
     """Return the exit status: a refusal, which somebody has to repair, counts for more than an outage."""
-    found = {finding.verdict for finding in findings}
-    return next((v.value for v in (Verdict.REFUSED, Verdict.UNAVAILABLE) if v in found), Verdict.OK.value)
+    gravity = list(Verdict).index
+    return max((finding.verdict for finding in findings), key=gravity, default=Verdict.OK).status
 
 
 class _Store(Protocol):
@@ -86,7 +83,7 @@ async def _tried(name: str, store: _Store, use: Callable[[], Awaitable[str]], se
         await store.open()
         return await use()
 
-    overran = full = False
+    overran = False
     try:
         what, verdict = await within(seconds, opened_and_used()), Verdict.OK
     except TimeoutError as error:
@@ -94,7 +91,7 @@ async def _tried(name: str, store: _Store, use: Callable[[], Awaitable[str]], se
     except StorageRefused as error:
         what, verdict = str(error), Verdict.REFUSED
     except StorageFull as error:
-        what, verdict, full = str(error), Verdict.UNAVAILABLE, True
+        what, verdict = str(error), Verdict.FULL
     except StorageUnavailable as error:
         what, verdict = str(error), Verdict.UNAVAILABLE
     except BackendError as error:
@@ -103,7 +100,7 @@ async def _tried(name: str, store: _Store, use: Callable[[], Awaitable[str]], se
         await within(_CLOSE_SECONDS, store.close())
     except TimeoutError:
         overran = True
-    return Finding(name, verdict, what, overran, full)
+    return Finding(name, verdict, what, overran)
 
 
 async def _looked_at(pointers: PointerStore) -> str:

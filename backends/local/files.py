@@ -43,8 +43,9 @@ log = logging.getLogger(__name__)
 def translate_errors(doing: str, *, set_up: bool = False, repeatable: bool = True) -> Iterator[None]:
     """Raise errors of the operating system as those of the contract; no other code of this package translates them.
 
-    Missing permissions and the like count as a wrong configuration only while the store is being opened; afterwards
-    they are refusals. So is every other error of a call that is not ``repeatable``.
+    Missing permissions and the like count as a wrong configuration only while the store is being opened, and so does a
+    directory that cannot be made (proc(5) says that there is none); afterwards they are refusals. So is every other
+    error of a call that is not ``repeatable``.
     """
     try:
         yield
@@ -52,7 +53,7 @@ def translate_errors(doing: str, *, set_up: bool = False, repeatable: bool = Tru
         kind: type[BackendError] = StorageUnavailable
         if error.errno in _FULL:
             kind = StorageFull
-        elif error.errno in PERMANENT_ERRORS:
+        elif error.errno in PERMANENT_ERRORS or (set_up and error.errno == errno.ENOENT):
             kind = Misconfigured if set_up else StorageRefused
         elif not repeatable:
             kind = StorageRefused

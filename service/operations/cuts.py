@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from service.journal import Journal
 from service.operations.cloning import Cloning
 from service.operations.records import store_in
 from service.operations.trees import tree_in
-from service.operations.verification import Verification, cut_body
+from service.operations.verification import Verification
 from service.replica.submitter import Caller, Reply, Submitter
 from service.replica.trees.loading import Manifests
 from service.rules.decisions import Answer
@@ -63,8 +64,8 @@ class CutOperations:
         """
         await self._manifests.ready(store)
         report = await self._verification.verify(store, digests=digests)
-        reading = self._journal.read()
-        return Reply(Answer(report.body(tree_in(reading.view, store))), reading.revision, reading.term)
+        kept = self.kept(store)
+        return replace(kept, answer=Answer(report.body(kept.answer.body)))
 
     async def pin(self, caller: Caller, store: str, name: str, revision: int) -> Reply:
         """Keep the cut at ``revision``, or the newest if that is 0, under a name. Raises problems."""
@@ -87,6 +88,11 @@ class CutOperations:
         Its files are copied first, which takes long if they are many.
         """
         return await self._cloning.clone(caller, store, source, snapshot)
+
+
+def cut_body(cut: Cut | Pin) -> dict[str, Any]:
+    """Return a cut or a pin as JSON."""
+    return {"directory": cut.directory, "batch": cut.batch, "revision": cut.revision}
 
 
 def _commit(view: Lookup, store: Store, tree: Tree, cut: Cut | Pin) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from milepost.wire import Outcome
 from service.basics.problems import problem
 from service.basics.slices import Slices
 from service.journal import Journal
+from service.operations.cuts import cut_body
 from service.operations.many import JsonList
-from service.operations.verification import cut_body
 from service.replica.submitter import Caller, Reply, Submitter, reply_of
 from service.rules.acts.stores import inventory_entry
 from service.rules.answers import epoch_body

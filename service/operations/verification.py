@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ from service.operations.records import store_in
 from service.operations.trees import tree_in
 from service.rules.memory.state import State
 from service.rules.stored.paths import path_key
-from service.rules.stored.trees import Cut, Entry, Pin, Tree, TreePath
+from service.rules.stored.trees import Cut, Entry, Pin, TreePath
 from service.rules.trees.sight import living_in, shown_at
 
 _AT_ONCE = 16
@@ -52,8 +52,8 @@ class Report:
     broken: set[int] = field(default_factory=set)
     """The revisions at which a damaged file is shown, or was perhaps, if its record was deleted; 0 stands for now."""
 
-    def body(self, tree: Tree) -> dict[str, Any]:
-        """Return the report as JSON."""
+    def body(self, kept: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
+        """Return the report as JSON: what is ``kept``, by its kind, and of each whether it is intact."""
         named = sorted(self.damaged)[:_MOST_NAMED]
         return {
             "files": self.files,
@@ -61,17 +61,11 @@ class Report:
             "intact": 0 not in self.broken,
             "damaged": [{"path": path, "reason": self.damaged[path]} for path in named],
             "damagedCount": len(self.damaged),
-            "cuts": [{**cut_body(cut), "intact": cut.revision not in self.broken} for cut in tree.cuts],
-            "pins": [
-                {"name": pin.name, **cut_body(pin), "intact": pin.revision not in self.broken} for pin in tree.pins
-            ],
-            "passedOver": [{**cut_body(cut), "intact": cut.revision not in self.broken} for cut in tree.passed_over],
+            **{
+                kind: [{**cut, "intact": cut["revision"] not in self.broken} for cut in cuts]
+                for kind, cuts in kept.items()
+            },
         }
-
-
-def cut_body(cut: Cut | Pin) -> dict[str, Any]:
-    """Return a cut or a pin as JSON."""
-    return {"directory": cut.directory, "batch": cut.batch, "revision": cut.revision}
 
 
 class Verification:

@@ -148,6 +148,9 @@ def test_a_verification_names_what_is_damaged_and_which_cuts_are_whole(
     commit(files, 0, LARGE)
     commit(files, 1, LARGE + b"more")
     found = store.files.verify(digests=True)
+    assert [(cut.taken, cut.epoch) for cut in found.kept.cuts] == [
+        (cut.taken, cut.epoch) for cut in store.files.cuts().cuts
+    ]
     assert (found.intact, found.damaged_count, found.files) == (True, 0, 3)
     assert [cut.intact for cut in found.kept.cuts] == [True, True]
     blob = service.blob(LARGE + b"more")

@@ -6,6 +6,7 @@ import inspect
 import re
 import shlex
 from pathlib import Path
+from string import Template
 
 import pytest
 import yaml
@@ -23,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
 FILES = {"values.yaml", "values.schema.json", "ca.crt", "tls.crt", "tls.key"}
 START = (ROOT / "docs" / "start" / "kubernetes.md").read_text(encoding="utf-8")
-REGISTRY = "registry.example/team"
+REPLACED = {"REGISTRY": "registry.example/team", "BUCKET": "own-bucket", "AWS_REGION": "eu-west-1"}
 VALUES = CHART / "ci" / "full-values.yaml"
 CI_VALUES = yaml.safe_load(VALUES.read_text(encoding="utf-8"))
 
@@ -50,11 +51,11 @@ def test_each_alert_is_explained_and_no_other(helm: Helm) -> None:
 
 
 def installation(text: str) -> list[list[str]]:
-    """The words of each command that installs the chart, as a shell with REGISTRY sees them."""
+    """The words of each command that installs the chart, as a shell with the page's variables sees them."""
     blocks = re.findall(r"^```\w*\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     (block,) = [block for block in blocks if " install milepost " in block]
-    commands = block.replace("\\\n", " ").replace("&&", "\n").replace("$REGISTRY", REGISTRY).splitlines()
-    return [shlex.split(command) for command in commands]
+    commands = block.replace("\\\n", " ").replace("&&", "\n").splitlines()
+    return [shlex.split(Template(command).safe_substitute(REPLACED)) for command in commands]
 
 
 TEXTS = pytest.mark.parametrize("text", [PAGE, START], ids=["kubernetes.md", "start/kubernetes.md"])

@@ -138,5 +138,7 @@ async def test_a_store_without_room_is_told_from_one_that_does_not_answer() -> N
 
 
 def test_a_refusal_counts_for_more_than_an_outage() -> None:
-    ok, refused, away = (Finding("blobs", verdict, "") for verdict in Verdict)
-    assert [status_of(each) for each in ([ok], [ok, away], [away, refused], [refused, ok])] == [0, 75, 2, 2]
+    ok, full, away, refused = (Finding("blobs", verdict, "") for verdict in Verdict)
+    assert [status_of(each) for each in ([ok], [ok, full], [away, full], [away, refused], [refused, ok])] == [
+        *(0, 75, 75, 2, 2)
+    ]

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from milepost.cli.exit_codes import ExitCode
 from milepost.cli.leader import status_of_leader
 from milepost.cli.options import Options, shared
 from milepost.cli.output import tell
 from milepost.client import Client
 from milepost.errors import ConnectionFailed, DeadlineExceeded, Fenced, Unavailable
 from milepost.types import Status
+from milepost.wire import Code
 
 _LOOK_SECONDS = 0.1
 
@@ -31,8 +31,7 @@ def step_down(
     with options.client() as client:
         before = status_of_leader(options, client)
         if before is None:
-            typer.echo("nobody leads, so nobody can step down", err=True)
-            raise typer.Exit(ExitCode.UNAVAILABLE)
+            raise Unavailable(Code.NO_LEADER, "nobody leads, so nobody can step down")
         term, began = before.term or 0, time.monotonic()
         try:
             client.step_down(term, timeout=within)
@@ -41,8 +40,8 @@ def step_down(
                 raise
         leads = _successor(options, client, term, began + within)
     if leads is None:
-        typer.echo(f"{before.leader} does not lead any more, but nobody led within {within:g} s", err=True)
-        raise typer.Exit(ExitCode.UNAVAILABLE)
+        said = f"{before.leader} does not lead any more, but nobody led within {within:g} s"
+        raise Unavailable(Code.NO_LEADER, said)
     seconds = time.monotonic() - began
     again = " again, since no other replica took the lead in time" if leads.leader == before.leader else ""
     sentence = f"{leads.leader} leads{again} at term {leads.term}, after {seconds:.1f} s"

@@ -225,8 +225,8 @@ SCHEMAS: Final[dict[str, Schema]] = {
     "Pin": _object(name=NAME_SCHEMA, **_CUT, **_COMMIT),
     "KeptCuts": _object(cuts=_each("Cut"), pins=_each("Pin"), passedOver=_each("Cut")),
     "CutRevision": _object(revision=_COUNT),
-    "VerifiedCut": _object(**_CUT, intact=_FLAG),
-    "VerifiedPin": _object(name=NAME_SCHEMA, **_CUT, intact=_FLAG),
+    "VerifiedCut": _object(**_CUT, **_COMMIT, intact=_FLAG),
+    "VerifiedPin": _object(name=NAME_SCHEMA, **_CUT, **_COMMIT, intact=_FLAG),
     "DamagedFile": _object(path=_TEXT, reason=_TEXT),
     "Verification": _object(
         files=_COUNT,

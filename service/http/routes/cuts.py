@@ -89,7 +89,7 @@ async def kept(request: HttpRequest, store: str) -> Response:
                     "intact": True,
                     "damaged": [],
                     "damagedCount": 0,
-                    "cuts": [{**_CUT, "intact": True}],
+                    "cuts": [{**_KEPT, "intact": True}],
                     "pins": [],
                     "passedOver": [],
                 },

@@ -95,8 +95,8 @@ def _for_replicas(files: TlsFiles) -> ssl.SSLContext:
 def _show(context: ssl.SSLContext, files: TlsFiles) -> None:
     assert files.certificate is not None
     assert files.key is not None
-    _readable(files.certificate)
-    _readable(files.key)
+    _readable(files.certificate, "the certificate")
+    _readable(files.key, "the key")
     try:
         context.load_cert_chain(files.certificate, files.key, password=_no_password)
     except _Encrypted as error:
@@ -109,19 +109,19 @@ def _show(context: ssl.SSLContext, files: TlsFiles) -> None:
 
 
 def _trust(context: ssl.SSLContext, file: Path) -> None:
-    _readable(file)
+    _readable(file, "the authorities' certificates")
     try:
         context.load_verify_locations(cafile=file)
     except ssl.SSLError as error:
         raise ValueError(f"{file} holds no certificate of an authority in PEM format: {_said(error)}") from error
 
 
-def _readable(file: Path) -> None:
-    """Raise an error that names the file; those of the ssl module do not."""
+def _readable(file: Path, what: str) -> None:
+    """Raise an error that names the file, and what it should hold; those of the ssl module do not."""
     try:
         file.read_bytes()
     except OSError as error:
-        raise ValueError(f"cannot read {file}: {error.strerror or error}") from error
+        raise ValueError(f"cannot read {what} in {file}: {error.strerror or error}") from error
 
 
 def _said(error: ssl.SSLError) -> str:

@@ -338,7 +338,7 @@ async def test_a_put_whose_draft_was_removed_fails_and_leaves_nothing(store: Loc
 
 async def test_what_cannot_be_a_directory_is_misconfigured(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+    for place in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc/milepost"), Path("/proc/mile/post")):
         with pytest.raises(Misconfigured, match=str(place)):
             await LocalBlobs(place).open()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from testbed.ports import Port
 from testbed.server import ServerProcess
 from tests.client.cli.conftest import Run, Said
 
@@ -32,6 +33,18 @@ def test_one_alone_leads_again(said: Said, tmp_path: Path) -> None:
 
 def test_where_nobody_answers_the_command_says_so(run: Run) -> None:
     assert run("step-down", "--url", "http://127.0.0.1:1", "--timeout", "0.3").returncode == 3
+
+
+def test_where_nobody_leads_the_line_has_an_errors_name(run: Run, tmp_path: Path) -> None:
+    """Its ZooKeeper does not answer, so the one replica does not stand either."""
+    nobody = Port()
+    try:
+        with ServerProcess(tmp_path, pointers=f"zookeeper://{nobody.address}/milepost") as server:
+            ended = run("step-down", "--url", server.start(until="/livez").url)
+    finally:
+        nobody.release()
+    assert ended.returncode == 3
+    assert ended.stderr.decode() == "Unavailable: no-leader: nobody leads, so nobody can step down\n"
 
 
 def _leader(said: Said, *servers: ServerProcess) -> tuple[str, str]:

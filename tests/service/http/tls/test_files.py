@@ -48,18 +48,18 @@ def swap(made: Certificates) -> str:
 
 def lose_the_key(made: Certificates) -> str:
     made.key.unlink()
-    return r"cannot read .*tls\.key: No such file"
+    return r"cannot read the key in .*tls\.key: No such file"
 
 
 def lose_the_certificate(made: Certificates) -> str:
     made.certificate.unlink()
-    return r"cannot read .*tls\.crt: No such file"
+    return r"cannot read the certificate in .*tls\.crt: No such file"
 
 
 def put_a_directory(made: Certificates) -> str:
     made.key.unlink()
     made.key.mkdir()
-    return r"cannot read .*tls\.key: Is a directory"
+    return r"cannot read the key in .*tls\.key: Is a directory"
 
 
 def put_the_key_first(made: Certificates) -> str:
@@ -93,5 +93,5 @@ def test_what_is_wrong(made: Certificates, files: TlsFiles, spoil: Callable[[Cer
 
 
 def test_the_authorities_of_replicas_alone_may_be_wrong(files: TlsFiles, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"cannot read .*other\.crt"):
+    with pytest.raises(ValueError, match=r"cannot read the authorities' certificates in .*other\.crt"):
         read(replace(files, ca=tmp_path / "other.crt"))
