@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from backends.contract import BlobStore, PointerStore
 from milepost.errors import Problem
-from service.basics.slices import Slices
+from service.basics.loop_time import LoopTimeBudget
 from service.blobs.deletion_queue import DeletionQueue
 from service.blobs.keys import owner_of, place_of, prefix_of
 from service.journal import Journal
@@ -21,7 +21,7 @@ async def collect(
     pointers: PointerStore,
     blobs: BlobStore,
     deletions: DeletionQueue,
-    slices: Slices,
+    loop_time: LoopTimeBudget,
     *,
     older_than: float,
     may_go_on: Callable[[], bool],
@@ -67,7 +67,7 @@ async def collect(
         elif not (state.names_blob(place.store, owner) or deletions.holds(owner)):
             orphans.append(key)
 
-    await slices.each(candidates, judge)
+    await loop_time.each(candidates, judge)
     for store in sorted(spared):
         log.warning("collect no blobs of store %s: what may name them cannot be read", store)
     if not orphans or not await pointers.confirm(journal.head) or not may_go_on():

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable
 
 from backends.contract import BackendError, BlobStore, StorageUnavailable, UnsafeKey
-from service.basics.due import Due
-from service.basics.together import all_of
+from service.basics.deadline_queue import DeadlineQueue
+from service.basics.gathering import gather_or_cancel
 from service.blobs.keys import list_of
 
 log = logging.getLogger("milepost.blobs")
@@ -24,7 +24,7 @@ async def delete_with_list(blobs: BlobStore, key: str) -> None:
     if beside is None:
         await blobs.delete(key)
     else:
-        await all_of((blobs.delete(key), blobs.delete(beside)))
+        await gather_or_cancel((blobs.delete(key), blobs.delete(beside)))
 
 
 class DeletionQueue:
@@ -33,18 +33,18 @@ class DeletionQueue:
     def __init__(self, blobs: BlobStore, clock: Callable[[], float]) -> None:
         self._blobs = blobs
         self._clock = clock
-        self._due: Due[str] = Due()
-        self._put_until: Due[str] = Due()
+        self._deadlines: DeadlineQueue[str] = DeadlineQueue()
+        self._put_until: DeadlineQueue[str] = DeadlineQueue()
         self._running: dict[str, asyncio.Task[None]] = {}
 
     def holds(self, key: str) -> bool:
         """Return whether the blob lingers here."""
-        return key in self._due
+        return key in self._deadlines
 
     def schedule(self, key: str, seconds: float) -> None:
         """Discard ``key`` after it has lingered for so many seconds."""
         if key:
-            self._due.set(key, self._clock() + seconds)
+            self._deadlines.set(key, self._clock() + seconds)
 
     def may_be_put(self, key: str, seconds: float) -> None:
         """Repeat a discard of ``key`` after so many seconds: until then a client may put it by a signed URL."""
@@ -66,9 +66,9 @@ class DeletionQueue:
             raise StorageUnavailable(f"discarding the blob {key} took too long") from error
         except UnsafeKey as error:  # the key is from a damaged record, whose handle must not be stuck because of it
             log.warning("no blob can have this key, so there is nothing to discard: %s", error)
-        self._due.discard(key)
+        self._deadlines.discard(key)
         if (until := self._put_until.get(key)) is not None and until > self._clock():
-            self._due.set(key, until)
+            self._deadlines.set(key, until)
 
     def _ended(self, key: str, discard: asyncio.Task[None]) -> None:
         del self._running[key]
@@ -92,10 +92,10 @@ class DeletionQueue:
         """Discard what is due until cancelled."""
         while True:
             now = self._clock()
-            while self._due.waiting(now):
-                keys = self._due.take(now, _AT_ONCE)
+            while self._deadlines.waiting(now):
+                keys = self._deadlines.take(now, _AT_ONCE)
                 for key in keys:
-                    self._due.set(key, now)  # it lingers until it is discarded
+                    self._deadlines.set(key, now)  # it lingers until it is discarded
                 for key in keys:
                     await self.try_delete(key)
                 await asyncio.sleep(0)
@@ -106,5 +106,5 @@ class DeletionQueue:
 
     def clear(self) -> None:
         """Forget all when leadership is over: another leader may name these blobs, or its collector finds them."""
-        self._due.clear()
+        self._deadlines.clear()
         self._put_until.clear()

@@ -10,8 +10,8 @@ from typing import Final
 from backends.contract import BlobStore, StorageUnavailable, UnsafeKey
 from milepost.errors import Problem
 from milepost.wire import Code
+from service.basics.loop_time import LoopTimeBudget
 from service.basics.problems import problem
-from service.basics.slices import Slices
 from service.basics.timeouts import within
 from service.blobs.delivery import stored_size
 from service.blobs.keys import prefix_of_store
@@ -33,9 +33,9 @@ class Sizes:
     A blob that a listing does not have may have come meanwhile: such ones are asked for.
     """
 
-    def __init__(self, blobs: BlobStore, slices: Slices) -> None:
+    def __init__(self, blobs: BlobStore, loop_time: LoopTimeBudget) -> None:
         self._blobs = blobs
-        self._slices = slices
+        self._loop_time = loop_time
         self._known: dict[str, int | Problem] = {}
 
     async def learn(self, keys: Iterable[str]) -> None:
@@ -46,7 +46,7 @@ class Sizes:
             if (prefix := prefix_of_store(key)) is not None:
                 wanted[prefix].add(key)
 
-        await self._slices.each(keys, want)
+        await self._loop_time.each(keys, want)
         for prefix, several in wanted.items():
             if len(several) >= _LISTED_FROM:
                 try:

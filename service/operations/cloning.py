@@ -16,10 +16,10 @@ import msgspec
 from backends.contract import BlobStore
 from milepost.errors import Problem
 from milepost.wire import Code, Outcome, is_state_metadata
+from service.basics.gathering import gather_or_cancel
+from service.basics.loop_time import LoopTimeBudget
 from service.basics.problems import problem
-from service.basics.slices import Slices
 from service.basics.streams import stream_of
-from service.basics.together import all_of
 from service.blobs.deletion_queue import DeletionQueue
 from service.blobs.delivery import DeliveryCut, deliver
 from service.blobs.intake import Incoming, take_in
@@ -88,14 +88,14 @@ class Cloning:
         journal: Journal,
         blobs: BlobStore,
         deletions: DeletionQueue,
-        slices: Slices,
+        loop_time: LoopTimeBudget,
         submitter: Submitter,
         manifests: Manifests,
     ) -> None:
         self._journal = journal
         self._blobs = blobs
         self._deletions = deletions
-        self._slices = slices
+        self._loop_time = loop_time
         self._submitter = submitter
         self._manifests = manifests
 
@@ -169,7 +169,7 @@ class Cloning:
                     await self._pack(copies)
                 await asyncio.sleep(0)  # not every copy waits for something, and there may be thousands
 
-        await all_of(some() for _ in range(_AT_ONCE))
+        await gather_or_cancel(some() for _ in range(_AT_ONCE))
         await self._pack(copies)
 
     async def _pack(self, copies: _Copies) -> None:
@@ -193,7 +193,7 @@ class Cloning:
             if entry is not None:
                 found.append((path, entry))
 
-        await self._slices.each_after(lambda last: self._state().paths(copies.source, "", last), "", add)
+        await self._loop_time.each_after(lambda last: self._state().paths(copies.source, "", last), "", add)
         all_readable(self._state(), At(copies.source, ""))
         if copies.revision < tree_in(self._state(), copies.source).unsure:
             detail = f"a damaged record was deleted that the snapshot of {copies.source!r} may have shown"
@@ -251,7 +251,7 @@ class Cloning:
         return key
 
     async def _discard(self, copies: _Copies) -> None:
-        await self._slices.each(copies.blobs, lambda key: self._deletions.schedule(key, 0.0))
+        await self._loop_time.each(copies.blobs, lambda key: self._deletions.schedule(key, 0.0))
 
     def _state(self) -> State:
         return self._journal.read().view.state

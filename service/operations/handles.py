@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from milepost.wire import Code
+from service.basics.loop_time import LoopTimeBudget
 from service.basics.problems import problem
-from service.basics.slices import Slices
 from service.journal import Journal
 from service.operations.records import store_in
 from service.replica.submitter import Caller, Reply, Submitter
@@ -47,9 +47,9 @@ def existing(view: Lookup, store: str, name: str) -> Handle:
 class HandleOperations:
     """The operations on handles that neither send nor receive the bytes of a state."""
 
-    def __init__(self, journal: Journal, slices: Slices, submitter: Submitter) -> None:
+    def __init__(self, journal: Journal, loop_time: LoopTimeBudget, submitter: Submitter) -> None:
         self._journal = journal
-        self._slices = slices
+        self._loop_time = loop_time
         self._submitter = submitter
 
     def get(self, store: str, name: str) -> Reply:
@@ -86,7 +86,7 @@ class HandleOperations:
             last = name
             return False
 
-        await self._slices.each_after(lambda last_name: snapshot.names(store, last_name), after, add)
+        await self._loop_time.each_after(lambda last_name: snapshot.names(store, last_name), after, add)
         return page
 
     async def lock(self, caller: Caller, store: str, name: str) -> Reply:

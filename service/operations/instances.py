@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from heapq import nlargest
 from typing import Any, TypeVar
 
+from service.basics.loop_time import LoopTimeBudget
 from service.basics.problems import refusal
-from service.basics.slices import Slices
 from service.journal import Journal
 from service.operations.records import store_in
 from service.replica.submitter import Reply
@@ -38,10 +38,12 @@ class Lag:
 class InstanceOperations:
     """The operations on the loaded state stores of a job. Those that note something need the job's current epoch."""
 
-    def __init__(self, journal: Journal, instances: Instances, slices: Slices, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, journal: Journal, instances: Instances, loop_time: LoopTimeBudget, clock: Callable[[], float]
+    ) -> None:
         self._journal = journal
         self._instances = instances
-        self._slices = slices
+        self._loop_time = loop_time
         self._clock = clock
 
     def report(
@@ -107,7 +109,7 @@ class InstanceOperations:
         elif run is None and executor is None:
             count = self._instances.deactivate_all(store, book)
         else:
-            await self._slices.each_after(lambda last: book.after(last, run), first_of(run), drop)
+            await self._loop_time.each_after(lambda last: book.after(last, run), first_of(run), drop)
         return self._reply({"deactivated": count})
 
     async def list_page(self, store: str, after: Instance | None, limit: int) -> tuple[Reply, Instance | None]:
@@ -124,7 +126,7 @@ class InstanceOperations:
             return len(found) > limit
 
         if book is not None:
-            await self._slices.each_after(book.after, after or FIRST, add)
+            await self._loop_time.each_after(book.after, after or FIRST, add)
         more = found[limit - 1].instance if len(found) > limit else None
         return self._reply({"instances": [_entry_body(entry, now) for entry in found[:limit]]}), more
 
@@ -144,7 +146,7 @@ class InstanceOperations:
                     most[:] = _oldest(most, limit)
 
         if book is not None:
-            await self._slices.each_after(lambda last: book.after(last, lag.run), first_of(lag.run), add)
+            await self._loop_time.each_after(lambda last: book.after(last, lag.run), first_of(lag.run), add)
         bodies = [_entry_body(entry, now) for entry in _oldest(most, limit)]
         return self._reply({"count": count, "lagging": bodies})
 

@@ -14,8 +14,8 @@ import msgspec
 
 from milepost.errors import Problem
 from milepost.wire import MAX_PAGE, Code, Outcome
-from service.basics.children import Child, ChildEnded, Children
 from service.basics.problems import problem
+from service.basics.worker_pool import Worker, WorkerEnded, WorkerPool
 from service.operations.file_reading import FileReader
 from service.operations.reading import Span, StateReader
 from service.operations.trees import At, TreeOperations
@@ -75,14 +75,14 @@ class StateLookups:
 
     def __init__(
         self,
-        children: Children,
+        pool: WorkerPool,
         states: StateReader,
         files: FileReader,
         trees: TreeOperations,
         seconds: float = SECONDS,
     ) -> None:
-        """``children`` run ``milepost.state.processors.lookups``. A look-up takes ``seconds`` at most."""
-        self._children = children
+        """``pool`` run ``milepost.state.processors.lookups``. A look-up takes ``seconds`` at most."""
+        self._pool = pool
         self._states = states
         self._files = files
         self._trees = trees
@@ -100,7 +100,7 @@ class StateLookups:
                 f"this server reads no state, since {', '.join(missing)} is not installed: install "
                 "milepost-server-core with the extra state, or read it with the SDK",
             )
-        if self._children.waiting >= _MOST_WAITING:
+        if self._pool.waiting >= _MOST_WAITING:
             raise problem(Code.TOO_MANY_REQUESTS, f"{_MOST_WAITING} look-ups of state wait already")
         try:
             async with asyncio.timeout(self._seconds):
@@ -110,7 +110,7 @@ class StateLookups:
                 Code.STORAGE_UNAVAILABLE,
                 f"the key was not found within {self._seconds:.0f} s, and is looked for no longer",
             ) from error
-        except ChildEnded as error:
+        except WorkerEnded as error:
             raise problem(
                 Code.INTERNAL,
                 f"the process that reads the state ended: {error}; its own messages are in the log",
@@ -123,19 +123,19 @@ class StateLookups:
     async def _once_or_twice(self, store: str, question: Question) -> Found | Problem:
         """Ask a process, and another one if that has ended, which it may have done while it waited."""
         try:
-            async with self._children.one() as child:
-                return await self._asked(child, store, question)
-        except ChildEnded as error:
+            async with self._pool.borrow() as worker:
+                return await self._asked(worker, store, question)
+        except WorkerEnded as error:
             log.warning("a process that reads state ended, and another one is asked: %s", error)
-        async with self._children.one() as child:
-            return await self._asked(child, store, question)
+        async with self._pool.borrow() as worker:
+            return await self._asked(worker, store, question)
 
-    async def _asked(self, child: Child, store: str, question: Question) -> Found | Problem:
-        """Return the answer of a process, or why it has none. Raises `ChildEnded`."""
-        await child.send(asdict(question))
+    async def _asked(self, worker: Worker, store: str, question: Question) -> Found | Problem:
+        """Return the answer of a process, or why it has none. Raises `WorkerEnded`."""
+        await worker.send(asdict(question))
         failed: Problem | None = None
         while True:
-            message, _ = await child.receive()
+            message, _ = await worker.receive()
             try:
                 if "answer" in message:
                     return msgspec.convert(message["answer"], Found)
@@ -146,13 +146,13 @@ class StateLookups:
                     return problem(Code(given.refusal), given.why)
                 asked = msgspec.convert(message, _Asked)
             except (msgspec.ValidationError, ValueError) as error:
-                raise ChildEnded(f"it sent what is no message: {error}") from error
+                raise WorkerEnded(f"it sent what is no message: {error}") from error
             try:
                 answered, content = await self._told(store, asked)
             except Problem as error:
                 failed = error
                 answered, content = {"refused": _KINDS.get(error.code, "failed"), "why": error.detail}, b""
-            await child.send(answered, content)
+            await worker.send(answered, content)
 
     async def _told(self, store: str, asked: _Asked) -> tuple[dict[str, Any], bytes]:
         """Return what a process asked back for. Raises problems."""

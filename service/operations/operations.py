@@ -53,22 +53,22 @@ def operations_of(replica: Replica) -> Operations:
     trees = TreeOperations(
         journal,
         blobs,
-        replica.slices,
+        replica.loop_time,
         submitter,
         replica.manifests,
         replica.attempts_at_puts,
         replica.landed_writes,
     )
-    verification = Verification(journal, blobs, replica.slices)
-    cloning = Cloning(journal, blobs, replica.deletions, replica.slices, submitter, replica.manifests)
+    verification = Verification(journal, blobs, replica.loop_time)
+    cloning = Cloning(journal, blobs, replica.deletions, replica.loop_time, submitter, replica.manifests)
     files = FileReader(journal, blobs, trees)
     reader = StateReader(journal, blobs, settings.download_seconds)
     return Operations(
         cuts=CutOperations(journal, submitter, replica.manifests, verification, cloning),
         epochs=EpochOperations(journal, replica.epoch_queues, replica.leases, submitter, clock),
         files=files,
-        handles=HandleOperations(journal, replica.slices, submitter),
-        instances=InstanceOperations(journal, replica.instances, replica.slices, clock),
+        handles=HandleOperations(journal, replica.loop_time, submitter),
+        instances=InstanceOperations(journal, replica.instances, replica.loop_time, clock),
         leading=LeadingOperations(journal, replica.hand_over),
         lookups=StateLookups(replica.lookups, reader, files, trees),
         publisher=Publisher(
@@ -80,7 +80,7 @@ def operations_of(replica: Replica) -> Operations:
             replica.leases,
             replica.epoch_queues,
             replica.changes,
-            replica.slices,
+            replica.loop_time,
             submitter,
             clock,
         ),
@@ -93,7 +93,7 @@ def operations_of(replica: Replica) -> Operations:
             max_state_bytes=settings.max_state_bytes,
             inline_below=settings.inline_below,
         ),
-        stores=StoreOperations(journal, replica.slices, submitter),
+        stores=StoreOperations(journal, replica.loop_time, submitter),
         trees=trees,
         uploads=uploads,
     )

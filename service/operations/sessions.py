@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from milepost.errors import Problem
 from milepost.wire import Code, Outcome
+from service.basics.loop_time import LoopTimeBudget
 from service.basics.problems import problem, refusal
-from service.basics.slices import Slices
 from service.journal import Journal
 from service.journal.journal import Reading
 from service.operations.many import JsonList, Many
@@ -51,7 +51,7 @@ class SessionOperations:
         leases: Leases,
         epoch_queues: EpochQueues,
         changes: Changes,
-        slices: Slices,
+        loop_time: LoopTimeBudget,
         submitter: Submitter,
         clock: Callable[[], float],
     ) -> None:
@@ -59,7 +59,7 @@ class SessionOperations:
         self._leases = leases
         self._epoch_queues = epoch_queues
         self._changes = changes
-        self._slices = slices
+        self._loop_time = loop_time
         self._submitter = submitter
         self._clock = clock
 
@@ -143,7 +143,9 @@ class SessionOperations:
                 page.sessions.append(self._summary(state, session))
             return False
 
-        await self._slices.each_after(lambda last: self._journal.read().view.state.of_sessions.listed(last), after, add)
+        await self._loop_time.each_after(
+            lambda last: self._journal.read().view.state.of_sessions.listed(last), after, add
+        )
         page.term = self._journal.read().term  # raises unless the lease still holds
         return page
 
@@ -195,7 +197,7 @@ class SessionOperations:
         def locks_after(last: tuple[str, str]) -> Iterator[tuple[str, str]]:
             return state.may_hold(session, last)
 
-        await self._slices.each_after(locks_after, ("", ""), add)
+        await self._loop_time.each_after(locks_after, ("", ""), add)
         return held.build()
 
 

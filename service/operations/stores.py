@@ -9,8 +9,8 @@ from typing import Any
 
 from milepost.errors import Problem
 from milepost.wire import Outcome
+from service.basics.loop_time import LoopTimeBudget
 from service.basics.problems import problem
-from service.basics.slices import Slices
 from service.journal import Journal
 from service.operations.cuts import cut_body
 from service.operations.many import JsonList
@@ -44,9 +44,9 @@ class StorePage:
 class StoreOperations:
     """The operations on a store as a whole, and on the list of all stores."""
 
-    def __init__(self, journal: Journal, slices: Slices, submitter: Submitter) -> None:
+    def __init__(self, journal: Journal, loop_time: LoopTimeBudget, submitter: Submitter) -> None:
         self._journal = journal
-        self._slices = slices
+        self._loop_time = loop_time
         self._submitter = submitter
 
     async def lock_all(self, caller: Caller, store: str) -> Reply:
@@ -72,7 +72,7 @@ class StoreOperations:
             elif entry is not None:
                 handles.add(entry)
 
-        await self._slices.each_after(lambda last: snapshot.names(store, last), "", add)
+        await self._loop_time.each_after(lambda last: snapshot.names(store, last), "", add)
         body = {"handles": handles.build(), "corrupt": damaged.build()}
         return replace(reply, answer=replace(reply.answer, body=body))
 
@@ -124,7 +124,7 @@ class StoreOperations:
             )
             return False
 
-        await self._slices.each_after(lambda last: self._journal.read().view.state.stores(last), after, add)
+        await self._loop_time.each_after(lambda last: self._journal.read().view.state.stores(last), after, add)
         return StorePage(found, following, self._journal.read().term)
 
     def _snapshot_for_replay(self) -> Snapshot:

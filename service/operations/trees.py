@@ -8,8 +8,8 @@ from typing import Any
 
 from backends.contract import BlobStore
 from milepost.wire import Code
+from service.basics.loop_time import LoopTimeBudget
 from service.basics.problems import problem
-from service.basics.slices import Slices
 from service.journal import Journal
 from service.operations.file_bytes import bytes_of_small
 from service.operations.records import store_in
@@ -81,7 +81,7 @@ class TreeOperations:
         self,
         journal: Journal,
         blobs: BlobStore,
-        slices: Slices,
+        loop_time: LoopTimeBudget,
         submitter: Submitter,
         manifests: Manifests,
         attempts: NewestAttempts,
@@ -89,7 +89,7 @@ class TreeOperations:
     ) -> None:
         self._journal = journal
         self._blobs = blobs
-        self._slices = slices
+        self._loop_time = loop_time
         self._submitter = submitter
         self._manifests = manifests
         self._attempts = attempts
@@ -115,7 +115,7 @@ class TreeOperations:
                 given += 1
             return given == most
 
-        await self._slices.each_after(lambda last: self._journal.read().view.state.stores(last), after, add)
+        await self._loop_time.each_after(lambda last: self._journal.read().view.state.stores(last), after, add)
 
     async def ready(self, store: str) -> None:
         """Wait until all is in memory that says what is in a store's tree; the other operations need that.
@@ -175,7 +175,7 @@ class TreeOperations:
         def paths(last: str) -> Iterator[str]:
             return _children(self._journal.read().view.state, at, last)
 
-        await self._slices.each_after(paths, f"{at.path}/{after}" if at.path else after, add)
+        await self._loop_time.each_after(paths, f"{at.path}/{after}" if at.path else after, add)
         if snapshot_of(at.path) is not None:
             self.entry(at)  # of a snapshot that went meanwhile, the rest would be missing
 
@@ -196,7 +196,7 @@ class TreeOperations:
             if isinstance(there, Entry):
                 found.add(there)
 
-        await self._slices.each_after(lambda last: _below(self._journal.read().view.state, at, last), "", add)
+        await self._loop_time.each_after(lambda last: _below(self._journal.read().view.state, at, last), "", add)
         self.entry(at)  # of a snapshot that went meanwhile, the rest would be missing
         return found
 

@@ -10,9 +10,9 @@ from typing import Any
 from backends.contract import BlobStore
 from milepost.errors import Problem
 from milepost.wire import Code
+from service.basics.gathering import gather_or_cancel
+from service.basics.loop_time import LoopTimeBudget
 from service.basics.problems import problem
-from service.basics.slices import Slices
-from service.basics.together import all_of
 from service.blobs.delivery import check_bytes, verify
 from service.blobs.sizes import Sizes
 from service.journal import Journal
@@ -71,10 +71,10 @@ class Report:
 class Verification:
     """Verifies trees. Its work on the event loop is divided into slices."""
 
-    def __init__(self, journal: Journal, blobs: BlobStore, slices: Slices) -> None:
+    def __init__(self, journal: Journal, blobs: BlobStore, loop_time: LoopTimeBudget) -> None:
         self._journal = journal
         self._blobs = blobs
-        self._slices = slices
+        self._loop_time = loop_time
 
     async def verify(self, store: str, *, digests: bool) -> Report:
         """Look whether each file is there, whole by its size; with ``digests`` also read each of them.
@@ -91,8 +91,8 @@ class Verification:
                 report.files += 1
                 report.bytes += shown.entry.size
 
-        await self._slices.each(files, count)
-        waiting, sizes = iter(files), Sizes(self._blobs, self._slices)
+        await self._loop_time.each(files, count)
+        waiting, sizes = iter(files), Sizes(self._blobs, self._loop_time)
         found: dict[Shown, str] = {}
         if not digests:
             await sizes.learn(shown.entry.blob for shown in files if shown.entry.data is None)
@@ -103,7 +103,7 @@ class Verification:
                     found[shown] = reason
                 await asyncio.sleep(0)  # not every look waits for something, and there may be thousands
 
-        await all_of(look() for _ in range(_AT_ONCE))
+        await gather_or_cancel(look() for _ in range(_AT_ONCE))
 
         tree = tree_in(self._lookup(), store)
         kept: tuple[Cut | Pin, ...] = (*tree.cuts, *tree.pins)
@@ -115,14 +115,14 @@ class Verification:
             if at & wanted:
                 report.damaged[shown.path] = found[shown]
 
-        await self._slices.each(found, note)
+        await self._loop_time.each(found, note)
         tree = tree_in(self._lookup(), store)
         report.broken.update(revision for revision in tree.kept if revision < tree.unsure)
         return report
 
     async def _shown(self, store: str) -> list[Shown]:
         files: list[Shown] = []
-        await self._slices.each_after(
+        await self._loop_time.each_after(
             lambda last: self._lookup().paths(store, "", last), "", lambda path: files.extend(self._files(store, path))
         )
         state = self._lookup()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from service.basics.due import Due
+from service.basics.deadline_queue import DeadlineQueue
 from service.rules.records import Corrupt, Session, Upload
 
 AT_ONCE: Final = 256
@@ -31,12 +31,12 @@ class Leases:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._leases: dict[str, _Lease] = {}
-        self._due: Due[str] = Due()
+        self._deadlines: DeadlineQueue[str] = DeadlineQueue()
 
     def clear(self) -> None:
         """Forget all deadlines, because a new leadership begins."""
         self._leases = {}
-        self._due.clear()
+        self._deadlines.clear()
 
     def begin(self, session: Session | Corrupt) -> None:
         """Give a session from before this leadership a full TTL again, unless it has ended."""
@@ -53,18 +53,18 @@ class Leases:
         lease = self._leases.get(session.id)
         if lease is None or lease.session.born != session.born:
             lease = self._leases[session.id] = _Lease(session, start + session.ttl, start)
-            self._due.set(session.id, lease.deadline)
+            self._deadlines.set(session.id, lease.deadline)
         elif not lease.ending:
             shorter = session.ttl < lease.session.ttl
             lease.deadline = start + session.ttl if shorter else max(start + session.ttl, lease.deadline)
             lease.session = session
             lease.renewed = max(lease.renewed, start)
-            self._due.set(session.id, lease.deadline)
+            self._deadlines.set(session.id, lease.deadline)
 
     def forget(self, session: str) -> None:
         """Drop the deadline of a session that has ended."""
         self._leases.pop(session, None)
-        self._due.discard(session)
+        self._deadlines.discard(session)
 
     def ending(self, session: str) -> bool:
         """Return whether the session's expiry has begun. From then on a keepalive must be refused."""
@@ -83,7 +83,7 @@ class Leases:
 
     def begin_expiry(self) -> list[Session]:
         """Begin the expiry of sessions whose deadline has passed, `AT_ONCE` at most, and return them."""
-        overdue = [self._leases[session] for session in self._due.take(self._clock(), AT_ONCE)]
+        overdue = [self._leases[session] for session in self._deadlines.take(self._clock(), AT_ONCE)]
         for lease in overdue:
             lease.ending = True
         return [lease.session for lease in overdue]
@@ -91,7 +91,7 @@ class Leases:
     @property
     def overdue(self) -> bool:
         """Whether there may be more leases whose deadline has passed."""
-        return self._due.waiting(self._clock())
+        return self._deadlines.waiting(self._clock())
 
     def expiry_failed(self, session: Session) -> None:
         """Make the lease due again at once, because its expiry could not be committed."""
@@ -99,7 +99,7 @@ class Leases:
         if lease is not None and lease.session.born == session.born:
             lease.ending = False
             lease.deadline = self._clock()
-            self._due.set(session.id, lease.deadline)
+            self._deadlines.set(session.id, lease.deadline)
 
 
 class UploadLeases:
@@ -107,12 +107,12 @@ class UploadLeases:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._due: Due[tuple[str, str]] = Due()
+        self._deadlines: DeadlineQueue[tuple[str, str]] = DeadlineQueue()
         self._ending: set[tuple[str, str]] = set()
 
     def clear(self) -> None:
         """Forget all deadlines, because a new leadership begins."""
-        self._due.clear()
+        self._deadlines.clear()
         self._ending = set()
 
     def begin(self, store: str, upload: Upload) -> None:
@@ -124,30 +124,30 @@ class UploadLeases:
         if upload.ended:
             self.forget(store, upload.id)
         else:
-            self._due.set((store, upload.id), self._clock() + upload.ttl)
+            self._deadlines.set((store, upload.id), self._clock() + upload.ttl)
 
     def forget(self, store: str, upload: str) -> None:
         """Drop the deadline of an upload that has ended."""
-        self._due.discard((store, upload))
+        self._deadlines.discard((store, upload))
         self._ending.discard((store, upload))
 
     def expires_in(self, store: str, upload: str) -> float:
         """Return the seconds until the upload's deadline, 0 when it has passed."""
-        return max(0.0, (self._due.get((store, upload)) or 0.0) - self._clock())
+        return max(0.0, (self._deadlines.get((store, upload)) or 0.0) - self._clock())
 
     def begin_expiry(self) -> list[tuple[str, str]]:
         """Begin the expiry of uploads whose deadline has passed, `AT_ONCE` at most. Return the store and id of each."""
-        overdue = self._due.take(self._clock(), AT_ONCE)
+        overdue = self._deadlines.take(self._clock(), AT_ONCE)
         self._ending.update(overdue)
         return overdue
 
     @property
     def overdue(self) -> bool:
         """Whether there may be more leases whose deadline has passed."""
-        return self._due.waiting(self._clock())
+        return self._deadlines.waiting(self._clock())
 
     def expiry_failed(self, store: str, upload: str) -> None:
         """Make the lease due again at once, because its expiry could not be committed."""
         if (store, upload) in self._ending:
             self._ending.discard((store, upload))
-            self._due.set((store, upload), self._clock())
+            self._deadlines.set((store, upload), self._clock())

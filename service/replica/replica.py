@@ -20,9 +20,9 @@ from backends.contract import (
 )
 from milepost.errors import Problem
 from milepost.wire import Code
-from service.basics.children import Children
+from service.basics.loop_time import LoopTimeBudget
 from service.basics.problems import problem
-from service.basics.slices import Slices
+from service.basics.worker_pool import WorkerPool
 from service.blobs.collector import collect
 from service.blobs.deletion_queue import DeletionQueue
 from service.blobs.founding import FoundingMark
@@ -90,7 +90,7 @@ class Replica:
         self.clock = clock
         self.changes = Changes()
         self.epoch_queues = EpochQueues()
-        self.slices = Slices(clock)
+        self.loop_time = LoopTimeBudget(clock)
         self.leases = Leases(clock)
         self.uploads = UploadLeases(clock)
         self.deletions = DeletionQueue(self.blobs, clock)
@@ -110,13 +110,15 @@ class Replica:
             jitter=jitter,
         )
         self.instances = Instances(settings.instances, lambda: f"{random.getrandbits(64):016x}")
-        self.manifest_check = ManifestCheck(self.journal, self.blobs, self.deletions, self.slices, clock)
+        self.manifest_check = ManifestCheck(self.journal, self.blobs, self.deletions, self.loop_time, clock)
         self.removals = Removals(self.journal, self.deletions)
         self.manifests = Manifests(self.journal, self.blobs)
         self.attempts_at_puts = NewestAttempts(clock)
-        self._trimming = Trimming(self.journal, self.manifests, self.slices, clock)
-        self._folding = Folding(self.journal, self.blobs, self.manifests, self.deletions, self.slices, clock, settings)
-        self.lookups = Children(LOOKUPS, most=_MOST_LOOKUPS, idle_seconds=_LOOKUPS_IDLE_SECONDS, environment=_LEAN)
+        self._trimming = Trimming(self.journal, self.manifests, self.loop_time, clock)
+        self._folding = Folding(
+            self.journal, self.blobs, self.manifests, self.deletions, self.loop_time, clock, settings
+        )
+        self.lookups = WorkerPool(LOOKUPS, most=_MOST_LOOKUPS, idle_seconds=_LOOKUPS_IDLE_SECONDS, environment=_LEAN)
         self.submitter = Submitter(
             self.journal, self.removals, self._trimming.make_room, clock, settings.request_seconds
         )
@@ -308,8 +310,8 @@ class Replica:
         """Give each session and pending upload its full time. Nothing is committed before that, so none ends early."""
         self.leases.clear()
         self.uploads.clear()
-        await self.slices.each(state.sessions.values(), self.leases.begin)
-        await self.slices.each(state.pending_uploads(), lambda pending: self.uploads.begin(*pending))
+        await self.loop_time.each(state.sessions.values(), self.leases.begin)
+        await self.loop_time.each(state.pending_uploads(), lambda pending: self.uploads.begin(*pending))
 
     async def _lead(self, leadership: Leadership) -> None:
         await self._take_over(leadership)
@@ -391,7 +393,7 @@ class Replica:
                     self.pointers,
                     self.blobs,
                     self.deletions,
-                    self.slices,
+                    self.loop_time,
                     older_than=self.settings.collect_after_seconds,
                     may_go_on=self.journal.lease_holds,
                     ready=self.manifests.ready,

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from backends.contract import BackendError, BlobStore
 from milepost.errors import Problem
 from milepost.wire import Code, Outcome
-from service.basics.slices import Slices
+from service.basics.loop_time import LoopTimeBudget
 from service.basics.streams import stream_of
 from service.blobs.deletion_queue import DeletionQueue
 from service.blobs.delivery import DeliveryCut, deliver
@@ -36,13 +36,13 @@ class ManifestCheck:
         journal: Journal,
         blobs: BlobStore,
         deletions: DeletionQueue,
-        slices: Slices,
+        loop_time: LoopTimeBudget,
         clock: Callable[[], float],
     ) -> None:
         self._journal = journal
         self._blobs = blobs
         self._deletions = deletions
-        self._slices = slices
+        self._loop_time = loop_time
         self._clock = clock
 
     async def run(self, interval: float) -> None:
@@ -68,7 +68,7 @@ class ManifestCheck:
             if any(state.rows(manifest.blob) is not None for manifest in manifests):
                 held.append(store)
 
-        await self._slices.each_after(state.stores, "", judge)
+        await self._loop_time.each_after(state.stores, "", judge)
         return held
 
     async def check(self, store: str) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from backends.contract import BackendError, BlobStore
 from milepost.errors import Problem
 from milepost.wire import Outcome
-from service.basics.slices import Slices
+from service.basics.loop_time import LoopTimeBudget
 from service.basics.streams import stream_of
 from service.blobs.deletion_queue import DeletionQueue
 from service.blobs.keys import blob_key
@@ -49,7 +49,7 @@ class Folding:
         blobs: BlobStore,
         manifests: Manifests,
         deletions: DeletionQueue,
-        slices: Slices,
+        loop_time: LoopTimeBudget,
         clock: Callable[[], float],
         settings: Settings,
     ) -> None:
@@ -57,7 +57,7 @@ class Folding:
         self._blobs = blobs
         self._manifests = manifests
         self._deletions = deletions
-        self._slices = slices
+        self._loop_time = loop_time
         self._clock = clock
         self._settings = settings
 
@@ -80,7 +80,7 @@ class Folding:
             if state.may_be_folded(store, self._settings.fold_from):
                 due.append(store)
 
-        await self._slices.each_after(state.stores, "", judge)
+        await self._loop_time.each_after(state.stores, "", judge)
         return due
 
     async def fold(self, store: str) -> None:
@@ -110,7 +110,7 @@ class Folding:
                 found.append(record)
             return len(found) == _MOST_ROWS
 
-        await self._slices.each_after(lambda last: self._state().own_paths(store, last.path), TreePath(""), judge)
+        await self._loop_time.each_after(lambda last: self._state().own_paths(store, last.path), TreePath(""), judge)
         return found
 
     async def _add(self, store: str, records: list[TreePath], begun: int) -> None:

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from milepost.errors import Problem
 from milepost.wire import Code
-from service.basics.slices import Slices
+from service.basics.loop_time import LoopTimeBudget
 from service.journal import Journal
 from service.replica.commits import commit
 from service.replica.trees.loading import Manifests
@@ -58,10 +58,12 @@ class Trimming:
     may have to go with it; that is what is looked at, and, at the beginning of a leadership, everything that died.
     """
 
-    def __init__(self, journal: Journal, manifests: Manifests, slices: Slices, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, journal: Journal, manifests: Manifests, loop_time: LoopTimeBudget, clock: Callable[[], float]
+    ) -> None:
         self._journal = journal
         self._manifests = manifests
-        self._slices = slices
+        self._loop_time = loop_time
         self._clock = clock
         self._kept: dict[str, tuple[int, ...]] = {}
         self._generation = 0
@@ -166,7 +168,7 @@ class Trimming:
                 found.append(at)
             return len(found) == most
 
-        await self._slices.each_after(lambda last: paths(self._state(), last), after, judge)
+        await self._loop_time.each_after(lambda last: paths(self._state(), last), after, judge)
         return found
 
     async def _commit(self, store: str, request: TrimTree) -> None:

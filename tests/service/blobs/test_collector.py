@@ -13,7 +13,7 @@ from backends.contract import BlobInfo, BlobStore, Refusal, StorageUnavailable
 from backends.embedded.election import EmbeddedElection
 from backends.embedded.pointers import EmbeddedPointers
 from backends.local.blobs import LocalBlobs
-from service.basics.slices import SLICE_SECONDS
+from service.basics.loop_time import TURN_SECONDS
 from service.basics.streams import stream_of
 from service.blobs import collector
 from service.blobs.collector import collect
@@ -61,7 +61,7 @@ async def collected(running: Rig, older_than: float = 0.0) -> int:
         running.pointers,
         running.blobs,
         replica.deletions,
-        replica.slices,
+        replica.loop_time,
         older_than=older_than,
         may_go_on=replica.journal.lease_holds,
         ready=replica.manifests.ready,
@@ -144,7 +144,7 @@ async def test_no_request_waits_until_all_blobs_were_looked_at(tmp_path: Path, m
 
         def looked(key: str) -> BlobPlace | None:
             looks[-1] += 1
-            running.clock.advance(SLICE_SECONDS)
+            running.clock.advance(TURN_SECONDS)
             return place_of(key)
 
         monkeypatch.setattr(running.blobs, "list", listed)

@@ -13,7 +13,7 @@ import pytest
 
 from milepost.errors import Problem
 from milepost.wire import Code
-from service.basics.slices import SLICE_SECONDS
+from service.basics.loop_time import TURN_SECONDS
 from service.operations import cloning
 from service.operations.operations import Operations
 from service.operations.trees import At
@@ -123,7 +123,7 @@ async def test_no_request_waits_until_all_copies_of_a_refused_clone_are_put_asid
 
         def slow(key: str, seconds: float) -> None:
             steps[-1] += 1
-            running.clock.advance(SLICE_SECONDS)
+            running.clock.advance(TURN_SECONDS)
             schedule(key, seconds)
 
         monkeypatch.setattr(running.replica.deletions, "schedule", slow)
@@ -230,7 +230,7 @@ async def test_a_cut_that_goes_while_it_is_looked_through_is_not_cloned_in_part(
         (cut,) = running.operations.cuts.kept(STORE).answer.body["cuts"]
         await running.operations.trees.delete(At(STORE, "state/0"), epoch, recursive=False)
         caller = await target(running)
-        look = running.replica.slices.each_after
+        look = running.replica.loop_time.each_after
 
         async def late(*given: Any) -> None:
             monkeypatch.undo()
@@ -239,7 +239,7 @@ async def test_a_cut_that_goes_while_it_is_looked_through_is_not_cloned_in_part(
             await running.replica._trimming.trim(STORE)
             await look(*given)
 
-        monkeypatch.setattr(running.replica.slices, "each_after", late)
+        monkeypatch.setattr(running.replica.loop_time, "each_after", late)
         with pytest.raises(Problem, match="pin it first") as refused:
             await clone(running, caller, f"@{cut['revision']}")
         assert refused.value.code is Code.NOT_EXIST

@@ -45,7 +45,7 @@ def slowed(running: Rig) -> None:
         now += STEP
         return now
 
-    running.replica.slices.clock, running.replica.slices.seconds = clock, SLICE
+    running.replica.loop_time.clock, running.replica.loop_time.seconds = clock, SLICE
     names = [f"n{number:04}" for number in range(COUNT - 1)]
     changes: list[tuple[str, Record | None]] = [(store_key(name), Store(name)) for name in names]
     changes += [(handle_key(STORE, name), Handle(name, "l.1", name, 1, "", "", "", 1, 1)) for name in names]
@@ -81,14 +81,14 @@ async def test_each_store_of_a_page_is_shown_as_of_the_revision_beside_it(tmp_pa
         a = await actor(running, "a")
         await a.add("pointer", b"state")
         slowed(running)
-        slices, gate = running.replica.slices, asyncio.Event()
-        next_turn = slices.wait
+        loop_time, gate = running.replica.loop_time, asyncio.Event()
+        next_turn = loop_time.wait
 
         async def wait() -> None:
             await gate.wait()
             await next_turn()
 
-        slices.wait = wait  # type: ignore[method-assign]
+        loop_time.wait = wait  # type: ignore[method-assign]
         before = running.replica.journal.read().revision
         going = asyncio.create_task(running.operations.stores.list_page("", 2 * COUNT))
         await asyncio.sleep(0)

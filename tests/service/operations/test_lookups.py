@@ -13,8 +13,8 @@ import pytest
 
 from milepost.errors import Problem
 from milepost.wire import Code, Outcome
-from service.basics.children import Children
 from service.basics.problems import problem
+from service.basics.worker_pool import WorkerPool
 from service.operations import lookups
 from service.operations.lookups import Question, StateLookups
 
@@ -33,10 +33,10 @@ for said in json.loads(sys.argv[1]):
 QUESTION = Question("state", '["JFK"]', None, None, 0, 10)
 
 
-def looking_up(program: list[str], seconds: float = 60.0, **parts: Any) -> tuple[StateLookups, Children]:
-    children = Children(program, most=1, idle_seconds=1)
+def looking_up(program: list[str], seconds: float = 60.0, **parts: Any) -> tuple[StateLookups, WorkerPool]:
+    pool = WorkerPool(program, most=1, idle_seconds=1)
     given = {"states": Mock(), "files": Mock(), "trees": Mock(), **parts}
-    return StateLookups(children, given["states"], given["files"], given["trees"], seconds), children
+    return StateLookups(pool, given["states"], given["files"], given["trees"], seconds), pool
 
 
 def saying(*messages: Any) -> list[str]:
@@ -44,11 +44,11 @@ def saying(*messages: Any) -> list[str]:
 
 
 async def refused(program: list[str], seconds: float = 60.0, **parts: Any) -> Problem:
-    found, children = looking_up(program, seconds, **parts)
+    found, pool = looking_up(program, seconds, **parts)
     with pytest.raises(Problem) as raised:
         await found.look_up("flights", QUESTION)
-    await children.close()
-    assert children.waiting == 0
+    await pool.close()
+    assert pool.waiting == 0
     return raised.value
 
 
@@ -99,14 +99,14 @@ async def test_no_more_is_read_than_fits_into_memory() -> None:
 
 
 async def test_only_so_many_wait() -> None:
-    found, children = looking_up([sys.executable, "-c", "import time; time.sleep(600)"], 5.0)
+    found, pool = looking_up([sys.executable, "-c", "import time; time.sleep(600)"], 5.0)
     waiting = [asyncio.create_task(found.look_up("flights", QUESTION)) for _ in range(40)]
     done, _ = await asyncio.wait(waiting, timeout=60.0)
     codes = [task.exception().code for task in done]  # type: ignore[union-attr]
     assert len(codes) == 40
     assert codes.count(Code.TOO_MANY_REQUESTS) == 8
     assert codes.count(Code.STORAGE_UNAVAILABLE) == 32
-    await children.close()
+    await pool.close()
 
 
 async def test_without_what_decodes_state(monkeypatch: pytest.MonkeyPatch) -> None:

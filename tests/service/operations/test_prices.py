@@ -84,7 +84,7 @@ async def look_for_what_is_due(running: Rig) -> None:
     replica = running.replica
     assert not replica.leases.begin_expiry()
     assert not replica.uploads.begin_expiry()
-    assert not replica.deletions._due.waiting(running.clock())
+    assert not replica.deletions._deadlines.waiting(running.clock())
 
 
 async def collected(running: Rig) -> int:
@@ -94,7 +94,7 @@ async def collected(running: Rig) -> int:
         running.pointers,
         running.blobs,
         replica.deletions,
-        replica.slices,
+        replica.loop_time,
         older_than=0.0,
         may_go_on=replica.journal.lease_holds,
         ready=replica.manifests.ready,

@@ -10,7 +10,7 @@ import pytest
 
 from milepost.errors import Problem
 from milepost.wire import Code
-from service.basics import slices
+from service.basics import loop_time
 from service.operations.trees import At
 from service.replica.submitter import Caller
 from service.rules.records import tree_key
@@ -137,7 +137,7 @@ async def test_a_summary_of_all_snapshots_is_the_same_in_slices_of_any_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
     """Snapshots sort by name and paths by letters: `/` comes between the letters that a name may have."""
-    monkeypatch.setattr(slices, "_BATCH", batch)
+    monkeypatch.setattr(loop_time, "_BATCH", batch)
     async with rig(embedded(tmp_path), PROMPT) as running:
         epoch = await (await actor(running, "a")).campaign()
         await put(running, "state/0", epoch, b"state", inline=True)

@@ -422,7 +422,7 @@ async def collected(running: Rig) -> int:
         running.pointers,
         running.blobs,
         replica.deletions,
-        replica.slices,
+        replica.loop_time,
         older_than=0.0,
         may_go_on=replica.journal.lease_holds,
         ready=replica.manifests.ready,

@@ -12,7 +12,7 @@ import pytest
 from backends.contract import BlobInfo, StorageUnavailable
 from milepost.errors import Problem
 from milepost.wire import Code
-from service.basics.slices import SLICE_SECONDS
+from service.basics.loop_time import TURN_SECONDS
 from service.blobs import sizes
 from service.blobs.keys import prefix_of_store
 from service.operations import verification
@@ -88,7 +88,7 @@ async def test_no_request_waits_until_all_files_were_counted(running: Rig, monke
 
     def step() -> None:
         steps[-1] += 1
-        running.clock.advance(SLICE_SECONDS)
+        running.clock.advance(TURN_SECONDS)
 
     class Counted(Report):
         def __setattr__(self, name: str, value: object) -> None:
@@ -175,14 +175,14 @@ async def test_others_are_served_while_many_damaged_files_are_named(
         if stored.is_file():
             stored.unlink()
     turns: list[int] = []
-    each = running.replica.slices.each
+    each = running.replica.loop_time.each
 
     async def counted(items: Iterable[Any], act: Callable[[Any], object]) -> None:
         several = list(items)
         turns.append(len(several))
         await each(several, act)
 
-    monkeypatch.setattr(running.replica.slices, "each", counted)
+    monkeypatch.setattr(running.replica.loop_time, "each", counted)
     damaged = (await verified(running, digests=False)).damaged
     assert len(damaged) >= len(NAMES) - len(SMALL)
     assert len(damaged) in turns

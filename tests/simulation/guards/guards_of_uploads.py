@@ -110,6 +110,6 @@ def uploads_get_their_full_time_again(patch: Patch) -> None:
     """A new leader gives pending uploads no time."""
 
     def begin(self: UploadLeases, store: str, upload: Upload) -> None:
-        self._due.set((store, upload.id), self._clock())
+        self._deadlines.set((store, upload.id), self._clock())
 
     patch.setattr(UploadLeases, "begin", begin)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from service.basics.slices import SLICE_SECONDS
+from service.basics.loop_time import TURN_SECONDS
 from service.http.webhdfs import statuses
 from service.rules.records import Record, Store, store_key
 from service.rules.stored.paths import path_key
@@ -46,7 +46,7 @@ def test_no_request_waits_until_all_of_a_listing_is_made(
             if not made:
                 turned(asyncio.get_running_loop())
             made.append(turns[0])
-            running.rig.clock.advance(SLICE_SECONDS)
+            running.rig.clock.advance(TURN_SECONDS)
             return plain(entry, name)
 
         monkeypatch.setattr(statuses, "file_status", slow)

@@ -382,7 +382,7 @@ async def test_a_body_that_outlives_its_leader_is_published_under_the_next(tmp_p
             replica.pointers,
             replica.blobs,
             replica.deletions,
-            replica.slices,
+            replica.loop_time,
             older_than=0.0,
             may_go_on=lambda: True,
             ready=replica.manifests.ready,

@@ -10,7 +10,7 @@ import pytest
 
 from milepost.errors import Problem
 from milepost.wire import Code
-from service.basics.slices import SLICE_SECONDS
+from service.basics.loop_time import TURN_SECONDS
 from service.rules.records import Store, store_key, tree_key
 from service.rules.stored.manifest_rows import ManifestRows
 from service.rules.stored.trees import Manifest, Tree
@@ -137,7 +137,7 @@ async def test_no_request_waits_until_all_stores_were_looked_at(
 
         def none(_: str) -> None:
             looks[-1] += 1
-            running.clock.advance(SLICE_SECONDS)
+            running.clock.advance(TURN_SECONDS)
 
         monkeypatch.setattr(state, "rows", none)
         task = asyncio.create_task(running.replica.manifest_check.run(0.0))

@@ -12,7 +12,7 @@ from sortedcontainers import SortedList
 
 from milepost.errors import Problem
 from milepost.wire import Code
-from service.basics.slices import SLICE_SECONDS
+from service.basics.loop_time import TURN_SECONDS
 from service.operations.trees import At
 from service.replica.submitter import Caller
 from service.rules.records import Record, Store, store_key
@@ -195,7 +195,7 @@ async def test_no_request_waits_until_all_stores_were_looked_at(tmp_path: Path) 
 
             def __len__(self) -> int:
                 looks[-1] += 1
-                running.clock.advance(SLICE_SECONDS)
+                running.clock.advance(TURN_SECONDS)
                 return 1
 
         for of_store in state._of_store.values():

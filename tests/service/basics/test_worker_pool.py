@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from service.basics.children import Child, ChildEnded, Children
+from service.basics.worker_pool import Worker, WorkerEnded, WorkerPool
 from tests.support.waiting import until
 
 ECHO = """
@@ -29,29 +29,31 @@ SECONDS = 60.0
 pytestmark = pytest.mark.anyio
 
 
-def running(program: str, **settings: float) -> Children:
+def running(program: str, **settings: float) -> WorkerPool:
     given = {"most": 2, "idle_seconds": SECONDS, **settings}
-    return Children([sys.executable, "-P", "-c", program], most=int(given["most"]), idle_seconds=given["idle_seconds"])
+    return WorkerPool(
+        [sys.executable, "-P", "-c", program], most=int(given["most"]), idle_seconds=given["idle_seconds"]
+    )
 
 
 @pytest.fixture
-async def echoing() -> AsyncIterator[Children]:
-    children = running(ECHO)
-    yield children
-    await children.close()
+async def echoing() -> AsyncIterator[WorkerPool]:
+    pool = running(ECHO)
+    yield pool
+    await pool.close()
 
 
-async def pid_of(child: Child) -> int:
-    await child.send({"number": 1})
-    told, _ = await child.receive()
+async def pid_of(worker: Worker) -> int:
+    await worker.send({"number": 1})
+    told, _ = await worker.receive()
     assert told["number"] == 1
     return int(told["pid"])
 
 
-async def exchange(children: Children) -> dict[str, Any]:
-    async with asyncio.timeout(SECONDS), children.one() as child:
-        await child.send({"number": 1})
-        return (await child.receive())[0]
+async def exchange(pool: WorkerPool) -> dict[str, Any]:
+    async with asyncio.timeout(SECONDS), pool.borrow() as worker:
+        await worker.send({"number": 1})
+        return (await worker.receive())[0]
 
 
 async def are_there(pids: list[int]) -> bool:
@@ -69,31 +71,31 @@ def is_gone(pid: int) -> bool:
         return True
 
 
-async def test_a_process_is_kept_and_sees_no_secrets(echoing: Children, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_is_kept_and_sees_no_secrets(echoing: WorkerPool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
-    async with echoing.one() as child:
-        first = await pid_of(child)
-        await child.send({}, b"\0" * 300_000)
-        told, content = await child.receive()
+    async with echoing.borrow() as worker:
+        first = await pid_of(worker)
+        await worker.send({}, b"\0" * 300_000)
+        told, content = await worker.receive()
         assert content == b"\0" * 300_000
         assert "AWS_SECRET_ACCESS_KEY" not in told["environment"]
-    async with echoing.one() as child:
-        assert await pid_of(child) == first
-        async with echoing.one() as other:
+    async with echoing.borrow() as worker:
+        assert await pid_of(worker) == first
+        async with echoing.borrow() as other:
             assert await pid_of(other) != first
     await echoing.close()
     assert is_gone(first)
 
 
-async def test_no_more_than_so_many_are_at_work(echoing: Children) -> None:
+async def test_no_more_than_so_many_are_at_work(echoing: WorkerPool) -> None:
     order: list[str] = []
 
     async def use(name: str) -> None:
-        async with echoing.one() as child:
-            await pid_of(child)
+        async with echoing.borrow() as worker:
+            await pid_of(worker)
             order.append(name)
 
-    async with echoing.one(), echoing.one():
+    async with echoing.borrow(), echoing.borrow():
         assert echoing.waiting == 2
         third = asyncio.create_task(use("third"))
         await asyncio.sleep(0.1)
@@ -104,12 +106,12 @@ async def test_no_more_than_so_many_are_at_work(echoing: Children) -> None:
 
 
 @pytest.mark.parametrize("how", ["an exception", "a cancellation"])
-async def test_a_process_that_was_left_in_the_middle_is_killed(echoing: Children, how: str) -> None:
+async def test_a_process_that_was_left_in_the_middle_is_killed(echoing: WorkerPool, how: str) -> None:
     pids: list[int] = []
 
     async def use() -> None:
-        async with echoing.one() as child:
-            pids.append(await pid_of(child))
+        async with echoing.borrow() as worker:
+            pids.append(await pid_of(worker))
             if how == "an exception":
                 raise ZeroDivisionError
             await asyncio.sleep(SECONDS)
@@ -121,19 +123,19 @@ async def test_a_process_that_was_left_in_the_middle_is_killed(echoing: Children
     done, _ = await asyncio.wait((task,), timeout=SECONDS)
     assert [one.cancelled() or isinstance(one.exception(), ZeroDivisionError) for one in done] == [True]
     assert is_gone(pids[0])
-    async with echoing.one() as child:
-        assert await pid_of(child) != pids[0]
+    async with echoing.borrow() as worker:
+        assert await pid_of(worker) != pids[0]
 
 
-async def test_one_that_died_while_it_waited_is_told(echoing: Children) -> None:
-    async with echoing.one() as child:
-        first = await pid_of(child)
+async def test_one_that_died_while_it_waited_is_told(echoing: WorkerPool) -> None:
+    async with echoing.borrow() as worker:
+        first = await pid_of(worker)
     os.kill(first, 9)
     await until(lambda: has_gone(first))
-    with suppress(ChildEnded):  # or it is known by now that it is gone
+    with suppress(WorkerEnded):  # or it is known by now that it is gone
         await exchange(echoing)
-    async with echoing.one() as child:
-        assert await pid_of(child) != first
+    async with echoing.borrow() as worker:
+        assert await pid_of(worker) != first
 
 
 @pytest.mark.parametrize(
@@ -147,26 +149,26 @@ async def test_one_that_died_while_it_waited_is_told(echoing: Children) -> None:
     ],
 )
 async def test_what_is_no_message_is_told(program: str) -> None:
-    children = running(program)
-    with pytest.raises(ChildEnded):
-        await exchange(children)
-    await children.close()
+    pool = running(program)
+    with pytest.raises(WorkerEnded):
+        await exchange(pool)
+    await pool.close()
 
 
 async def test_a_program_that_is_not_there() -> None:
-    children = Children(["/no/such/program"], most=1, idle_seconds=1)
+    pool = WorkerPool(["/no/such/program"], most=1, idle_seconds=1)
     for _ in range(2):
-        with pytest.raises(ChildEnded, match="cannot be started"):
-            async with children.one():
+        with pytest.raises(WorkerEnded, match="cannot be started"):
+            async with pool.borrow():
                 pass
-    assert children.waiting == 0
+    assert pool.waiting == 0
 
 
 async def test_what_has_nothing_to_do_is_ended() -> None:
-    children = running(ECHO, idle_seconds=0.2)
-    async with children.one() as child:
-        first = await pid_of(child)
+    pool = running(ECHO, idle_seconds=0.2)
+    async with pool.borrow() as worker:
+        first = await pid_of(worker)
     await until(lambda: has_gone(first))
-    async with children.one() as child:
-        assert await pid_of(child) != first
-    await children.close()
+    async with pool.borrow() as worker:
+        assert await pid_of(worker) != first
+    await pool.close()

@@ -1,6 +1,6 @@
-"""Processes of one program that this one starts to have something done apart from itself, and talks to by messages.
+"""A pool of worker processes that run one program, and that this process talks to by messages.
 
-A message is two lengths of four bytes, the highest first, then so many bytes of JSON and so many others.
+A message is two lengths of four bytes, big-endian, then as many bytes of JSON and as many bytes of content.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _MOST_BYTES = 64 * 1024 * 1024
 _END_SECONDS = 5.0
 
 
-class ChildEnded(Exception):
-    """The process ended, or said what cannot be understood, before it had done what it was asked."""
+class WorkerEnded(Exception):
+    """A worker ended, or sent an invalid message, before it answered."""
 
 
-class Child:
-    """A process that was started."""
+class Worker:
+    """A running process of the pool."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -38,29 +38,29 @@ class Child:
         return self._process.returncode is None
 
     async def send(self, message: Mapping[str, Any], content: bytes = b"") -> None:
-        """Send a message. Raises `ChildEnded`."""
+        """Send a message. Raises `WorkerEnded`."""
         assert self._process.stdin is not None
         text = json.dumps(message, separators=(",", ":")).encode()
         try:
             self._process.stdin.write(_LENGTHS.pack(len(text), len(content)) + text + content)
             await self._process.stdin.drain()
         except (ConnectionError, RuntimeError) as error:
-            raise ChildEnded(f"the process cannot be sent anything any more: {error!r}") from error
+            raise WorkerEnded(f"the process cannot be sent anything any more: {error!r}") from error
 
     async def receive(self) -> tuple[dict[str, Any], bytes]:
-        """Return the next message. Raises `ChildEnded`."""
+        """Return the next message. Raises `WorkerEnded`."""
         assert self._process.stdout is not None
         try:
             of_text, of_bytes = _LENGTHS.unpack(await self._process.stdout.readexactly(_LENGTHS.size))
             if of_text + of_bytes > _MOST_BYTES:
-                raise ChildEnded(f"the process sent a message of {of_text + of_bytes} bytes")
+                raise WorkerEnded(f"the process sent a message of {of_text + of_bytes} bytes")
             text = await self._process.stdout.readexactly(of_text)
             content = await self._process.stdout.readexactly(of_bytes)
             message = json.loads(text)
         except (asyncio.IncompleteReadError, ConnectionError, ValueError) as error:
-            raise ChildEnded(f"the process ended, or sent what is no message: {error!r}") from error
+            raise WorkerEnded(f"the process ended, or sent what is no message: {error!r}") from error
         if not isinstance(message, dict):
-            raise ChildEnded("the process sent what is no message")
+            raise WorkerEnded("the process sent what is no message")
         return message, content
 
     async def end(self) -> None:
@@ -78,10 +78,10 @@ def _way_to_programs() -> dict[str, str]:
     return {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG") if name in os.environ}
 
 
-class Children:
-    """A few processes of one program, which are kept for a while once they have done something.
+class WorkerPool:
+    """A pool of processes that run one program. An idle one is kept for a while.
 
-    They see nothing of this process but what they are sent, and end with it.
+    A worker sees nothing of this process but the messages that it is sent, and ends with this process.
     """
 
     def __init__(
@@ -92,77 +92,77 @@ class Children:
         idle_seconds: float,
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """``program`` has its arguments; ``most`` processes are at work at once, and others wait for them.
+        """``program`` is the command with its arguments. At most ``most`` workers run at once; further callers wait.
 
-        One that had nothing to do for ``idle_seconds`` is ended. ``environment`` is added to what it needs of this
-        process's own to find its program; secrets are not in that.
+        A worker that is idle for ``idle_seconds`` is ended. ``environment`` is added to the variables of this process
+        by which a program is found; no secrets are among those.
         """
         self._program = program
         self._environment = {**_way_to_programs(), **environment}
         self._idle_seconds = idle_seconds
         self._slots = asyncio.Semaphore(most)
-        self._idle: list[tuple[Child, asyncio.TimerHandle]] = []
+        self._idle: list[tuple[Worker, asyncio.TimerHandle]] = []
         self._ending: set[asyncio.Task[None]] = set()
         self.waiting = 0
-        """How many wait for a process, or use one."""
+        """The number of callers that wait for a worker or use one."""
 
     @asynccontextmanager
-    async def one(self) -> AsyncIterator[Child]:
-        """Have a process for oneself. It is killed if the block ends with an exception, also with a cancellation.
+    async def borrow(self) -> AsyncIterator[Worker]:
+        """Borrow a worker exclusively for the block. It is killed if the block raises, else returned to the pool.
 
-        Raises `ChildEnded` if none can be started.
+        Raises `WorkerEnded` if none can be started.
         """
         self.waiting += 1
         try:
             async with self._slots:
-                child = self._kept() or await self._started()
+                worker = self._kept() or await self._started()
                 try:
-                    yield child
+                    yield worker
                 except BaseException:
-                    await self._end(child)
+                    await self._end(worker)
                     raise
-                timer = asyncio.get_running_loop().call_later(self._idle_seconds, self._end_idle, child)
-                self._idle.append((child, timer))
+                timer = asyncio.get_running_loop().call_later(self._idle_seconds, self._end_idle, worker)
+                self._idle.append((worker, timer))
         finally:
             self.waiting -= 1
 
     async def close(self) -> None:
-        """End all that nobody uses."""
+        """End the idle workers."""
         idle, self._idle = self._idle, []
-        for child, timer in idle:
+        for worker, timer in idle:
             timer.cancel()
-            await self._end(child)
+            await self._end(worker)
         if self._ending:
             await asyncio.wait(self._ending)
 
-    def _kept(self) -> Child | None:
+    def _kept(self) -> Worker | None:
         while self._idle:
-            child, timer = self._idle.pop()
+            worker, timer = self._idle.pop()
             timer.cancel()
-            if child.alive:
-                return child
+            if worker.alive:
+                return worker
         return None
 
-    async def _started(self) -> Child:
+    async def _started(self) -> Worker:
         pipe = asyncio.subprocess.PIPE
         try:
             process = await asyncio.create_subprocess_exec(
                 *self._program, stdin=pipe, stdout=pipe, start_new_session=True, env=self._environment
             )
         except OSError as error:
-            raise ChildEnded(f"the process cannot be started: {error}") from error
-        return Child(process)
+            raise WorkerEnded(f"the process cannot be started: {error}") from error
+        return Worker(process)
 
-    async def _end(self, child: Child) -> None:
+    async def _end(self, worker: Worker) -> None:
         """End a process, however this is cancelled meanwhile."""
-        await asyncio.shield(self._begin_to_end(child))
+        await asyncio.shield(self._begin_to_end(worker))
 
-    def _end_idle(self, child: Child) -> None:
-        self._idle = [one for one in self._idle if one[0] is not child]
-        self._begin_to_end(child)
+    def _end_idle(self, worker: Worker) -> None:
+        self._idle = [one for one in self._idle if one[0] is not worker]
+        self._begin_to_end(worker)
 
-    def _begin_to_end(self, child: Child) -> asyncio.Task[None]:
-        task = asyncio.ensure_future(child.end())
+    def _begin_to_end(self, worker: Worker) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(worker.end())
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
         return task

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.basics.slices import Slices
+from service.basics.loop_time import LoopTimeBudget
 
 pytestmark = pytest.mark.anyio
 
@@ -19,7 +19,7 @@ class Work:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.slices = Slices(lambda: self.now, SLICE)
+        self.loop_time = LoopTimeBudget(lambda: self.now, SLICE)
         self.done: list[int] = []
 
     def step(self, number: int) -> None:
@@ -42,7 +42,7 @@ class Work:
 
 async def test_others_wait_no_longer_however_many_work() -> None:
     work = Work()
-    tasks = [asyncio.create_task(work.slices.each(range(50), work.step)) for _ in range(20)]
+    tasks = [asyncio.create_task(work.loop_time.each(range(50), work.step)) for _ in range(20)]
     assert await work.longest_between_turns(tasks) <= 2 * SLICE
     assert len(work.done) == 1000
 
@@ -54,7 +54,7 @@ async def test_what_is_gone_through_may_change_meanwhile() -> None:
     def behind(last: int) -> Iterator[int]:
         return (name for name in names if name > last)
 
-    going = asyncio.create_task(work.slices.each_after(behind, -1, work.step))
+    going = asyncio.create_task(work.loop_time.each_after(behind, -1, work.step))
     await asyncio.sleep(0)
     names.append(999)
     names.remove(998)
@@ -69,14 +69,14 @@ async def test_who_has_enough_stops() -> None:
         work.step(number)
         return len(work.done) == 5
 
-    await work.slices.each_after(lambda last: iter(range(last + 1, 1000)), -1, some)
+    await work.loop_time.each_after(lambda last: iter(range(last + 1, 1000)), -1, some)
     assert work.done == [0, 1, 2, 3, 4]
 
 
 async def test_who_is_broken_off_leaves_the_turn_to_others() -> None:
     work = Work()
-    broken = asyncio.create_task(work.slices.each(range(1000), work.step))
-    following = asyncio.create_task(work.slices.each(range(5000, 5010), work.step))
+    broken = asyncio.create_task(work.loop_time.each(range(1000), work.step))
+    following = asyncio.create_task(work.loop_time.each(range(5000, 5010), work.step))
     await asyncio.sleep(0)
     broken.cancel()
     await following
@@ -86,7 +86,7 @@ async def test_who_is_broken_off_leaves_the_turn_to_others() -> None:
 
 async def test_short_work_is_done_in_one_go() -> None:
     work = Work()
-    task = asyncio.create_task(work.slices.each(range(3), work.step))
+    task = asyncio.create_task(work.loop_time.each(range(3), work.step))
     await asyncio.sleep(0)
     assert task.done()
     assert work.done == [0, 1, 2]

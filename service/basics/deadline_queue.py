@@ -1,4 +1,4 @@
-"""A collection of keys with a time each, which finds those whose time has come without looking at the others."""
+"""A queue of keys by their deadlines, which finds those that are due without a look at the others."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from sortedcontainers import SortedList
 K = TypeVar("K", str, tuple[str, str])
 
 
-class Due(Generic[K]):
-    """The keys and the times at which they are due, in monotonic seconds.
+class DeadlineQueue(Generic[K]):
+    """The keys and their deadlines, in monotonic seconds.
 
     To postpone a key, as each keepalive does, costs next to nothing: the key keeps its place in the order until its
     earlier time has come, and is only then moved to its right place.

@@ -1,4 +1,4 @@
-"""Divide long work on the event loop into slices, so that other requests are served in between.
+"""Divide long work on the event loop into turns, so that other requests are served in between.
 
 The event loop runs all tasks that are ready before it looks for new input. So it is not enough that each of many long
 tasks does a little and then yields: together they would hold up the loop that many times longer. Therefore all long
@@ -16,44 +16,44 @@ from typing import Final, TypeVar
 
 T = TypeVar("T")
 
-SLICE_SECONDS: Final = 0.002
+TURN_SECONDS: Final = 0.002
 _BATCH: Final = 64
 _WOKEN_AT_ONCE: Final = 8
 
 
-class Slice:
+class Turn:
     """The turn of one long task. Between two steps the task reads `used_up`, and awaits `next` if that is true."""
 
-    def __init__(self, slices: Slices) -> None:
-        self._slices = slices
-        self._began = slices.clock()
+    def __init__(self, loop_time: LoopTimeBudget) -> None:
+        self._loop_time = loop_time
+        self._began = loop_time.clock()
 
     @property
     def used_up(self) -> bool:
         """Whether the shared time is used up."""
-        return self._slices.used + self._slices.clock() - self._began >= self._slices.seconds
+        return self._loop_time.used + self._loop_time.clock() - self._began >= self._loop_time.seconds
 
     async def next(self) -> None:
         """End this turn, and wait for the next one."""
         self.end()
-        await self._slices.wait()
-        self._began = self._slices.clock()
+        await self._loop_time.wait()
+        self._began = self._loop_time.clock()
 
     def end(self) -> None:
         """Count the time that this turn has used."""
-        now = self._slices.clock()
-        self._slices.use(now - self._began)
+        now = self._loop_time.clock()
+        self._loop_time.use(now - self._began)
         self._began = now
 
 
-class Slices:
+class LoopTimeBudget:
     """The turns of all long tasks, given in the order in which they were asked for.
 
     All turns together may use ``seconds`` between two looks for input; ``used`` is how much of it is used up. ``clock``
     gives monotonic seconds.
     """
 
-    def __init__(self, clock: Callable[[], float], seconds: float = SLICE_SECONDS) -> None:
+    def __init__(self, clock: Callable[[], float], seconds: float = TURN_SECONDS) -> None:
         self.clock = clock
         self.seconds = seconds
         self.used = 0.0
@@ -87,11 +87,11 @@ class Slices:
                         await turn.next()
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[Slice]:
-        """Give a turn to a long task while the context lasts. The task must await nothing but `Slice.next`."""
+    async def turn(self) -> AsyncIterator[Turn]:
+        """Give a turn to a long task while the context lasts. The task must await nothing but `Turn.next`."""
         if self._waiting or self.used >= self.seconds:
             await self.wait()
-        turn = Slice(self)
+        turn = Turn(self)
         try:
             yield turn
         finally:

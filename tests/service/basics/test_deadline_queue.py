@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.basics.due import Due
+from service.basics.deadline_queue import DeadlineQueue
 
 ACTS = st.one_of(
     st.tuples(st.just("set"), st.sampled_from("abcd"), st.integers(0, 9)),
@@ -16,31 +16,31 @@ ACTS = st.one_of(
 
 @given(st.lists(ACTS, max_size=40))
 def test_what_is_taken_is_what_a_scan_would_find(acts: list[tuple[str, str, int]]) -> None:
-    due: Due[str] = Due()
+    queue: DeadlineQueue[str] = DeadlineQueue()
     plain: dict[str, float] = {}
     for act, key, at in acts:
         if act == "set":
-            due.set(key, at)
+            queue.set(key, at)
             plain[key] = at
         elif act == "discard":
-            due.discard(key)
+            queue.discard(key)
             plain.pop(key, None)
         else:
             taken: list[str] = []
-            while due.waiting(at):
-                taken += due.take(at, 1)
+            while queue.waiting(at):
+                taken += queue.take(at, 1)
             assert sorted(taken) == sorted(each for each, time in plain.items() if time <= at)
             plain = {each: time for each, time in plain.items() if time > at}
-        assert {each: due.get(each) for each in "abcd" if each in due} == plain
-        assert len(due) == len(plain)
+        assert {each: queue.get(each) for each in "abcd" if each in queue} == plain
+        assert len(queue) == len(plain)
 
 
 def test_a_step_finds_no_more_than_it_may() -> None:
-    due: Due[str] = Due()
+    queue: DeadlineQueue[str] = DeadlineQueue()
     for number in range(1000):
-        due.set(f"{number:04}", 0.0)
-    assert due.take(0.0, 10) == [f"{number:04}" for number in range(10)]
+        queue.set(f"{number:04}", 0.0)
+    assert queue.take(0.0, 10) == [f"{number:04}" for number in range(10)]
     for number in range(10, 1000):
-        due.set(f"{number:04}", 5.0)
-    assert due.take(1.0, 10) == []
-    assert len(due) == 990
+        queue.set(f"{number:04}", 5.0)
+    assert queue.take(1.0, 10) == []
+    assert len(queue) == 990

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from service.basics.together import all_of
+from service.basics.gathering import gather_or_cancel
 
 pytestmark = pytest.mark.anyio
 
@@ -25,5 +25,5 @@ async def test_the_error_of_one_part_is_raised_as_it_is_and_ends_the_others() ->
         raise KeyError("failed")
 
     with pytest.raises(KeyError, match="failed"):
-        await all_of([waiting(), failing()])
+        await gather_or_cancel([waiting(), failing()])
     assert ended == ["waiting"]

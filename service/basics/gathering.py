@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Iterable
 from typing import Any
 
 
-async def all_of(parts: Iterable[Coroutine[Any, Any, None]]) -> None:
+async def gather_or_cancel(parts: Iterable[Coroutine[Any, Any, None]]) -> None:
     """Run all parts, of which there is at least one, until they have ended. If one fails, the others are cancelled.
 
     Raises the error of the first that failed, as it is.
