@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from milepost.state.store import FileStateStoreProvider, HeapBase, LocalFiles, ProviderSettings, StateStoreId
-from milepost.state.store.bases.contract import BaseFactory
-from milepost.state.store.bases.rocksdb import RocksBases
+from milepost.state.store import FileStateStoreProvider, LocalFiles, MemoryEngine, ProviderSettings, StateStoreId
+from milepost.state.store.engines.contract import EngineFactory
+from milepost.state.store.engines.rocksdb import RocksDBEngines
 
 _RANDOM = random.Random(1)
 
@@ -38,10 +38,10 @@ class CountedFiles(LocalFiles):
 
 
 @contextmanager
-def provider_in(directory: Path, bases: BaseFactory) -> Iterator[tuple[FileStateStoreProvider, CountedFiles]]:
+def provider_in(directory: Path, engines: EngineFactory) -> Iterator[tuple[FileStateStoreProvider, CountedFiles]]:
     """A provider of the state in a directory, that is maintained by hand."""
     files = CountedFiles(directory / "state")
-    provider = FileStateStoreProvider(files, ProviderSettings(bases=bases, maintenance_interval=None))
+    provider = FileStateStoreProvider(files, ProviderSettings(engines=engines, maintenance_interval=None))
     provider.init(StateStoreId(0, 0))
     yield provider, files
     provider.close()
@@ -73,7 +73,7 @@ def change(
     return watch.seconds()
 
 
-def commits(name: str, make: Callable[[Path], BaseFactory]) -> None:
+def commits(name: str, make: Callable[[Path], EngineFactory]) -> None:
     """Tell what commits of 20,000 changes take on 100,000 keys."""
     with tempfile.TemporaryDirectory() as place, provider_in(Path(place), make(Path(place))) as (provider, _):
         change(provider, 0, range(100_000))
@@ -85,10 +85,10 @@ def commits(name: str, make: Callable[[Path], BaseFactory]) -> None:
         )
 
 
-def load(name: str, make: Callable[[Path], BaseFactory]) -> None:
+def load(name: str, make: Callable[[Path], EngineFactory]) -> None:
     """Tell what it takes to open a version of 1,000,000 keys, from a snapshot."""
     with tempfile.TemporaryDirectory() as place:
-        with provider_in(Path(place), HeapBase) as (provider, _):
+        with provider_in(Path(place), MemoryEngine) as (provider, _):
             for version in range(10):
                 change(provider, version, range(version * 100_000, (version + 1) * 100_000))
             watch = Watch()
@@ -104,7 +104,7 @@ def load(name: str, make: Callable[[Path], BaseFactory]) -> None:
 
 def amplification(count: int) -> None:
     """Tell how many bytes are written for each byte of a commit."""
-    with tempfile.TemporaryDirectory() as place, provider_in(Path(place), HeapBase) as (provider, files):
+    with tempfile.TemporaryDirectory() as place, provider_in(Path(place), MemoryEngine) as (provider, files):
         change(provider, 0, range(100_000))
         provider.do_maintenance()
         files.written = by_commits = 0
@@ -127,14 +127,14 @@ def out_of_core(gibibytes: float) -> None:
     rounds = round(gibibytes * 16)
     with tempfile.TemporaryDirectory() as place:
         directory = Path(place)
-        with provider_in(directory, RocksBases(directory / "cache")) as (provider, files):
+        with provider_in(directory, RocksDBEngines(directory / "cache")) as (provider, files):
             watch = Watch()
             for version in range(rounds):
                 change(provider, version, range(version * keys_of_one, (version + 1) * keys_of_one), 1008)
                 provider.do_maintenance()
             print(f"{gibibytes} GiB built: {watch}; {files.written / 2**30:.1f} GiB written")
         print(f"most memory so far {_most_memory()} MiB")
-        with provider_in(directory, RocksBases(directory / "cache")) as (provider, _):
+        with provider_in(directory, RocksDBEngines(directory / "cache")) as (provider, _):
             watch = Watch()
             store = provider.get_read_store(rounds)
             print(f"opened anew: {watch}")
@@ -158,9 +158,9 @@ def main() -> None:
     if arguments.gibibytes:
         out_of_core(arguments.gibibytes)
         return
-    kinds: list[tuple[str, Callable[[Path], BaseFactory]]] = [
-        ("heap", lambda _: HeapBase),
-        ("RocksDB", lambda place: RocksBases(place / "cache")),
+    kinds: list[tuple[str, Callable[[Path], EngineFactory]]] = [
+        ("heap", lambda _: MemoryEngine),
+        ("RocksDB", lambda place: RocksDBEngines(place / "cache")),
     ]
     for name, make in kinds:
         commits(name, make)

@@ -9,13 +9,13 @@ from types import TracebackType
 import httpx
 
 from milepost.core import service
-from milepost.core.acting import Acting
 from milepost.core.calls.calls import Caller
 from milepost.core.calls.credentials import Token, refuse_coroutine_function
 from milepost.core.calls.replicas import Replicas
 from milepost.core.direct import DIRECT_ABOVE
+from milepost.core.not_picklable import NotPicklable
 from milepost.core.reprs import client_repr
-from milepost.core.staying import Staying
+from milepost.core.session_context import SessionContext
 from milepost.core.store import StoreOperations
 from milepost.drivers.blocking import BlockingDriver
 from milepost.drivers.connections import Connections, Verify
@@ -26,7 +26,7 @@ from milepost.store import StateHandleStore
 from milepost.types import SessionInfo, SessionSummary, Status, SteppedDown, StoreSummary
 
 
-class Client(Staying):
+class Client(NotPicklable):
     """A client of one Milepost service.
 
     It finds the leader among its addresses and remembers it. Each call is one request under one idempotency key, which
@@ -121,7 +121,7 @@ class Client(Staying):
 
     def store(self, name: str) -> StateHandleStore:
         """Open a store for reading; to change it, open it from a session (`Session.store`). Raises `InvalidName`."""
-        return StateHandleStore(self._driver, StoreOperations(self._caller, name, Acting(None)))
+        return StateHandleStore(self._driver, StoreOperations(self._caller, name, SessionContext(None)))
 
     def stores(self, *, timeout: float | None = None) -> Iterator[StoreSummary]:
         """Iterate over all stores by name; they are fetched page by page, each within ``timeout`` seconds."""

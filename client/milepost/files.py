@@ -8,16 +8,16 @@ from contextlib import closing, contextmanager
 from milepost.core.body import State
 from milepost.core.cuts import CutOperations
 from milepost.core.file_operations import FileOperations
+from milepost.core.not_picklable import NotPicklable
 from milepost.core.progress import Progress
 from milepost.core.reprs import store_repr
-from milepost.core.staying import Staying
 from milepost.core.store_calls import StoreCalls
 from milepost.drivers.blocking import BlockingDriver
 from milepost.types import Clone, JobFile, KeptCuts, Verification, WrittenFile
 from milepost.wire import MAX_PAGE
 
 
-class JobFiles(Staying):
+class JobFiles(NotPicklable):
     """The files of a job, which Spark reads and writes at its checkpoint location, and what is kept of them.
 
     They are written under the epoch of the store and need no session, so an executor that got the epoch writes with

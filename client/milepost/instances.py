@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from milepost.core.instances import InstanceOperations
+from milepost.core.not_picklable import NotPicklable
 from milepost.core.reprs import store_repr
-from milepost.core.staying import Staying
 from milepost.core.store_calls import StoreCalls
 from milepost.drivers.blocking import BlockingDriver
 from milepost.types import (
@@ -19,7 +19,7 @@ from milepost.types import (
 )
 
 
-class StateInstances(Staying):
+class StateInstances(NotPicklable):
     """The record of which executor has which state store of a job loaded: that of Spark's ``StateStoreCoordinator``.
 
     It is a hint, and may be incomplete at any time: the leader keeps it in memory, a change of leader or a new epoch

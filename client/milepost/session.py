@@ -8,12 +8,12 @@ import threading
 from collections.abc import Callable
 from types import TracebackType
 
-from milepost.core.acting import Acting
 from milepost.core.calls.calls import Caller
 from milepost.core.lease import Lease, keep, report_lost
+from milepost.core.not_picklable import NotPicklable
 from milepost.core.reprs import session_repr
 from milepost.core.service import END_SESSION_SECONDS, end_session
-from milepost.core.staying import Staying
+from milepost.core.session_context import SessionContext
 from milepost.core.store import StoreOperations
 from milepost.drivers.blocking import BlockingDriver
 from milepost.errors import Closed, MilepostError
@@ -28,7 +28,7 @@ class _Stopped(Exception):
     """The session was closed while its keeper was waiting."""
 
 
-class Session(Staying):
+class Session(NotPicklable):
     """A lease on the service. A daemon thread renews it each time a third of it has passed, until it is closed or lost.
 
     `Client.session` makes it. Threads may share it. A forked process has no such thread: there the session counts as
@@ -85,7 +85,7 @@ class Session(Staying):
 
     def store(self, name: str) -> StateHandleStore:
         """Open a store to be changed in the name of this session. Raises `InvalidName`."""
-        return StateHandleStore(self._driver, StoreOperations(self._caller, name, Acting(self._lease)))
+        return StateHandleStore(self._driver, StoreOperations(self._caller, name, SessionContext(self._lease)))
 
     def close(self, *, timeout: float | None = None) -> None:
         """End the session at the service, with all its locks. If that fails within ``timeout`` (default: two) seconds,

@@ -7,9 +7,9 @@ from contextlib import closing, contextmanager
 
 from milepost.core.body import State
 from milepost.core.campaign import campaign
+from milepost.core.not_picklable import NotPicklable
 from milepost.core.progress import Progress
 from milepost.core.reprs import store_repr
-from milepost.core.staying import Staying
 from milepost.core.store import StoreOperations
 from milepost.drivers.blocking import BlockingDriver
 from milepost.files import JobFiles
@@ -18,7 +18,7 @@ from milepost.types import CorruptHandle, Epoch, FileCredential, Handle, LockedH
 from milepost.wire import MAX_PAGE
 
 
-class StateHandleStore(Staying):
+class StateHandleStore(NotPicklable):
     """The handles of one store: the ten operations of Flink's StateHandleStore, their states, and the epoch.
 
     Any call may raise `Unavailable`, `ConnectionFailed` or `DeadlineExceeded`: in all three cases nothing was applied.
@@ -47,7 +47,7 @@ class StateHandleStore(Staying):
     @property
     def session_id(self) -> str | None:
         """The id of the session in whose name the store is changed; None for a store that was opened for reading."""
-        return self._operations.acting.session
+        return self._operations.context.session
 
     @property
     def epoch(self) -> int | None:

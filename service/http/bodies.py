@@ -14,8 +14,8 @@ from starlette.requests import ClientDisconnect
 from milepost.wire import NAME, UPLOAD_MEDIA_TYPE, Code
 from service.basics.problems import problem
 from service.blobs.intake import Incoming
-from service.http.connection.allowance import LEAST_BYTES_PER_SECOND, Allowance
 from service.http.connection.open_bodies import OpenBody
+from service.http.connection.peer_time import LEAST_BYTES_PER_SECOND, PeerTimeBudget
 from service.http.connection.protocol import cut_for
 from service.http.headers import check_without, content_digest, content_length, one
 from service.http.requests import HttpRequest
@@ -51,7 +51,7 @@ async def _counted(request: HttpRequest, idle_seconds: float) -> AsyncIterator[b
 
 async def _chunks(request: HttpRequest, idle_seconds: float, body: OpenBody | None = None) -> AsyncIterator[bytes]:
     loop, stream = asyncio.get_running_loop(), request.stream()
-    sender = Allowance(idle_seconds)
+    sender = PeerTimeBudget(idle_seconds)
     try:
         while True:
             if body is not None and body.is_cut:

@@ -9,8 +9,8 @@ import msgspec
 from starlette.responses import Response
 
 from milepost.wire import Header, quote_version
-from service.http.connection.pieces import InPieces
-from service.operations.many import Many
+from service.http.connection.incremental_response import IncrementalResponse
+from service.operations.encoded_lists import EncodedList
 from service.replica.submitter import Reply
 
 
@@ -44,8 +44,8 @@ def empty_reply(reply: Reply, status: int = 204) -> Response:
 
 def json_response(body: Mapping[str, Any], status: int, headers: Mapping[str, str]) -> Response:
     """Make a JSON answer. It is sent in pieces if a member of the body consists of pieces."""
-    if any(isinstance(value, Many) for value in body.values()):
-        return InPieces(_pieces(body), status, headers, "application/json")
+    if any(isinstance(value, EncodedList) for value in body.values()):
+        return IncrementalResponse(_pieces(body), status, headers, "application/json")
     return Response(msgspec.json.encode(body), status, headers, media_type="application/json")
 
 
@@ -53,6 +53,6 @@ def _pieces(body: Mapping[str, Any]) -> Iterator[bytes]:
     before = b"{"
     for name, value in body.items():
         yield before + msgspec.json.encode(name) + b":"
-        yield from value.pieces if isinstance(value, Many) else (msgspec.json.encode(value),)
+        yield from value.pieces if isinstance(value, EncodedList) else (msgspec.json.encode(value),)
         before = b","
     yield b"}"

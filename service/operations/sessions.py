@@ -12,7 +12,7 @@ from service.basics.loop_time import LoopTimeBudget
 from service.basics.problems import problem, refusal
 from service.journal import Journal
 from service.journal.journal import Reading
-from service.operations.many import JsonList, Many
+from service.operations.encoded_lists import EncodedList, JsonList
 from service.replica.changes import Changes
 from service.replica.epoch_queues import EpochQueues
 from service.replica.leases import Leases
@@ -183,7 +183,7 @@ class SessionOperations:
         assert isinstance(session, Session)
         return session
 
-    async def _locks(self, state: State, session: str, shown: Callable[[str], bool]) -> Many:
+    async def _locks(self, state: State, session: str, shown: Callable[[str], bool]) -> EncodedList:
         """Return the locks of a session in the stores that are ``shown``, sorted by store and name."""
         held = JsonList()
 

@@ -13,7 +13,7 @@ from service.basics.loop_time import LoopTimeBudget
 from service.basics.problems import problem
 from service.journal import Journal
 from service.operations.cuts import cut_body
-from service.operations.many import JsonList
+from service.operations.encoded_lists import JsonList
 from service.replica.submitter import Caller, Reply, Submitter, reply_of
 from service.rules.acts.stores import inventory_entry
 from service.rules.answers import epoch_body

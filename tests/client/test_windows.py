@@ -21,7 +21,7 @@ for name in names:
     importlib.import_module(name)
 print(*names)
 
-from milepost.state.store.bases.cache_directory import CacheDirectory, remove_leftovers
+from milepost.state.store.engines.cache_directory import CacheDirectory, remove_leftovers
 from milepost.state.store.files.contract import Created
 from milepost.state.store.files.local import LocalFiles
 
@@ -80,7 +80,7 @@ def on_windows(program: str, *arguments: str, **environment: str) -> str:
 
 def test_modules_are_imported_and_local_files_written(tmp_path: Path) -> None:
     names = on_windows(MODULES_AND_FILES, str(tmp_path)).split()
-    assert {"milepost.aio.client", "milepost.cli.app", "milepost.state.store.bases.rocksdb"} <= set(names)
+    assert {"milepost.aio.client", "milepost.cli.app", "milepost.state.store.engines.rocksdb"} <= set(names)
 
 
 @pytest.mark.later  # a whole program

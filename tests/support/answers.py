@@ -6,13 +6,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from service.operations.many import Many
+from service.operations.encoded_lists import EncodedList
 
 
 def plain(body: Mapping[str, Any]) -> dict[str, Any]:
     """A body whose long members are lists again."""
-    return {name: _read(value) if isinstance(value, Many) else value for name, value in body.items()}
+    return {name: _read(value) if isinstance(value, EncodedList) else value for name, value in body.items()}
 
 
-def _read(many: Many) -> Any:
+def _read(many: EncodedList) -> Any:
     return json.loads(b"".join(many.pieces))

@@ -10,13 +10,13 @@ import httpx
 from milepost.aio.session import AsyncSession, OnLost
 from milepost.aio.store import AsyncStateHandleStore
 from milepost.core import service
-from milepost.core.acting import Acting
 from milepost.core.calls.calls import Caller
 from milepost.core.calls.credentials import AsyncToken
 from milepost.core.calls.replicas import Replicas
 from milepost.core.direct import DIRECT_ABOVE
+from milepost.core.not_picklable import NotPicklable
 from milepost.core.reprs import client_repr
-from milepost.core.staying import Staying
+from milepost.core.session_context import SessionContext
 from milepost.core.store import StoreOperations
 from milepost.drivers.asynchronous import AsyncDriver
 from milepost.drivers.connections import Connections, Verify
@@ -25,7 +25,7 @@ from milepost.drivers.identity import default_holder
 from milepost.types import SessionInfo, SessionSummary, Status, SteppedDown, StoreSummary
 
 
-class AsyncClient(Staying):
+class AsyncClient(NotPicklable):
     """A client of one Milepost service, like `milepost.Client`.
 
     The tasks of one event loop may share it; other threads and forked processes make their own.
@@ -82,7 +82,7 @@ class AsyncClient(Staying):
 
     def store(self, name: str) -> AsyncStateHandleStore:
         """Open a store for reading; to change it, open it from a session. Raises `InvalidName`."""
-        return AsyncStateHandleStore(self._driver, StoreOperations(self._caller, name, Acting(None)))
+        return AsyncStateHandleStore(self._driver, StoreOperations(self._caller, name, SessionContext(None)))
 
     def stores(self, *, timeout: float | None = None) -> AsyncIterator[StoreSummary]:
         """Iterate over all stores by name; they are fetched page by page, each within ``timeout`` seconds."""

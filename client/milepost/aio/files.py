@@ -8,16 +8,16 @@ from contextlib import aclosing, asynccontextmanager
 from milepost.core.body import AsyncState
 from milepost.core.cuts import CutOperations
 from milepost.core.file_operations import FileOperations
+from milepost.core.not_picklable import NotPicklable
 from milepost.core.progress import Progress
 from milepost.core.reprs import store_repr
-from milepost.core.staying import Staying
 from milepost.core.store_calls import StoreCalls
 from milepost.drivers.asynchronous import AsyncDriver
 from milepost.types import Clone, JobFile, KeptCuts, Verification, WrittenFile
 from milepost.wire import MAX_PAGE
 
 
-class AsyncJobFiles(Staying):
+class AsyncJobFiles(NotPicklable):
     """The files of a job, and what is kept of them.
 
     These are the methods of `milepost.JobFiles`, with the same meaning, to be awaited.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from milepost.core.instances import InstanceOperations
+from milepost.core.not_picklable import NotPicklable
 from milepost.core.reprs import store_repr
-from milepost.core.staying import Staying
 from milepost.core.store_calls import StoreCalls
 from milepost.drivers.asynchronous import AsyncDriver
 from milepost.types import (
@@ -19,7 +19,7 @@ from milepost.types import (
 )
 
 
-class AsyncStateInstances(Staying):
+class AsyncStateInstances(NotPicklable):
     """The record of loaded state stores: the methods of `milepost.StateInstances`, to be awaited."""
 
     def __init__(self, driver: AsyncDriver, calls: StoreCalls) -> None:

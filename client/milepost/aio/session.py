@@ -10,13 +10,13 @@ import anyio
 import anyio.abc
 
 from milepost.aio.store import AsyncStateHandleStore
-from milepost.core.acting import Acting
 from milepost.core.calls.calls import Caller
 from milepost.core.lease import Lease, keep, report_lost
+from milepost.core.not_picklable import NotPicklable
 from milepost.core.reprs import session_repr
 from milepost.core.service import END_SESSION_SECONDS, begin_session, end_session
+from milepost.core.session_context import SessionContext
 from milepost.core.standstill import EVENT_LOOP
-from milepost.core.staying import Staying
 from milepost.core.store import StoreOperations
 from milepost.drivers.asynchronous import AsyncDriver
 from milepost.errors import Closed, MilepostError
@@ -26,7 +26,7 @@ log = logging.getLogger("milepost.sessions")
 OnLost = Callable[["AsyncSession", str], None]
 
 
-class AsyncSession(Staying):
+class AsyncSession(NotPicklable):
     """A lease on the service. While its ``async with`` block runs, a task renews it each time a third of it has passed.
 
     `AsyncClient.session` makes it. Its methods work from the beginning of the block on, and raise `Closed` before it.
@@ -87,7 +87,7 @@ class AsyncSession(Staying):
 
     def store(self, name: str) -> AsyncStateHandleStore:
         """Open a store to be changed in the name of this session. Raises `InvalidName`."""
-        return AsyncStateHandleStore(self._driver, StoreOperations(self._caller, name, Acting(self._lease)))
+        return AsyncStateHandleStore(self._driver, StoreOperations(self._caller, name, SessionContext(self._lease)))
 
     async def close(self, *, timeout: float | None = None) -> None:
         """End the session at the service, with all its locks. If that fails within ``timeout`` (default: two) seconds,

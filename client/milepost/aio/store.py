@@ -9,16 +9,16 @@ from milepost.aio.files import AsyncJobFiles
 from milepost.aio.instances import AsyncStateInstances
 from milepost.core.body import AsyncState
 from milepost.core.campaign import campaign
+from milepost.core.not_picklable import NotPicklable
 from milepost.core.progress import Progress
 from milepost.core.reprs import store_repr
-from milepost.core.staying import Staying
 from milepost.core.store import StoreOperations
 from milepost.drivers.asynchronous import AsyncDriver
 from milepost.types import CorruptHandle, Epoch, FileCredential, Handle, LockedHandles, Removal
 from milepost.wire import MAX_PAGE
 
 
-class AsyncStateHandleStore(Staying):
+class AsyncStateHandleStore(NotPicklable):
     """The handles of one store: the methods of `milepost.StateHandleStore`, with the same meaning and errors, to be
     awaited.
     """
@@ -38,7 +38,7 @@ class AsyncStateHandleStore(Staying):
     @property
     def session_id(self) -> str | None:
         """The id of the session in whose name the store is changed; None for a store that was opened for reading."""
-        return self._operations.acting.session
+        return self._operations.context.session
 
     @property
     def epoch(self) -> int | None:

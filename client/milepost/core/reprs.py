@@ -23,7 +23,7 @@ def session_repr(session: object, lease: Lease | None, holder: str) -> str:
 
 def store_repr(store: object, calls: StoreCalls) -> str:
     """Describe a store, or what it keeps of files, by its name and by who acts in it."""
-    session, epoch = calls.acting.session, calls.epoch
+    session, epoch = calls.context.session, calls.epoch
     who = "for reading" if session is None else f"in session {session}"
     return _line(store, repr(calls.store), who, "" if epoch is None else f"under epoch {epoch}")
 

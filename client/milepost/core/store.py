@@ -33,7 +33,7 @@ class StoreOperations(StoreCalls):
 
     def under(self, epoch: int) -> StoreOperations:
         """Return the same operations under a given epoch."""
-        return StoreOperations(self.caller, self.store, self.acting, epoch)
+        return StoreOperations(self.caller, self.store, self.context, epoch)
 
     def add_and_lock(
         self,
@@ -171,7 +171,7 @@ class StoreOperations(StoreCalls):
         reply = yield from self.act(
             "POST",
             self.path("epoch"),
-            answers.document(answers.epoch_of(self.acting.session)),
+            answers.document(answers.epoch_of(self.context.session)),
             JSON,
             json_body({"wait": wait}),
             timeout=min(self.caller.timeout + wait, within + self.caller.attempt_timeout),
@@ -210,7 +210,7 @@ class StoreOperations(StoreCalls):
         reader = answers.document(answers.handle_named(name), 201 if method == "POST" else 200)
         sent = dict(labels or {})
         headers = {**headers, **label_headers(sent), **self.epoch_header()}
-        self.acting.headers()  # raises if the session is lost, before a large state is read
+        self.context.headers()  # raises if the session is lost, before a large state is read
         body: Body = yield Work(lambda: body_of(state))
         body.transfer = Transfer(progress, self.caller.clock)
         key = self.caller.new_key()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final, TypeVar
 
-from milepost.core.acting import Acting
 from milepost.core.body import Body
 from milepost.core.calls.answers import Reader
 from milepost.core.calls.calls import Caller, Key, Reply
 from milepost.core.calls.request import JSON_MEDIA_TYPE, Request, checked_name, path
 from milepost.core.effects import Operation
+from milepost.core.session_context import SessionContext
 from milepost.wire import Code, Header
 
 T = TypeVar("T")
@@ -21,10 +21,10 @@ JSON: Final = {"Content-Type": JSON_MEDIA_TYPE}
 class StoreCalls:
     """The calls of one session for one store. ``epoch`` is what the session was granted, and may change meanwhile."""
 
-    def __init__(self, caller: Caller, store: str, acting: Acting, epoch: int | None = None) -> None:
+    def __init__(self, caller: Caller, store: str, context: SessionContext, epoch: int | None = None) -> None:
         self.caller = caller
         self.store = checked_name(store, "store")
-        self.acting = acting
+        self.context = context
         self.epoch = epoch
 
     def act(
@@ -45,8 +45,8 @@ class StoreCalls:
 
         ``wait`` is for how many seconds the service may hold its answer back; the others are those of `Caller.call`.
         """
-        request = Request(method, target, reader, {**(headers or {}), **self.acting.headers()}, body, wait)
-        with self.acting.watched():
+        request = Request(method, target, reader, {**(headers or {}), **self.context.headers()}, body, wait)
+        with self.context.watched():
             return (
                 yield from self.caller.call(request, timeout=timeout, begin_within=begin_within, key=key, final=final)
             )

@@ -15,7 +15,7 @@
         ├── PipelineStopped       a part of a pipeline is dead, or it did not end; make a new one, which restores all
         ├── Incompatible          what is registered, or the number of tasks, does not go with what was written
         ├── StateDamaged          a file is not what was written; ``path`` names it
-        ├── BaseFailed            what holds an open store failed, such as RocksDB on a full disk; open it again
+        ├── EngineFailed            what holds an open store failed, such as RocksDB on a full disk; open it again
         ├── FilesError            the place of the files did not do what was asked; certainly nothing was changed
         │   ├── FileMissing       there is no file of this name
         │   └── FilesFenced       another driver leads the job by now: stop, and do not try again
@@ -100,7 +100,7 @@ class StateDamaged(StateError):
         return type(self), (self.path, self.reason)
 
 
-class BaseFailed(StateError):
+class EngineFailed(StateError):
     """What holds an open store failed, such as RocksDB on a full disk. The files of the store are as they were."""
 
 

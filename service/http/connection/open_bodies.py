@@ -17,7 +17,7 @@ from sortedcontainers import SortedKeyList
 
 from milepost.wire import Code
 from service.basics.problems import problem
-from service.http.connection.allowance import LEAST_BYTES_PER_SECOND
+from service.http.connection.peer_time import LEAST_BYTES_PER_SECOND
 
 log = logging.getLogger("milepost.http")
 

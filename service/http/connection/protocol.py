@@ -23,10 +23,10 @@ from service.http.access.certified import note_certificate
 from service.http.application import Application
 from service.http.connection.closing import closing_cut, closing_unread
 from service.http.connection.framing import Framing
-from service.http.connection.line import LingeringTransport, notice_dead_peers
-from service.http.connection.pieces import NOTE_WAITING
+from service.http.connection.incremental_response import NOTE_WAITING
 from service.http.connection.request_lines import RequestLines
-from service.http.connection.watch import Watch
+from service.http.connection.slow_peers import SlowPeerGuard
+from service.http.connection.transport import LingeringTransport, notice_dead_peers
 from service.http.requests import Fields
 
 MOST_HEAD_BYTES: Final = 64 * 1024
@@ -50,7 +50,7 @@ class AnsweringProtocol(HttpToolsProtocol):
     """
 
     transport: LingeringTransport
-    _watch: Watch
+    _guard: SlowPeerGuard
     _is_certified = False
     _head_is_open = False
     _since_progress = 0
@@ -75,18 +75,18 @@ class AnsweringProtocol(HttpToolsProtocol):
         """Begin a connection: the peer has to send a first head in time."""
         notice_dead_peers(transport)
         line = LingeringTransport(transport, self._more_may_come, self._linger)
-        self._watch = Watch(self.loop, line, self._application.idle_seconds, lambda: not self.flow.read_paused)
+        self._guard = SlowPeerGuard(self.loop, line, self._application.idle_seconds, lambda: not self.flow.read_paused)
         self._framing = Framing()
         self._lines = RequestLines()
         super().connection_made(line)
         self._is_certified = line.get_extra_info("peer_certificate") is not None
-        self._watch.expect()
+        self._guard.expect()
         if not self._application.connections.opened(self):
             self._refuse(problem(Code.TOO_MANY_REQUESTS, "there is no room for more connections"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End everything that waits for this connection, because it is closed or lost."""
-        self._watch.end()
+        self._guard.end()
         self._application.connections.closed(self)
         if (running := _unanswered(self._started)) is not None:  # uvicorn's protocol tells only the last request
             running.disconnected = True
@@ -123,7 +123,7 @@ class AnsweringProtocol(HttpToolsProtocol):
         self._hears_no_more = True
         self._held = b""
         self.flow.resume_reading()
-        self._watch.linger()
+        self._guard.linger()
 
     def shutdown(self) -> None:
         """Let complete requests be answered, and refuse one whose body is still coming, because the server stops."""
@@ -162,7 +162,7 @@ class AnsweringProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self._head_is_open:
-            self._watch.expect()
+            self._guard.expect()
         if self._held and not self.pipeline:
             held, self._held = self._held, b""
             self.data_received(held)
@@ -237,7 +237,7 @@ class AnsweringProtocol(HttpToolsProtocol):
         self._fault = None
         last: RequestResponseCycle | None = self.cycle
         if last is not None and not self._head_is_open:  # the wait for the first head began with the connection
-            self._watch.expect()
+            self._guard.expect()
         self._head_is_open = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -265,7 +265,7 @@ class AnsweringProtocol(HttpToolsProtocol):
         self.expect_100_continue = self._framing.expects_continue(self.parser)
         self._head_is_open, self._progress = False, True
         self._unset_keepalive_if_required()
-        self._watch.rest()
+        self._guard.rest()
         self._application.connections.busy(self)
         super().on_headers_complete()
 

@@ -13,7 +13,7 @@ from service.basics.problems import problem
 from service.http.application import Application
 from service.http.connection.protocol import AnsweringProtocol, whole
 from service.http.requests import Fields
-from service.http.tls.line import EncryptedTransport
+from service.http.tls.transport import EncryptedTransport
 
 log = logging.getLogger("milepost.tls")
 

@@ -18,7 +18,7 @@ from service.basics.problems import problem
 from service.http.access.needs import Need
 from service.http.access.permission import may_read
 from service.http.bodies import file_of
-from service.http.connection.pieces import InPieces
+from service.http.connection.incremental_response import IncrementalResponse
 from service.http.doors.door import FILE_PATIENCE_SECONDS
 from service.http.doors.permits import PARAMETER, PutPermit, ReadPermit
 from service.http.openapi.files import (
@@ -192,14 +192,16 @@ async def _status(request: HttpRequest, place: At | Above) -> Response:
 async def _list(request: HttpRequest, place: At | Above) -> Response:
     listed = Statuses()
     await _children(request, place, listed.add, "", None)
-    return InPieces([b'{"FileStatuses":', *listed.pieces(), b"}"], 200, {}, None)
+    return IncrementalResponse([b'{"FileStatuses":', *listed.pieces(), b"}"], 200, {}, None)
 
 
 async def _list_batch(request: HttpRequest, place: At | Above) -> Response:
     listed = Statuses(_BATCH)
     await _children(request, place, listed.add, request.query_params.get("startAfter", ""), _BATCH + 1)
     more = b'},"remainingEntries":%d}}' % (listed.given > _BATCH)
-    return InPieces([b'{"DirectoryListing":{"partialListing":{"FileStatuses":', *listed.pieces(), more], 200, {}, None)
+    return IncrementalResponse(
+        [b'{"DirectoryListing":{"partialListing":{"FileStatuses":', *listed.pieces(), more], 200, {}, None
+    )
 
 
 async def _blocks(request: HttpRequest, place: At | Above) -> Response:

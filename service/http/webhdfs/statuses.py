@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from service.operations.many import JsonList
+from service.operations.encoded_lists import JsonList
 from service.operations.trees import Summary
 from service.rules.stored.trees import Entry
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from milepost.core.acting import Acting
 from milepost.core.campaign import POLL_SECONDS, campaign
 from milepost.core.effects import Answer, Lost, Send
 from milepost.core.lease import Lease
+from milepost.core.session_context import SessionContext
 from milepost.core.store import StoreOperations
 from milepost.errors import ConnectionFailed, EpochHeld, OutcomeUnknown, SessionExpired, Unavailable
 from milepost.wire import Code
@@ -18,7 +18,7 @@ HELD = problem(Code.HELD, holder="other", epoch=6)
 
 
 def candidate(world: World, ttl: float = 3600.0) -> StoreOperations:
-    return StoreOperations(world.caller, "s", Acting(Lease("s1", ttl, world.now, lambda: world.now)))
+    return StoreOperations(world.caller, "s", SessionContext(Lease("s1", ttl, world.now, lambda: world.now)))
 
 
 def asked(send: Send) -> bytes:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from milepost.core.acting import Acting
 from milepost.core.effects import Answer, Operation
 from milepost.core.lease import Lease
+from milepost.core.session_context import SessionContext
 from milepost.core.store import StoreOperations
 from milepost.errors import (
     Corrupt,
@@ -25,7 +25,7 @@ from tests.client.core.world import RECORD, World, answer, problem, strange
 
 
 def store(world: World, epoch: int | None = None) -> StoreOperations:
-    return StoreOperations(world.caller, "s", Acting(Lease("s1", 15.0, world.now, lambda: world.now)), epoch)
+    return StoreOperations(world.caller, "s", SessionContext(Lease("s1", 15.0, world.now, lambda: world.now)), epoch)
 
 
 HANDLE = answer({**RECORD, "name": "h"}, etag='"abc.7"')
@@ -106,7 +106,7 @@ def test_a_read_needs_no_session(
     operation: Callable[[StoreOperations], Operation[Any]], given: Answer, line: str
 ) -> None:
     world = World(given)
-    world.run(operation(StoreOperations(world.caller, "s", Acting(None))))
+    world.run(operation(StoreOperations(world.caller, "s", SessionContext(None))))
     (send,) = world.sent
     assert f"{send.method} {send.url}" == line.replace(" ", " http://a:7070")
     assert "Milepost-Session" not in send.headers
@@ -115,7 +115,7 @@ def test_a_read_needs_no_session(
 def test_a_change_without_a_session_is_not_sent() -> None:
     world = World()
     with pytest.raises(InvalidRequest) as raised:
-        world.run(StoreOperations(world.caller, "s", Acting(None)).release("h"))
+        world.run(StoreOperations(world.caller, "s", SessionContext(None)).release("h"))
     assert raised.value.code is Code.SESSION_REQUIRED
 
 
@@ -131,7 +131,7 @@ def test_a_session_that_the_service_refuses_is_lost_here_too() -> None:
     world = World(problem(Code.SESSION_EXPIRED))
     lease = Lease("s1", 15.0, world.now, lambda: world.now)
     with pytest.raises(SessionExpired):
-        world.run(StoreOperations(world.caller, "s", Acting(lease)).release("h"))
+        world.run(StoreOperations(world.caller, "s", SessionContext(lease)).release("h"))
     assert lease.lost
     assert "session-expired" in lease.reason
 
@@ -142,7 +142,7 @@ def test_a_name_that_the_service_would_refuse_is_not_sent(name: str) -> None:
     with pytest.raises(InvalidName):
         world.run(store(world).exists(name))
     with pytest.raises(InvalidName):
-        StoreOperations(world.caller, name, Acting(None))
+        StoreOperations(world.caller, name, SessionContext(None))
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from milepost.core.acting import Acting
 from milepost.core.direct import ATTEMPT_TIMEOUT, AVOID_BRIEFLY_SECONDS, AVOID_SECONDS
 from milepost.core.effects import Answer, Lost, Send
 from milepost.core.lease import Lease
+from milepost.core.session_context import SessionContext
 from milepost.core.store import StoreOperations
 from milepost.core.upload import TRIES_PER_URL, URLS
 from milepost.errors import (
@@ -61,7 +61,7 @@ def direct(*script: Reaction | tuple[float, Reaction], above: int | None = 10, t
 
 
 def store(world: World) -> StoreOperations:
-    return StoreOperations(world.caller, "s", Acting(Lease("s1", 10_000.0, world.now, lambda: world.now)), 3)
+    return StoreOperations(world.caller, "s", SessionContext(Lease("s1", 10_000.0, world.now, lambda: world.now)), 3)
 
 
 def add(world: World, state: Any = STATE, timeout: float | None = None) -> Handle:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from milepost.state.store import FileStateStoreProvider, HeapBase, MemoryFiles, ProviderSettings, StateStoreId
-from milepost.state.store.bases.contract import BaseFactory
-from milepost.state.store.bases.rocksdb import RocksBases
+from milepost.state.store import FileStateStoreProvider, MemoryEngine, MemoryFiles, ProviderSettings, StateStoreId
+from milepost.state.store.engines.contract import EngineFactory
+from milepost.state.store.engines.rocksdb import RocksDBEngines
 from tests.client.state.support.failing_files import FailingFiles
 
 Opener = Callable[..., FileStateStoreProvider]
@@ -23,9 +23,9 @@ def files() -> FailingFiles:
 
 
 @pytest.fixture(params=["heap", "rocksdb"])
-def bases(request: pytest.FixtureRequest, tmp_path: Path) -> BaseFactory:
+def engines(request: pytest.FixtureRequest, tmp_path: Path) -> EngineFactory:
     """What holds an open version."""
-    return HeapBase if request.param == "heap" else RocksBases(tmp_path / "cache", memory_bytes=1 << 23)
+    return MemoryEngine if request.param == "heap" else RocksDBEngines(tmp_path / "cache", memory_bytes=1 << 23)
 
 
 @pytest.fixture

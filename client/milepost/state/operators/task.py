@@ -105,7 +105,7 @@ class OperatorTask:
         """Commit the state for a checkpoint, whose ids only grow; ``timestamp`` is its time in milliseconds since 1970.
 
         Raises what `StateStore.commit` does: after `FilesError` nothing was written, and after `CommitUnknown` it may
-        be called again. After `BaseFailed`, begin anew from the last published checkpoint. What the function raises
+        be called again. After `EngineFailed`, begin anew from the last published checkpoint. What the function raises
         comes out, and nothing was committed. Whatever is committed counts only in a checkpoint that is published.
         """
         if checkpoint_id <= self._last:

@@ -11,9 +11,9 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from milepost.state.errors import InvalidUse, StateError
-from milepost.state.store.bases.contract import BaseFactory
-from milepost.state.store.bases.heap import HeapBase
 from milepost.state.store.contract.ids import StateStoreId
+from milepost.state.store.engines.contract import EngineFactory
+from milepost.state.store.engines.memory import MemoryEngine
 from milepost.state.store.files.contract import StateFiles
 from milepost.state.store.provider import FileStateStoreProvider
 from milepost.state.store.settings import ProviderSettings
@@ -47,7 +47,7 @@ class StoreCache:
         self._lock = threading.Lock()
         self._process = os.getpid()
         self._known: dict[str, Loading] = {}
-        self._bases: dict[str, BaseFactory] = {}
+        self._engines: dict[str, EngineFactory] = {}
         self._providers: OrderedDict[tuple[str, StateStoreId], FileStateStoreProvider] = OrderedDict()
         self._memory: dict[tuple[str, StateStoreId], int] = {}
 
@@ -63,10 +63,10 @@ class StoreCache:
             found = self._providers.pop((which, store), None)
             if found is None:
                 settings = ProviderSettings(
-                    bases=self._bases[which],
+                    engines=self._engines[which],
                     versions_to_keep=loading.keep + 1,  # a task's own commit is not published yet, and may never be
                     maintenance_interval=None,
-                    idle_bases=1,
+                    idle_engines=1,
                 )
                 found = FileStateStoreProvider(loading.files, settings)
                 found.init(store)
@@ -75,13 +75,13 @@ class StoreCache:
 
     def _loading(self, pickled: bytes) -> tuple[str, Loading]:
         if self._process != os.getpid():  # forked: what the other process has open is not ours
-            self._known, self._bases, self._memory = {}, {}, {}
+            self._known, self._engines, self._memory = {}, {}, {}
             self._providers, self._process = OrderedDict(), os.getpid()
         which = hashlib.sha256(pickled).hexdigest()
         loading = self._known.get(which)
         if loading is None:
             loading = self._known[which] = pickle.loads(pickled)
-            self._bases[which] = _bases(loading)
+            self._engines[which] = _engines(loading)
         return which, loading
 
     def used(self, pickled: bytes, store: StateStoreId, memory_bytes: int) -> None:
@@ -114,12 +114,12 @@ class StoreCache:
         threading.Thread(target=_maintain, args=(provider,), name="milepost-state-upkeep", daemon=True).start()
 
 
-def _bases(loading: Loading) -> BaseFactory:
+def _engines(loading: Loading) -> EngineFactory:
     if loading.directory is None:
-        return HeapBase
-    from milepost.state.store.bases.rocksdb import RocksBases
+        return MemoryEngine
+    from milepost.state.store.engines.rocksdb import RocksDBEngines
 
-    return RocksBases(loading.directory, memory_bytes=loading.memory_bytes)
+    return RocksDBEngines(loading.directory, memory_bytes=loading.memory_bytes)
 
 
 def _maintain(provider: FileStateStoreProvider) -> None:

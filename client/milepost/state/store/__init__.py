@@ -1,13 +1,12 @@
 """Versioned stores of keys and values, with the contract of Spark's state stores.
 
 `FileStateStoreProvider` keeps each version as files in a `StateFiles`: `LocalFiles` is a directory, `TreeFiles` one in
-the tree of a job, behind its driver's epoch, and `MemoryFiles` is for tests. What is open lies in memory (`HeapBase`)
-or in RocksDB (`milepost.state.store.bases.rocksdb.RocksBases`).
+the tree of a job, behind its driver's epoch, and `MemoryFiles` is for tests. An engine holds what is open: in memory
+(`MemoryEngine`) or in RocksDB (`milepost.state.store.engines.rocksdb.RocksDBEngines`).
 
 `LoadedStores` tell a `StateStoreCoordinator` what this process has loaded, and unload what another executor has by now.
 """
 
-from milepost.state.store.bases.heap import HeapBase
 from milepost.state.store.contract.changes import Change, ChangeKind
 from milepost.state.store.contract.coordinator import StateStoreCoordinator
 from milepost.state.store.contract.ids import DEFAULT_FAMILY, CheckpointInfo, StateStoreId
@@ -16,6 +15,7 @@ from milepost.state.store.contract.provider import StateStoreProvider
 from milepost.state.store.contract.stores import ReadStateStore, StateStore
 from milepost.state.store.coordinators.in_process import InProcessRecord
 from milepost.state.store.coordinators.service import ServiceCoordinator, this_executor
+from milepost.state.store.engines.memory import MemoryEngine
 from milepost.state.store.files.contract import Created, FileInfo, StateFiles
 from milepost.state.store.files.local import LocalFiles
 from milepost.state.store.files.memory import MemoryFiles
@@ -33,7 +33,7 @@ __all__ = [
     "FileStateStoreProvider",
     "RangeReader",
     "ProviderSettings",
-    "HeapBase",
+    "MemoryEngine",
     "StateFiles",
     "Created",
     "FileInfo",

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from milepost.state.errors import BaseFailed, CommitUnknown, InvalidUse, WriteUnknown
-from milepost.state.store.bases.contract import Base
+from milepost.state.errors import CommitUnknown, EngineFailed, InvalidUse, WriteUnknown
 from milepost.state.store.contract.ids import CheckpointInfo
 from milepost.state.store.contract.metrics import StateStoreMetrics
 from milepost.state.store.creating import create
+from milepost.state.store.engines.contract import Engine
 from milepost.state.store.families import Families, after_prefix, prefix_of
 from milepost.state.store.format.heads import Commit, DeltaHead
 from milepost.state.store.format.names import Kind, StateFileName
@@ -66,14 +66,14 @@ class Committer:
     def commit(self, loaded: Loaded, families: Families, removed: Sequence[int], overlay: Overlay) -> Committed:
         """Write the changes, and bring what is loaded to the new version.
 
-        Raises `CommitUnknown`, or, if certainly nothing was written, `FilesError`, `BaseFailed` or `InvalidUse`. Once
-        the file is there, the commit is made: if the base fails after that, what is loaded is ``broken``.
+        Raises `CommitUnknown`, or, if certainly nothing was written, `FilesError`, `EngineFailed` or `InvalidUse`. Once
+        the file is there, the commit is made: if the engine fails after that, what is loaded is ``broken``.
         """
         began = time.monotonic()
         if self._prepared is None:
             try:
                 self._prepared = self._prepare(loaded, families, removed, overlay)
-            except BaseFailed:
+            except EngineFailed:
                 loaded.broken = True
                 raise
         ready = self._prepared
@@ -89,15 +89,15 @@ class Committer:
         numbers = {"changes": ready.rows, "bytes_written": written, "commit_milliseconds": milliseconds}
         return Committed(
             CheckpointInfo(self._history.store.partition, version, id, base_id),
-            StateStoreMetrics(ready.head.keys, loaded.base.memory_bytes() if not loaded.broken else 0, numbers),
+            StateStoreMetrics(ready.head.keys, loaded.engine.memory_bytes() if not loaded.broken else 0, numbers),
         )
 
     def _prepare(self, loaded: Loaded, families: Families, removed: Sequence[int], overlay: Overlay) -> _Prepared:
         rows = list(overlay.all_rows())
-        keys = loaded.keys - sum(_count(loaded.base, number) for number in removed)
+        keys = loaded.keys - sum(_count(loaded.engine, number) for number in removed)
         changes: list[tuple[bytes, bytes | None]] = []
         for chunk in _chunks(rows):
-            before = loaded.base.get_many([key for key, _, _ in chunk])
+            before = loaded.engine.get_many([key for key, _, _ in chunk])
             after = [outcome(value, (op, new)) for value, (_, op, new) in zip(before, chunk, strict=True)]
             if any(value is not None and len(value) > MOST_VALUE_BYTES for value in after):
                 raise InvalidUse(f"a value, or all values of a key, have at most {MOST_VALUE_BYTES} bytes")
@@ -111,9 +111,9 @@ class Committer:
     def _bring(loaded: Loaded, ready: _Prepared, removed: Sequence[int]) -> None:
         try:
             for number in removed:
-                remove_family(loaded.base, number)
-            loaded.base.apply(ready.changes)
-        except BaseFailed as error:
+                remove_family(loaded.engine, number)
+            loaded.engine.apply(ready.changes)
+        except EngineFailed as error:
             _log.warning(
                 "version %d was committed, and will be loaded anew when it is opened: %s", ready.commit[0], error
             )
@@ -126,6 +126,6 @@ def _chunks(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     return (rows[start : start + _CHUNK] for start in range(0, len(rows), _CHUNK))
 
 
-def _count(base: Base, number: int) -> int:
+def _count(engine: Engine, number: int) -> int:
     prefix = prefix_of(number)
-    return sum(1 for _ in base.scan(prefix, after_prefix(prefix)))
+    return sum(1 for _ in engine.scan(prefix, after_prefix(prefix)))

@@ -1,4 +1,4 @@
-"""The column families of a store, by name; and keys as they lie in a base, with the number of their family in front."""
+"""The column families of a store, by name, and the keys of an engine, which begin with the number of their family."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Family:
 
     @property
     def prefix(self) -> bytes:
-        """What stands in front of its keys in a base."""
+        """What stands in front of its keys in an engine."""
         return prefix_of(self.number)
 
 
 def prefix_of(number: int) -> bytes:
-    """Return what stands in front of the keys of a family in a base."""
+    """Return what stands in front of the keys of a family in an engine."""
     return number.to_bytes(PREFIX_BYTES, "big")
 
 

@@ -1,4 +1,4 @@
-"""Brings a base to a version: from another version that is loaded already, from a snapshot, or from nothing."""
+"""Brings an engine to a version: from another version that is loaded already, from a snapshot, or from nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from milepost.state.errors import FileMissing, StateDamaged, VersionNotFound
-from milepost.state.store.bases.contract import Base
+from milepost.state.store.engines.contract import Engine
 from milepost.state.store.families import PREFIX_BYTES, Families, after_prefix, prefix_of
 from milepost.state.store.format.heads import Commit, DeltaHead, Run, RunHead, SnapshotHead
 from milepost.state.store.format.names import Kind, StateFileName, parse_name
@@ -21,9 +21,9 @@ _CHUNK = 1024
 
 @dataclass
 class Loaded:
-    """A base, and the version that it holds. ``commit`` is None for version 0; what is ``broken`` holds none."""
+    """An engine, and the version that it holds. ``commit`` is None for version 0; what is ``broken`` holds none."""
 
-    base: Base
+    engine: Engine
     commit: Commit | None
     families: Families
     keys: int = 0
@@ -90,17 +90,17 @@ def _whole(history: History, listing: Listing, name: StateFileName) -> SnapshotH
 
 
 def follow(history: History, way: Plan, target: Commit, loaded: Loaded) -> None:
-    """Bring what is loaded to a commit. After a failure it is broken. Raises `StateDamaged`, `BaseFailed`."""
+    """Bring what is loaded to a commit. After a failure it is broken. Raises `StateDamaged`, `EngineFailed`."""
     loaded.broken = True  # until it is there
     head = history.delta(target)
     families = head.families.numbers
     for number in loaded.families.numbers - families:
-        remove_family(loaded.base, number)
+        remove_family(loaded.engine, number)
     for run in way.snapshot.runs if way.snapshot else ():
         for part in run.parts:
-            apply_rows(loaded.base, open_part(history, run, part.name).batches(), families)
+            apply_rows(loaded.engine, open_part(history, run, part.name).batches(), families)
     for commit in way.deltas:
-        apply_rows(loaded.base, history.open_delta(commit)[1].batches(), families)
+        apply_rows(loaded.engine, history.open_delta(commit)[1].batches(), families)
     loaded.commit, loaded.families, loaded.keys = target, head.families, head.keys
     loaded.broken = False
 
@@ -123,8 +123,8 @@ def open_part(history: History, run: Run, part: str) -> OpenedFile:
     return opened
 
 
-def apply_rows(base: Base, batches: Iterable[list[Row]], families: frozenset[int]) -> None:
-    """Do to a base what rows say, but for families that are no more."""
+def apply_rows(engine: Engine, batches: Iterable[list[Row]], families: frozenset[int]) -> None:
+    """Do to an engine what rows say, but for families that are no more."""
     for batch in batches:
         if _number(batch[0]) == _number(batch[-1]):
             if _number(batch[0]) not in families:
@@ -132,17 +132,17 @@ def apply_rows(base: Base, batches: Iterable[list[Row]], families: frozenset[int
         else:
             batch = [row for row in batch if _number(row) in families]
         appended = [key for key, op, _ in batch if op == Op.APPEND]
-        before = dict(zip(appended, base.get_many(appended), strict=True)) if appended else {}
-        base.apply([(key, outcome(before.get(key), (op, value))) for key, op, value in batch])
+        before = dict(zip(appended, engine.get_many(appended), strict=True)) if appended else {}
+        engine.apply([(key, outcome(before.get(key), (op, value))) for key, op, value in batch])
 
 
-def remove_family(base: Base, number: int) -> int:
-    """Remove all keys of a family from a base, and return how many there were."""
+def remove_family(engine: Engine, number: int) -> int:
+    """Remove all keys of a family from an engine, and return how many there were."""
     prefix = prefix_of(number)
     count = 0
     while True:
-        found = [key for (key, _), _ in zip(base.scan(prefix, after_prefix(prefix)), range(_CHUNK), strict=False)]
-        base.apply([(key, None) for key in found])
+        found = [key for (key, _), _ in zip(engine.scan(prefix, after_prefix(prefix)), range(_CHUNK), strict=False)]
+        engine.apply([(key, None) for key in found])
         count += len(found)
         if len(found) < _CHUNK:
             return count

@@ -28,7 +28,7 @@ from milepost.state.store.merging import make_snapshot
 from milepost.state.store.ranges import RangeReader
 from milepost.state.store.reading_store import FileReadStore
 from milepost.state.store.settings import ProviderSettings
-from milepost.state.store.shelf import Shelf
+from milepost.state.store.version_cache import VersionCache
 from milepost.state.store.writing_store import FileStateStore
 
 _log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class FileStateStoreProvider(StateStoreProvider):
         self._files = files
         self._loaded_stores = loaded_stores
         self._settings = settings or ProviderSettings()
-        self._shelf = Shelf(self._settings.idle_bases)
+        self._versions = VersionCache(self._settings.idle_engines)
         self._merging = threading.Lock()
         self._cleaning = threading.Lock()
         self._newest: Commit | None = None
@@ -86,12 +86,12 @@ class FileStateStoreProvider(StateStoreProvider):
 
     def get_read_store(self, version: int, id: str | None = None) -> ReadStateStore:
         listing, commit = self._find(version, id)
-        loaded = self._shelf.join(commit)
+        loaded = self._versions.join(commit)
         if loaded is None:
             loaded = self._bring(listing, commit)
-            self._shelf.share(loaded)
+            self._versions.share(loaded)
         self._report()
-        return FileReadStore(self._history.store, loaded, self._shelf.put_back)
+        return FileReadStore(self._history.store, loaded, self._versions.put_back)
 
     def get_range_reader(self, version: int, id: str | None = None) -> RangeReader:
         """Return what reads ranges of keys of a version without loading it. Raises what `get_read_store` does."""
@@ -128,8 +128,8 @@ class FileStateStoreProvider(StateStoreProvider):
         self, snapshot_version: int, end_version: int, id: str | None = None
     ) -> ReadStateStore:
         loaded = self._load(end_version, id, snapshot_version)
-        self._shelf.share(loaded)
-        return FileReadStore(self._history.store, loaded, self._shelf.put_back)
+        self._versions.share(loaded)
+        return FileReadStore(self._history.store, loaded, self._versions.put_back)
 
     def changes(
         self, start_version: int, end_version: int, *, id: str | None = None, family: str | None = None
@@ -193,11 +193,11 @@ class FileStateStoreProvider(StateStoreProvider):
 
         The provider may be used all the same; it loads again what it needs then.
         """
-        self._shelf.clear()
+        self._versions.clear()
 
     def close(self) -> None:
         MAINTENANCE.remove(self)
-        self._shelf.close()
+        self._versions.close()
         if self._loaded_stores is not None and self._opened is not None:
             self._loaded_stores.closed(self)
 
@@ -223,21 +223,21 @@ class FileStateStoreProvider(StateStoreProvider):
     def _bring(self, listing: Listing, commit: Commit | None, snapshot_version: int | None = None) -> Loaded:
         """Return what holds a commit, for the caller alone."""
         if commit is None:
-            return self._shelf.take(None) or Loaded(self._settings.bases(), None, self._first)
-        way = plan(self._history, listing, commit, self._shelf.take, snapshot_version)
-        loaded = way.loaded or Loaded(self._settings.bases(), None, self._first)
+            return self._versions.take(None) or Loaded(self._settings.engines(), None, self._first)
+        way = plan(self._history, listing, commit, self._versions.take, snapshot_version)
+        loaded = way.loaded or Loaded(self._settings.engines(), None, self._first)
         if loaded.commit == commit:
             return loaded
         try:
             follow(self._history, way, commit, loaded)
         finally:
             if loaded.broken:
-                self._shelf.put_back(loaded)
+                self._versions.put_back(loaded)
         return loaded
 
     def _to_write(self, loaded: Loaded) -> StateStore:
         if loaded.families.named(DEFAULT_FAMILY).multiple != self._first.named(DEFAULT_FAMILY).multiple:
-            self._shelf.put_back(loaded)
+            self._versions.put_back(loaded)
             raise InvalidUse("the default column family of this store is of the other kind")
         self._report()
         return FileStateStore(self._history.store, loaded, self._put_back, Committer(self._history, self._lineage_of))
@@ -245,7 +245,7 @@ class FileStateStoreProvider(StateStoreProvider):
     def _put_back(self, loaded: Loaded) -> None:
         if loaded.commit is not None and not loaded.broken:
             self._newest = loaded.commit
-        self._shelf.put_back(loaded)
+        self._versions.put_back(loaded)
 
     def _lineage_of(self, loaded: Loaded) -> tuple[Commit, ...]:
         """Return what leads from what is loaded back to a snapshot, or as far as is known and still there."""

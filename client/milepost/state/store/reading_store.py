@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from milepost.state.errors import BaseFailed, InvalidUse, StoreEnded
+from milepost.state.errors import EngineFailed, InvalidUse, StoreEnded
 from milepost.state.store.contract.ids import DEFAULT_FAMILY, StateStoreId
 from milepost.state.store.contract.stores import Pairs, ReadStateStore
 from milepost.state.store.families import PREFIX_BYTES, Family, after_prefix
@@ -124,17 +124,17 @@ class FileReadStore(ReadStateStore):
 
     def _get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         try:
-            return self._loaded.base.get_many(keys)
-        except BaseFailed:
+            return self._loaded.engine.get_many(keys)
+        except EngineFailed:
             self._loaded.broken = True
             raise
 
     def _scan(self, start: bytes, end: bytes | None) -> Pairs:
-        """Iterate a range as it is now: the base does not change while the store is open, and the changes are seen
+        """Iterate a range as it is now: the engine does not change while the store is open, and the changes are seen
         through a view of them.
         """
         changes = self._overlay.view(start, end) if self._overlay else None
-        pairs = self._loaded.base.scan(start, end)
+        pairs = self._loaded.engine.scan(start, end)
         view = merged_view(pairs, ((key, *update) for key, update in changes)) if changes else pairs
         return self._guarded((key[PREFIX_BYTES:], value) for key, value in view)
 
@@ -145,7 +145,7 @@ class FileReadStore(ReadStateStore):
             for one in found:
                 yield one
                 self._check_open()
-        except BaseFailed:
+        except EngineFailed:
             self._loaded.broken = True
             raise
 

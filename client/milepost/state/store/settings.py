@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from milepost.state.errors import InvalidUse
-from milepost.state.store.bases.contract import BaseFactory
-from milepost.state.store.bases.heap import HeapBase
+from milepost.state.store.engines.contract import EngineFactory
+from milepost.state.store.engines.memory import MemoryEngine
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderSettings:
     """How a provider works. A field names Spark's setting of the same meaning, if there is one, and has its value."""
 
-    bases: BaseFactory = field(default=HeapBase)
+    engines: EngineFactory = field(default=MemoryEngine)
     """Makes what holds an open version (``stateStore.providerClass``)."""
 
     min_deltas_for_snapshot: int = 10
@@ -39,11 +39,11 @@ class ProviderSettings:
     grace: float = 86400.0
     """Seconds for which a file of a commit or of a merge that came to nothing is left alone."""
 
-    idle_bases: int = 2
+    idle_engines: int = 2
     """Versions that stay loaded when nobody has them open (``maxBatchesToRetainInMemory``)."""
 
     def __post_init__(self) -> None:
-        if self.min_deltas_for_snapshot < 1 or self.versions_to_keep < 1 or self.idle_bases < 0:
+        if self.min_deltas_for_snapshot < 1 or self.versions_to_keep < 1 or self.idle_engines < 0:
             raise InvalidUse("a snapshot takes one commit at least, and one version at least is kept")
         if self.merge_ratio < 1 or self.merge_after < 1 or self.part_bytes < 1:
             raise InvalidUse("the ratio, the number of commits and the size of a part are 1 at least")

@@ -97,7 +97,7 @@ class FileStateStore(FileReadStore, StateStore):
     def metrics(self) -> StateStoreMetrics:
         if self._committed is not None:
             return self._committed.metrics
-        memory = 0 if self._ended else self._loaded.base.memory_bytes()
+        memory = 0 if self._ended else self._loaded.engine.memory_bytes()
         return StateStoreMetrics(self._loaded.keys, memory, {})
 
     @property

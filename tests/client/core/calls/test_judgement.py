@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from milepost.core import service
-from milepost.core.acting import Acting
 from milepost.core.effects import Answer, Operation
 from milepost.core.lease import Lease
+from milepost.core.session_context import SessionContext
 from milepost.core.store import StoreOperations
 from milepost.errors import (
     AccessDenied,
@@ -32,7 +32,7 @@ REFUSAL = problem(Code.NOT_EXIST)
 
 
 def store(world: World) -> StoreOperations:
-    return StoreOperations(world.caller, "s", Acting(Lease("s1", 3600.0, world.now, lambda: world.now)))
+    return StoreOperations(world.caller, "s", SessionContext(Lease("s1", 3600.0, world.now, lambda: world.now)))
 
 
 def document(**members: Any) -> Answer:

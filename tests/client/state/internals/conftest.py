@@ -1,4 +1,4 @@
-"""Tables of each kind: in memory alone, and stores whose base is in memory or in RocksDB."""
+"""Tables of each kind: in memory alone, and stores whose engine is in memory or in RocksDB."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from milepost.state.internals import (
     StateNamespaces,
     StateTable,
 )
-from milepost.state.store import HeapBase
-from milepost.state.store.bases.rocksdb import RocksBases
+from milepost.state.store import MemoryEngine
+from milepost.state.store.engines.rocksdb import RocksDBEngines
 from tests.client.state.conftest import Opener
 
 WINDOWS = IntervalWindowCoder()
@@ -46,8 +46,10 @@ def table(request: pytest.FixtureRequest, opened: Opener, tmp_path: Path) -> Ite
     if request.param == "heap":
         yield HeapTable()
         return
-    bases = HeapBase if request.param == "store over heap" else RocksBases(tmp_path / "cache", memory_bytes=1 << 23)
-    store = opened(bases=bases).get_store(0)
+    engines = (
+        MemoryEngine if request.param == "store over heap" else RocksDBEngines(tmp_path / "cache", memory_bytes=1 << 23)
+    )
+    store = opened(engines=engines).get_store(0)
     yield store
     store.abort()
 

@@ -30,8 +30,8 @@ from milepost.state.internals import (
     TimerInternalsFactory,
     TimestampedValue,
 )
-from milepost.state.store import FileStateStoreProvider, HeapBase, MemoryFiles, ProviderSettings, StateStoreId
-from milepost.state.store.bases.rocksdb import RocksBases
+from milepost.state.store import FileStateStoreProvider, MemoryEngine, MemoryFiles, ProviderSettings, StateStoreId
+from milepost.state.store.engines.rocksdb import RocksDBEngines
 from tests.client.state.internals.conftest import WINDOWS, at, window
 from tests.client.state.internals.test_contract import (
     BAG,
@@ -105,13 +105,15 @@ class System:
 class Machine(RuleBasedStateMachine):
     """State in a store and on the heap, whose driver may go back to any version."""
 
-    base = "heap"
+    engine = "heap"
 
     def __init__(self) -> None:
         super().__init__()
         self.directory = Path(tempfile.mkdtemp())
-        bases: Any = HeapBase if self.base == "heap" else RocksBases(self.directory / "cache", memory_bytes=1 << 23)
-        self.settings = ProviderSettings(bases=bases, min_deltas_for_snapshot=2, maintenance_interval=None)
+        engines: Any = (
+            MemoryEngine if self.engine == "heap" else RocksDBEngines(self.directory / "cache", memory_bytes=1 << 23)
+        )
+        self.settings = ProviderSettings(engines=engines, min_deltas_for_snapshot=2, maintenance_interval=None)
         self.files = MemoryFiles()
         self.provider = self.opened()
         self.commits: list[tuple[int, str | None]] = [(0, None)]
@@ -362,10 +364,10 @@ class Machine(RuleBasedStateMachine):
         self.agree()
 
 
-@pytest.mark.parametrize("base", ["heap", "rocksdb"])
-def test_state_is_as_its_model(base: str) -> None:
-    machine = type(f"Machine_{base}", (Machine,), {"base": base})
+@pytest.mark.parametrize("engine", ["heap", "rocksdb"])
+def test_state_is_as_its_model(engine: str) -> None:
+    machine = type(f"Machine_{engine}", (Machine,), {"engine": engine})
     explored = int(os.environ.get("MILEPOST_EXPLORE_STATE", "0"))
-    examples = {"heap": 25, "rocksdb": 5}[base] * max(explored, 1)
+    examples = {"heap": 25, "rocksdb": 5}[engine] * max(explored, 1)
     chosen = settings(max_examples=examples, stateful_step_count=40, deadline=None, derandomize=not explored)
     run_state_machine_as_test(machine, settings=chosen)

@@ -19,7 +19,7 @@ from milepost.state.internals import (
     TimerInternalsFactory,
 )
 from milepost.state.store import StateStore
-from milepost.state.store.bases.contract import BaseFactory
+from milepost.state.store.engines.contract import EngineFactory
 from tests.client.state.conftest import Opener
 from tests.client.state.internals.conftest import NAMESPACE_1, NAMESPACE_2, WINDOWS, at, window
 from tests.client.state.internals.test_contract import BAG, FILLED, LIST, MAP, MULTIMAP, SET, SUM, VALUE
@@ -33,8 +33,8 @@ def opened_on(store: StateStore) -> tuple[StateInternals[str], TimerInternalsFac
     )
 
 
-def test_a_version_has_all_state_and_timers_after_a_restart(opened: Opener, bases: BaseFactory) -> None:
-    store = opened(bases=bases).get_store(0)
+def test_a_version_has_all_state_and_timers_after_a_restart(opened: Opener, engines: EngineFactory) -> None:
+    store = opened(engines=engines).get_store(0)
     internals, timers = opened_on(store)
     for tag, fill in FILLED.items():
         fill(internals.state(NAMESPACE_1, tag))
@@ -45,7 +45,7 @@ def test_a_version_has_all_state_and_timers_after_a_restart(opened: Opener, base
     timers.advance_processing_time(at(1000))
     assert store.commit() == 1
 
-    second = opened(bases=bases).get_store(1)
+    second = opened(engines=engines).get_store(1)
     internals, timers = opened_on(second)
     assert not any(internals.state(NAMESPACE_1, tag).is_empty().read() for tag in FILLED)
     assert internals.state(NAMESPACE_1, VALUE).read() == "a"
@@ -58,7 +58,7 @@ def test_a_version_has_all_state_and_timers_after_a_restart(opened: Opener, base
     second.commit()
 
     for version, empty in ((1, False), (2, True)):
-        store = opened(bases=bases).get_store(version)
+        store = opened(engines=engines).get_store(version)
         internals, timers = opened_on(store)
         assert {internals.state(NAMESPACE_1, tag).is_empty().read() for tag in FILLED} == {empty}
         assert timers.next_timer(TimeDomain.EVENT_TIME) == (None if empty else at(5))
@@ -205,9 +205,9 @@ def test_timers_that_are_due_are_one_scan(seen: Mock) -> None:
     assert calls(seen).count("range_scan") == 1
 
 
-def test_timers_that_were_not_all_taken_hold_up_nothing(opened: Opener, bases: BaseFactory) -> None:
+def test_timers_that_were_not_all_taken_hold_up_nothing(opened: Opener, engines: EngineFactory) -> None:
     """A scan that stands in the middle when the version is committed, and when the store's copy is closed."""
-    provider = opened(bases=bases)
+    provider = opened(engines=engines)
     store = provider.get_store(0)
     _, timers = opened_on(store)
     for seconds in range(5):
@@ -226,7 +226,7 @@ def test_timers_that_were_not_all_taken_hold_up_nothing(opened: Opener, bases: B
             timers.remove_next_event_timer()
     provider.close()
     assert taken == ["0", "1", "2"]
-    _, timers = opened_on(opened(bases=bases).get_store(4))
+    _, timers = opened_on(opened(engines=engines).get_store(4))
     found = timers.remove_next_event_timer()
     assert found is not None
     assert found[1].timer_id == "3"

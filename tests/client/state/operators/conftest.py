@@ -11,7 +11,7 @@ from milepost.state.coders import Utf8Coder
 from milepost.state.key_groups import KeyGroups
 from milepost.state.operators import Checkpoint, OperatorTask
 from milepost.state.store import ProviderSettings
-from milepost.state.store.bases.contract import BaseFactory
+from milepost.state.store.engines.contract import EngineFactory
 from tests.client.state.support.failing_files import FailingFiles
 
 
@@ -28,10 +28,10 @@ class Clock:
 class Tasks:
     """Opens tasks, publishes their checkpoints, and ends what is still open with the test."""
 
-    def __init__(self, files: FailingFiles, bases: BaseFactory, clock: Clock) -> None:
+    def __init__(self, files: FailingFiles, engines: EngineFactory, clock: Clock) -> None:
         self.files = files
         self.clock = clock
-        self.settings = ProviderSettings(bases=bases, maintenance_interval=None)
+        self.settings = ProviderSettings(engines=engines, maintenance_interval=None)
         self.published: Checkpoint | None = None
         self._open: list[OperatorTask] = []
 
@@ -74,9 +74,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def tasks(files: FailingFiles, bases: BaseFactory, clock: Clock) -> Iterator[Tasks]:
+def tasks(files: FailingFiles, engines: EngineFactory, clock: Clock) -> Iterator[Tasks]:
     """The tasks of one operator."""
-    opener = Tasks(files, bases, clock)
+    opener = Tasks(files, engines, clock)
     yield opener
     opener.close()
 

@@ -9,8 +9,8 @@ import pytest
 from milepost.state.coders import FixedIntCoder, Utf8Coder
 from milepost.state.errors import CommitUnknown, FilesError, StateDamaged, VersionNotFound, WriteUnknown
 from milepost.state.operators import ListStateDescriptor, OperatorTask, ValueStateDescriptor, restoring
-from milepost.state.store import HeapBase
-from milepost.state.store.bases.contract import BaseFactory
+from milepost.state.store import MemoryEngine
+from milepost.state.store.engines.contract import EngineFactory
 from tests.client.state.operators.conftest import Tasks, task_of
 from tests.client.state.support.failing_files import Crash, Failure
 
@@ -20,9 +20,9 @@ KEYS = [str(number) for number in range(20)]
 
 
 @pytest.fixture
-def bases() -> BaseFactory:
+def engines() -> EngineFactory:
     """What holds an open version, in memory: files fail alike below each."""
-    return HeapBase
+    return MemoryEngine
 
 
 def count_all(opened: list[OperatorTask]) -> None:

@@ -1,4 +1,4 @@
-"""Keyed state: each access pattern of Flink's page "Working with State", over both kinds of base."""
+"""Keyed state: each access pattern of Flink's page "Working with State", over both kinds of engine."""
 
 from __future__ import annotations
 

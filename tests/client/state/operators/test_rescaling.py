@@ -21,7 +21,7 @@ from milepost.state.operators import (
     restoring,
 )
 from milepost.state.operators.redistribution import even_split
-from milepost.state.store import HeapBase, MemoryFiles
+from milepost.state.store import MemoryEngine, MemoryFiles
 from milepost.state.store.format import reading, writing
 from tests.client.state.operators.conftest import Clock, Tasks, task_of
 from tests.client.state.support.failing_files import FailingFiles
@@ -110,7 +110,7 @@ def test_from_eight_to_three_to_thirteen(tasks: Tasks, part: int) -> None:
     words=st.lists(st.lists(st.text("ab\0", max_size=3), unique=True, max_size=8), min_size=3, max_size=3),
 )
 def test_from_any_number_to_any_other(counts: list[int], words: list[list[str]]) -> None:
-    tasks = Tasks(FailingFiles(MemoryFiles()), HeapBase, Clock())
+    tasks = Tasks(FailingFiles(MemoryFiles()), MemoryEngine, Clock())
     groups = KeyGroups(16)
     times: dict[str, int] = {}
     split: list[str] = []

@@ -1,4 +1,4 @@
-"""The time to live of keyed state: what Flink's ``StateTtlConfig`` says, over both kinds of base."""
+"""The time to live of keyed state: what Flink's ``StateTtlConfig`` says, over both kinds of engine."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def test_a_division_that_fails_holds_nothing_open(tmp_path: Path) -> None:
     with pytest.raises(StateDamaged, match=r"words\.1x2"):
         query.stage(work, some(2))
     provider = STORES.provider(work.loading, store_of("words", 2, 1, 0))
-    assert len(provider._shelf._idle) == 1
+    assert len(provider._versions._idle) == 1
     damaged.write_bytes(content)
     query.batch(1, some(3))
     assert query.state() == query.counts

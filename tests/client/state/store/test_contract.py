@@ -1,4 +1,4 @@
-"""Each method of the contract, over each kind of base. docs/state.md names the test of each."""
+"""Each method of the contract, over each kind of engine. docs/state.md names the test of each."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from milepost.state.store import (
     StateStoreId,
     StateStoreMetrics,
 )
-from milepost.state.store.bases.contract import BaseFactory
+from milepost.state.store.engines.contract import EngineFactory
 from tests.client.state.conftest import Opener, commit, content
 
 
 @pytest.fixture
-def provider(opened: Opener, bases: BaseFactory) -> FileStateStoreProvider:
-    return opened(bases=bases, min_deltas_for_snapshot=2)
+def provider(opened: Opener, engines: EngineFactory) -> FileStateStoreProvider:
+    return opened(engines=engines, min_deltas_for_snapshot=2)
 
 
 @pytest.fixture
@@ -273,19 +273,19 @@ def test_checkpoint_info(provider: FileStateStoreProvider, store: StateStore) ->
     assert content(provider, 1, info.base_id) == content(provider, 1)
 
 
-def test_init(bases: BaseFactory, opened: Opener) -> None:
+def test_init(engines: EngineFactory, opened: Opener) -> None:
     fresh = FileStateStoreProvider(MemoryFiles())
     with pytest.raises(InvalidUse, match="init"):
         fresh.get_store(0)
     with pytest.raises(InvalidUse, match="already"):
-        opened(bases=bases).init(StateStoreId(1, 1))
-    several = opened(bases=bases, multiple=True)
+        opened(engines=engines).init(StateStoreId(1, 1))
+    several = opened(engines=engines, multiple=True)
     assert several.state_store_id == StateStoreId(0, 0)
     store = several.get_store(0)
     store.merge(b"a", b"1")
     store.commit()
     with pytest.raises(InvalidUse, match="of the other kind"):
-        opened(bases=bases, multiple=False).get_store(1)
+        opened(engines=engines, multiple=False).get_store(1)
 
 
 def test_get_store(provider: FileStateStoreProvider) -> None:

@@ -18,9 +18,9 @@ from milepost import ExecutorLocation
 from milepost.state.errors import InvalidUse
 from milepost.state.store import (
     FileStateStoreProvider,
-    HeapBase,
     InProcessRecord,
     LoadedStores,
+    MemoryEngine,
     MemoryFiles,
     ProviderSettings,
     ReadStateStore,
@@ -167,7 +167,7 @@ def test_what_could_not_be_reported_is_claimed_later(name: str, blocking: milepo
         assert other.preferred_executors(0, range(3)) == {0: at("1"), 1: at("1"), 2: at("2")}
 
 
-class Counted(HeapBase):
+class Counted(MemoryEngine):
     """Tells how many versions are loaded."""
 
     loaded = 0
@@ -183,11 +183,11 @@ class Counted(HeapBase):
 
 @contextmanager
 def executor(
-    files: StateFiles, coordinator: StateStoreCoordinator, *partitions: int, bases: type[HeapBase] = HeapBase
+    files: StateFiles, coordinator: StateStoreCoordinator, *partitions: int, engines: type[MemoryEngine] = MemoryEngine
 ) -> Iterator[list[FileStateStoreProvider]]:
     """The providers of an executor, which verifies each time it is maintained."""
     stores = LoadedStores(coordinator, verified_for=0.0)
-    settings = ProviderSettings(maintenance_interval=None, min_deltas_for_snapshot=2, bases=bases)
+    settings = ProviderSettings(maintenance_interval=None, min_deltas_for_snapshot=2, engines=engines)
     providers = [FileStateStoreProvider(files, settings, stores) for _ in partitions]
     for provider, partition in zip(providers, partitions, strict=True):
         provider.init(StateStoreId(0, partition))
@@ -201,7 +201,7 @@ def test_a_provider_reports_and_unloads_what_another_executor_has(coordinated: C
         pass
 
     files, one, other = MemoryFiles(), coordinated("1"), coordinated("2")
-    with executor(files, one, 0, 1, bases=Mine) as (first, second), executor(files, other, 0) as (taken,):
+    with executor(files, one, 0, 1, engines=Mine) as (first, second), executor(files, other, 0) as (taken,):
         commit(first, 0, a="1")
         commit(second, 0, b="1")
         assert Mine.loaded == 2
@@ -221,7 +221,7 @@ def test_the_answer_to_a_report_unloads_at_once(coordinated: Coordinated) -> Non
         pass
 
     files, one, other = MemoryFiles(), coordinated("1"), coordinated("2")
-    with executor(files, one, 0, 1, bases=Mine) as (first, second), executor(files, other, 0) as (taken,):
+    with executor(files, one, 0, 1, engines=Mine) as (first, second), executor(files, other, 0) as (taken,):
         commit(first, 0, a="1")
         commit(taken, 1, a="2")
         assert Mine.loaded == 1
@@ -234,7 +234,7 @@ def test_a_store_that_somebody_has_open_is_not_taken_from_under_it(coordinated: 
         pass
 
     files, one, other = MemoryFiles(), coordinated("1"), coordinated("2")
-    with executor(files, one, 0, bases=Mine) as (first,), executor(files, other, 0) as (taken,):
+    with executor(files, one, 0, engines=Mine) as (first,), executor(files, other, 0) as (taken,):
         held = first.get_store(0)
         commit(taken, 0, a="1")
         first.do_maintenance()

@@ -30,15 +30,15 @@ from hypothesis.stateful import (
 from milepost.state.errors import CommitUnknown, Diverged, FilesError, StateDamaged, VersionNotFound, WriteUnknown
 from milepost.state.store import (
     FileStateStoreProvider,
-    HeapBase,
     LocalFiles,
+    MemoryEngine,
     MemoryFiles,
     ProviderSettings,
     StateFiles,
     StateStore,
     StateStoreId,
 )
-from milepost.state.store.bases.rocksdb import RocksBases
+from milepost.state.store.engines.rocksdb import RocksDBEngines
 from milepost.state.store.format import writing
 from tests.client.state.support.failing_files import Crash, FailingFiles, Failure
 from tests.client.state.support.model import Model, agree, pairs_of
@@ -74,7 +74,7 @@ failures = st.lists(st.sampled_from(Failure), min_size=1, max_size=3)
 class Stores(RuleBasedStateMachine):
     """One store, its driver, and all that can happen to both."""
 
-    base = "heap"
+    engine = "heap"
     place = "memory"
     url = ""
 
@@ -85,8 +85,8 @@ class Stores(RuleBasedStateMachine):
         self.patched.start()
         self.directory = Path(tempfile.mkdtemp())
         self.files = FailingFiles(self.place_of_files())
-        self.bases: Any = (
-            HeapBase if self.base == "heap" else RocksBases(self.directory / "cache", memory_bytes=1 << 23)
+        self.engines: Any = (
+            MemoryEngine if self.engine == "heap" else RocksDBEngines(self.directory / "cache", memory_bytes=1 << 23)
         )
         self.published: list[tuple[int, str | None]] = [(0, None)]
         self.states: dict[tuple[int, str | None], Model] = {(0, None): Model()}
@@ -98,7 +98,7 @@ class Stores(RuleBasedStateMachine):
     )
     def begin(self, grace: float, part: int, merge: int) -> None:
         self.settings = ProviderSettings(
-            bases=self.bases,
+            engines=self.engines,
             min_deltas_for_snapshot=2,
             versions_to_keep=KEEP,
             maintenance_interval=None,
@@ -369,11 +369,11 @@ PLACES = [("heap", "memory"), ("heap", "local"), ("rocksdb", "memory"), ("heap",
 EXAMPLES = {("heap", "memory"): 40, ("heap", "tree"): 2}
 
 
-@pytest.mark.parametrize(("base", "place"), PLACES)
-def test_stores_are_as_their_model(base: str, place: str, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(("engine", "place"), PLACES)
+def test_stores_are_as_their_model(engine: str, place: str, request: pytest.FixtureRequest) -> None:
     url = request.getfixturevalue("service").url if place == "tree" else ""
-    machine = type(f"Stores_{base}_{place}", (Stores,), {"base": base, "place": place, "url": url})
-    examples = EXAMPLES.get((base, place), 8)
+    machine = type(f"Stores_{engine}_{place}", (Stores,), {"engine": engine, "place": place, "url": url})
+    examples = EXAMPLES.get((engine, place), 8)
     explored = int(os.environ.get("MILEPOST_EXPLORE_STATE", "0"))
     chosen = settings(
         max_examples=examples * max(explored, 1), stateful_step_count=30, deadline=None, derandomize=not explored

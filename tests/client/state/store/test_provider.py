@@ -9,16 +9,16 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from milepost.state.errors import (
-    BaseFailed,
     CommitUnknown,
     Diverged,
+    EngineFailed,
     FilesError,
     InvalidUse,
     StateDamaged,
     VersionNotFound,
 )
-from milepost.state.store import FileStateStoreProvider, HeapBase, MemoryFiles, committing
-from milepost.state.store.bases.contract import Base
+from milepost.state.store import FileStateStoreProvider, MemoryEngine, MemoryFiles, committing
+from milepost.state.store.engines.contract import Engine
 from tests.client.state.conftest import Opener, commit, content
 from tests.client.state.support.failing_files import FailingFiles, Failure
 
@@ -56,14 +56,14 @@ def test_what_is_loaded_is_not_read_again(opened: Opener, files: FailingFiles) -
 
 
 def test_no_more_versions_stay_loaded_than_are_wanted(opened: Opener) -> None:
-    closed: list[Base] = []
+    closed: list[Engine] = []
 
-    class Counted(HeapBase):
+    class Counted(MemoryEngine):
         def close(self) -> None:
             closed.append(self)
             super().close()
 
-    provider = opened(bases=Counted, idle_bases=1)
+    provider = opened(engines=Counted, idle_engines=1)
     commit(provider, 0, a="1")
     one, other = provider.get_read_store(1), provider.get_store(1)
     one.release()
@@ -171,17 +171,17 @@ def test_a_commit_of_which_only_a_part_is_there_is_no_commit(opened: Opener, fil
 
 
 def test_a_base_that_fails_after_the_commit_is_loaded_anew(opened: Opener, caplog: pytest.LogCaptureFixture) -> None:
-    """The file is there, so the commit is made. (A base in memory cannot fail by itself.)"""
+    """The file is there, so the commit is made. (An engine in memory cannot fail by itself.)"""
 
-    class Full(HeapBase):
+    class Full(MemoryEngine):
         full = False
 
         def apply(self, changes: object) -> None:
             if self.full:
-                raise BaseFailed("no place")
+                raise EngineFailed("no place")
             super().apply(changes)  # type: ignore[arg-type]
 
-    provider = opened(bases=Full)
+    provider = opened(engines=Full)
     store = provider.get_store(0)
     store.put(b"a", b"1")
     Full.full = True
@@ -193,12 +193,12 @@ def test_a_base_that_fails_after_the_commit_is_loaded_anew(opened: Opener, caplo
 
 
 def test_a_base_that_failed_is_not_used_again(opened: Opener) -> None:
-    class Failing(HeapBase):
+    class Failing(MemoryEngine):
         failing = True
 
         def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
             if self.failing:
-                raise BaseFailed("cannot read")
+                raise EngineFailed("cannot read")
             return super().get_many(keys)
 
         def scan(self, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
@@ -211,15 +211,15 @@ def test_a_base_that_failed_is_not_used_again(opened: Opener) -> None:
         made.append(Failing())
         return made[-1]
 
-    provider = opened(bases=make)
+    provider = opened(engines=make)
     reader = provider.get_read_store(0)
-    with pytest.raises(BaseFailed):
+    with pytest.raises(EngineFailed):
         reader.get(b"a")
-    with pytest.raises(BaseFailed):
+    with pytest.raises(EngineFailed):
         list(provider.get_read_store(0).iterator())
     store = provider.get_store(0)
     store.put(b"a", b"1")
-    with pytest.raises(BaseFailed):
+    with pytest.raises(EngineFailed):
         store.commit()
     store.abort()
     assert len(made) == 3

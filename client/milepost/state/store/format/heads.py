@@ -19,7 +19,7 @@ Commit = tuple[int, str]
 class Block:
     """A record batch of a file: where it lies behind the head, its digest, how many rows it has, and which keys.
 
-    Keys have their family in front, as in a base.
+    Keys have their family in front, as in an engine.
     """
 
     offset: int

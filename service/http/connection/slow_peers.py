@@ -1,4 +1,4 @@
-"""Check one connection at intervals, so that no slow peer can hold it."""
+"""Check a connection at intervals, so that no slow peer can hold it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from service.http.connection.allowance import Allowance
-from service.http.connection.line import LingeringTransport
+from service.http.connection.peer_time import PeerTimeBudget
+from service.http.connection.transport import LingeringTransport
 
 _LOOKS: Final = 10
 """How many checks there are within the time that a peer has."""
@@ -15,22 +15,22 @@ _STALL_SECONDS: Final = 1.0
 _LINGER_SECONDS: Final = 5.0
 
 
-class Watch:
-    """The watch over one connection, which ends it if the peer does not send what is due, or does not read.
+class SlowPeerGuard:
+    """The guard of one connection, which closes it if the peer does not send what is due, or does not read.
 
     A check is cheap, and there are only a few in a minute: no timer is set or cancelled for a read or a write.
     ``reads`` says whether the peer may send at all now; while it may not, it is not late.
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, line: LingeringTransport, seconds: float, reads: Callable[[], bool]
+        self, loop: asyncio.AbstractEventLoop, transport: LingeringTransport, seconds: float, reads: Callable[[], bool]
     ) -> None:
         self._loop = loop
-        self._line = line
+        self._transport = transport
         self._seconds = seconds
         self._reads = reads
         self._due: float | None = None
-        self._reader = Allowance(seconds)
+        self._reader = PeerTimeBudget(seconds)
         self._sent = 0
         self._looked = loop.time()
         self._timer = loop.call_later(seconds / _LOOKS, self._look)
@@ -48,7 +48,7 @@ class Watch:
         self._due = None
 
     def end(self) -> None:
-        """End the watch."""
+        """Stop checking."""
         self._timer.cancel()
 
     def _look(self) -> None:
@@ -61,18 +61,18 @@ class Watch:
         self._timer = self._loop.call_later(every, self._look)
         self._look_at_reader(waited)
         if self._due is not None and now >= self._due:
-            if self._line.hung_up:
-                self._line.abort()
+            if self._transport.hung_up:
+                self._transport.abort()
             elif self._reads():
-                self._line.close()
+                self._transport.close()
 
     def _look_at_reader(self, waited: float) -> None:
-        unsent = self._line.unsent
-        sent = self._line.written - unsent
+        unsent = self._transport.unsent
+        sent = self._transport.written - unsent
         moved, self._sent = sent - self._sent, sent
         if not unsent:
-            self._reader = Allowance(self._seconds)
+            self._reader = PeerTimeBudget(self._seconds)
             return
         self._reader.spend(waited, moved)
         if self._reader.is_spent:
-            self._line.abort()
+            self._transport.abort()

@@ -1,4 +1,4 @@
-"""The rule for how long the server waits for a slow peer, which is the same for heads, bodies and answers."""
+"""The time that the server waits for a slow peer: one rule for heads, bodies and answers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 LEAST_BYTES_PER_SECOND: Final = 1024
 
 
-class Allowance:
+class PeerTimeBudget:
     """The seconds that the server still waits for a peer.
 
     Waiting uses them up, and transferred bytes give them back: one second for each `LEAST_BYTES_PER_SECOND` bytes, and

@@ -1,4 +1,4 @@
-"""Keeps what is loaded: who has it, and what nobody has any more but may want again."""
+"""A cache of loaded versions: those in use, and idle ones that may be wanted again."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from milepost.state.store.format.heads import Commit
 from milepost.state.store.loading import Loaded
 
 
-class Shelf:
+class VersionCache:
     """The loaded versions of one store. A version that is read is shared by its readers; one that is written is not."""
 
     def __init__(self, most_idle: int) -> None:
-        """``most_idle`` is how many stay when nobody has them; the one that was used last stays longest."""
+        """At most ``most_idle`` idle versions are kept, those that were used last."""
         self._most_idle = most_idle
         self._lock = threading.Lock()
         self._idle: list[Loaded] = []
@@ -21,7 +21,7 @@ class Shelf:
         self._closed = False
 
     def take(self, commit: Commit | None) -> Loaded | None:
-        """Take what is idle and holds this commit, for this caller alone."""
+        """Take an idle version of this commit exclusively; None if none is idle."""
         with self._lock:
             for loaded in self._idle:
                 if loaded.commit == commit:
@@ -30,7 +30,7 @@ class Shelf:
         return None
 
     def join(self, commit: Commit | None) -> Loaded | None:
-        """Take part in what others read of this commit."""
+        """Share an already loaded copy of this commit; None if none is loaded."""
         with self._lock:
             for loaded in self._shared:
                 if loaded.commit == commit and not loaded.broken:
@@ -39,13 +39,13 @@ class Shelf:
         return None
 
     def share(self, loaded: Loaded) -> None:
-        """Let others take part in what the caller took for itself."""
+        """Let other readers share a version that the caller holds exclusively."""
         with self._lock:
             self._shared.append(loaded)
             self._readers[id(loaded)] = 1
 
     def put_back(self, loaded: Loaded) -> None:
-        """Give back what was taken, joined or newly loaded."""
+        """Return a version that was taken, joined or newly loaded."""
         with self._lock:
             if id(loaded) in self._readers:
                 self._readers[id(loaded)] -= 1
@@ -59,17 +59,17 @@ class Shelf:
                 self._idle.insert(0, loaded)
                 surplus, self._idle = self._idle[self._most_idle :], self._idle[: self._most_idle]
         for one in surplus:
-            one.base.close()
+            one.engine.close()
 
     def clear(self) -> None:
-        """Close what nobody has."""
+        """Close the idle versions."""
         with self._lock:
             idle, self._idle = self._idle, []
         for loaded in idle:
-            loaded.base.close()
+            loaded.engine.close()
 
     def close(self) -> None:
-        """Close what nobody has; what somebody has is closed when it is put back."""
+        """Close the idle versions; one in use is closed when it is put back."""
         with self._lock:
             self._closed = True
         self.clear()

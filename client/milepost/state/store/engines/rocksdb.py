@@ -1,4 +1,4 @@
-"""Bases out of core, in RocksDB, whose memory is bounded however much state there is."""
+"""Engines out of core, in RocksDB, whose memory is bounded however much state there is."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from typing import Any
 
 import rocksdict
 
-from milepost.state.errors import BaseFailed, InvalidUse
-from milepost.state.store.bases.cache_directory import CacheDirectory, remove_leftovers
-from milepost.state.store.bases.contract import Base
+from milepost.state.errors import EngineFailed, InvalidUse
+from milepost.state.store.engines.cache_directory import CacheDirectory, remove_leftovers
+from milepost.state.store.engines.contract import Engine
 
 _log = logging.getLogger(__name__)
 _BATCH_BYTES = 1024 * 1024
 _LEAST_MEMORY = 8 * 1024 * 1024
 
 
-_databases: weakref.WeakKeyDictionary[RocksBase, Any] = weakref.WeakKeyDictionary()
+_databases: weakref.WeakKeyDictionary[RocksDBEngine, Any] = weakref.WeakKeyDictionary()
 _owner: int | None = None
 """The process in which RocksDB has its threads: the first that used it."""
 
@@ -32,7 +32,7 @@ def _check_process() -> None:
     if _owner is None:
         _owner = os.getpid()
     elif _owner != os.getpid():
-        raise BaseFailed(
+        raise EngineFailed(
             "RocksDB was used in the process that this one was forked from, and would wait here for ever for threads "
             "that are there: start processes by spawn, or keep their state in memory"
         )
@@ -48,11 +48,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_keep_what_is_open)
 
 
-class RocksBases:
-    """Makes bases in RocksDB. All bases of one `RocksBases` share its memory."""
+class RocksDBEngines:
+    """Makes engines in RocksDB. All engines of one `RocksDBEngines` share its memory."""
 
     def __init__(self, directory: str | os.PathLike[str], *, memory_bytes: int = 128 * 1024 * 1024) -> None:
-        """``directory`` is on a local disk; each base has a directory of its own there, which ends with it.
+        """``directory`` is on a local disk; each engine has a directory of its own there, which ends with it.
 
         ``memory_bytes`` is for blocks of files, their indexes and filters, and for what is not in files yet. What
         processes left behind that have ended is removed: with RocksDB's own log off, it may lack what was in memory.
@@ -68,11 +68,11 @@ class RocksBases:
         self._buffer_bytes = max(memory_bytes // 8, 1024 * 1024)
         self._open = 0
 
-    def __call__(self) -> Base:
-        """Make an empty base. Raises `BaseFailed`, also in a process that was forked from one that has used RocksDB."""
+    def __call__(self) -> Engine:
+        """Make an empty engine. Raises `EngineFailed`, also in a fork of a process that has used RocksDB."""
         _check_process()
         with _translated():
-            return RocksBase(CacheDirectory(self._directory), self)
+            return RocksDBEngine(CacheDirectory(self._directory), self)
 
     def options(self) -> rocksdict.Options:
         """Return the options of a database."""
@@ -97,22 +97,22 @@ class RocksBases:
         return options
 
     def opened(self, change: int) -> None:
-        """Count the open bases."""
+        """Count the open engines."""
         self._open += change
 
     def share_of_cache(self) -> int:
-        """Return the bytes of the shared memory that are one base's if each has as much."""
+        """Return the bytes of the shared memory that are one engine's if each has as much."""
         return int(self._cache.get_usage()) // max(self._open, 1)
 
 
-class RocksBase(Base):
+class RocksDBEngine(Engine):
     """Keys and values in a database of RocksDB, without its log: the files of the store are the truth."""
 
-    def __init__(self, directory: CacheDirectory, bases: RocksBases) -> None:
+    def __init__(self, directory: CacheDirectory, engines: RocksDBEngines) -> None:
         self._directory = directory
-        self._bases = bases
+        self._engines = engines
         try:
-            self._database = rocksdict.Rdict(str(directory.path), bases.options())
+            self._database = rocksdict.Rdict(str(directory.path), engines.options())
         except BaseException:
             directory.remove()
             raise
@@ -120,7 +120,7 @@ class RocksBase(Base):
         self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # its stub calls it a method
         self._process = os.getpid()
         _databases[self] = self._database
-        bases.opened(1)
+        engines.opened(1)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         with _translated():
@@ -150,7 +150,7 @@ class RocksBase(Base):
             behind.next()
         behind.status()
         if behind.valid():
-            raise BaseFailed("a scan of RocksDB ended before the last key")
+            raise EngineFailed("a scan of RocksDB ended before the last key")
 
     def apply(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
         _check_process()
@@ -169,7 +169,7 @@ class RocksBase(Base):
     def memory_bytes(self) -> int:
         with _translated():
             readers = self._database.property_int_value("rocksdb.estimate-table-readers-mem") or 0
-        return readers + self._bases.share_of_cache()
+        return readers + self._engines.share_of_cache()
 
     def close(self) -> None:
         if self._process != os.getpid():
@@ -177,10 +177,10 @@ class RocksBase(Base):
         try:
             with _translated():
                 self._database.close()
-        except BaseFailed as error:  # it writes what is in memory, and nobody needs that: a full disk is to be freed
-            _log.debug("a base did not close in order, and is removed all the same: %s", error)
+        except EngineFailed as error:  # it writes what is in memory, and nobody needs that: a full disk is to be freed
+            _log.debug("an engine did not close in order, and is removed all the same: %s", error)
         finally:
-            self._bases.opened(-1)
+            self._engines.opened(-1)
             self._directory.remove()
 
 
@@ -188,7 +188,7 @@ class RocksBase(Base):
 def _translated() -> Iterator[None]:
     try:
         yield
-    except BaseFailed:
+    except EngineFailed:
         raise
     except Exception as error:  # the library raises bare Exception for all that goes wrong
-        raise BaseFailed(f"RocksDB failed: {error}") from error
+        raise EngineFailed(f"RocksDB failed: {error}") from error

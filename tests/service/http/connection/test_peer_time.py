@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from service.http.connection.allowance import LEAST_BYTES_PER_SECOND, Allowance
+from service.http.connection.peer_time import LEAST_BYTES_PER_SECOND, PeerTimeBudget
 
 
 def test_silence_uses_it_up() -> None:
-    peer = Allowance(30.0)
+    peer = PeerTimeBudget(30.0)
     peer.spend(29.0)
     assert (peer.left, peer.is_spent) == (1.0, False)
     peer.spend(1.0)
@@ -14,7 +14,7 @@ def test_silence_uses_it_up() -> None:
 
 
 def test_less_than_the_least_rate_uses_it_up_and_that_rate_does_not() -> None:
-    slow, steady = Allowance(30.0), Allowance(30.0)
+    slow, steady = PeerTimeBudget(30.0), PeerTimeBudget(30.0)
     for _ in range(100):
         slow.spend(1.0, LEAST_BYTES_PER_SECOND // 2)
         steady.spend(1.0, LEAST_BYTES_PER_SECOND)
@@ -23,6 +23,6 @@ def test_less_than_the_least_rate_uses_it_up_and_that_rate_does_not() -> None:
 
 
 def test_what_came_quickly_is_no_credit_for_silence() -> None:
-    peer = Allowance(30.0)
+    peer = PeerTimeBudget(30.0)
     peer.spend(0.1, 10**9)
     assert peer.left == 30.0

@@ -1,4 +1,4 @@
-"""An answer that is made and sent in pieces, so that a long one does not hold up other requests."""
+"""A response that is encoded and sent in pieces, so that a long one does not hold up other requests."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ NOTE_WAITING: Final = "milepost.note_waiting"
 """The extension of a scope by which an answer notes how many of its bytes are in memory and not being sent yet."""
 
 
-class InPieces(Response):
-    """An answer in pieces with a known length, so that the client sees whether it is complete.
+class IncrementalResponse(Response):
+    """A response in pieces with a Content-Length, so that the client sees whether it is complete.
 
-    A short one is sent at once.
+    A short one is sent as one piece.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The session in whose name a store is changed."""
+"""The session under which a store is changed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from milepost.errors import InvalidRequest, SessionLost
 from milepost.wire import Code, Header
 
 
-class Acting:
+class SessionContext:
     """The lease under which a store is changed; it has none for a store that is only read."""
 
     def __init__(self, lease: Lease | None) -> None:

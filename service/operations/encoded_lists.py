@@ -1,4 +1,4 @@
-"""Long JSON lists in answers, encoded in small pieces so that other requests are not held up meanwhile."""
+"""Long JSON lists in answers, encoded in small pieces, so that other requests are not held up."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _CHUNK = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Many:
-    """A JSON list as pieces of text; all pieces together make the list."""
+class EncodedList:
+    """A JSON list that is encoded already; its text is the ``pieces`` joined."""
 
     pieces: list[bytes]
 
 
 class JsonList:
-    """The builder of a JSON list, which encodes its items while they are added."""
+    """Builds an `EncodedList`: items are encoded while they are added."""
 
     def __init__(self) -> None:
         self._encoder = msgspec.json.Encoder()
@@ -32,10 +32,10 @@ class JsonList:
         if len(self._items) == _CHUNK:
             self._encode()
 
-    def build(self) -> Many:
+    def build(self) -> EncodedList:
         """Return the whole list."""
         self._encode()
-        return Many([b"[", *self._pieces, b"]"])
+        return EncodedList([b"[", *self._pieces, b"]"])
 
     def _encode(self) -> None:
         if self._items:

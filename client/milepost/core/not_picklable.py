@@ -1,12 +1,12 @@
-"""Objects that live in one process: they have connections and threads, which nobody can send elsewhere."""
+"""Objects with connections or threads, which cannot be sent to another process."""
 
 from __future__ import annotations
 
 from typing import Any
 
 
-class Staying:
-    """Refuses to be pickled with words that help: Spark pickles whatever a function for its executors mentions."""
+class NotPicklable:
+    """Refuses to be pickled, and says what to do: Spark pickles all that a function for its executors refers to."""
 
     def __reduce__(self) -> Any:
         raise TypeError(

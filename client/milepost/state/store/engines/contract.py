@@ -1,4 +1,4 @@
-"""The contract of a base: the keys and values of one version of a store, which are brought to the next in place."""
+"""The contract of an engine: the keys and values of one version of a store, which are brought to the next in place."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 
 
-class Base(ABC):
+class Engine(ABC):
     """Sorted keys and their values. It is empty when it is made, belongs to one thread at a time, and can be lost: the
-    files of the store are the truth. Where it fails, it raises `BaseFailed`.
+    files of the store are the truth. Where it fails, it raises `EngineFailed`.
     """
 
     @abstractmethod
@@ -32,5 +32,5 @@ class Base(ABC):
         """Let go of all it holds."""
 
 
-BaseFactory = Callable[[], Base]
-"""Makes an empty base."""
+EngineFactory = Callable[[], Engine]
+"""Makes an empty engine."""

@@ -1,10 +1,10 @@
-"""A base in memory."""
+"""An engine in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from milepost.state.store.bases.contract import Base
+from milepost.state.store.engines.contract import Engine
 from milepost.state.store.sorted_map import SortedMap
 
 _ENTRY_BYTES = 180
@@ -14,7 +14,7 @@ _FEW = 0.1
 """The share of new keys up to which they are put in order one by one."""
 
 
-class HeapBase(Base):
+class MemoryEngine(Engine):
     """Keys and values as Python's objects: the fastest, as long as they fit into memory."""
 
     def __init__(self) -> None:
