@@ -37,7 +37,7 @@ from service.rules.requests import BlobRef, CloneTree
 from service.rules.stored.manifest_rows import ManifestRows
 from service.rules.stored.trees import Cut, Entry, Pin, TreePath
 from service.rules.trees.manifests import packed
-from service.rules.trees.sight import shown_at
+from service.rules.trees.visibility import visible_at
 
 _AT_ONCE = 8
 """So many files are copied at the same time."""
@@ -189,7 +189,7 @@ class Cloning:
             if record is not None and not isinstance(record, TreePath):
                 raise problem(Code.CORRUPT, f"the record of {path!r} of {source!r} is damaged: {record.reason}")
             store, tree = store_in(state, source), tree_in(state, source)
-            entry = None if record is None else shown_at(record, copies.revision, store, tree)
+            entry = None if record is None else visible_at(record, copies.revision, store, tree)
             if entry is not None:
                 found.append((path, entry))
 
@@ -205,20 +205,20 @@ class Cloning:
 
     async def _copy(self, copies: _Copies, path: str, entry: Entry) -> Entry:
         """Copy a file; what is returned was born before the clone is committed, under the caller's epoch."""
-        born = Entry(self._journal.read().revision, entry.modified, copies.caller.epoch, entry.directory)
+        created_revision = Entry(self._journal.read().revision, entry.modified, copies.caller.epoch, entry.directory)
         if entry.directory:
-            return born
+            return created_revision
         is_metadata = is_state_metadata(path, entry.size)
         if entry.has_own_blob and not is_metadata:
             ref = await self._copy_blob(copies, path, entry)
-            return msgspec.structs.replace(born, size=ref.size, sha256=ref.sha256, blob=ref.key)
+            return msgspec.structs.replace(created_revision, size=ref.size, sha256=ref.sha256, blob=ref.key)
         data = await self._bytes(entry)
         if copies.original in data:
             if not is_metadata:
                 raise _names(copies, path)
             data = data.replace(copies.original, f"/jobs/{copies.store}/".encode())
         sha256 = hashlib.sha256(data).hexdigest()
-        return msgspec.structs.replace(born, size=len(data), sha256=sha256, data=data)
+        return msgspec.structs.replace(created_revision, size=len(data), sha256=sha256, data=data)
 
     async def _bytes(self, entry: Entry) -> bytes:
         if not entry.has_own_blob:

@@ -18,7 +18,7 @@ from service.rules.records import Store
 from service.rules.requests import PinCut, RollBack, Unpin
 from service.rules.stored.paths import SNAPSHOTS
 from service.rules.stored.trees import Cut, Entry, Pin, Tree
-from service.rules.trees.sight import shown
+from service.rules.trees.visibility import shown
 
 
 class CutOperations:

@@ -54,7 +54,9 @@ class FileReader:
         """
         reading = self._journal.read()
         entry = self._trees.readable(at)
-        found = FoundFile(entry, file_version(str(entry.born), entry.sha256), reading.revision, reading.term)
+        found = FoundFile(
+            entry, file_version(str(entry.created_revision), entry.sha256), reading.revision, reading.term
+        )
         if version is not None and found.version != version:
             raise problem(
                 Code.VERSION_MISMATCH,

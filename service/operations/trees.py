@@ -35,7 +35,7 @@ from service.rules.requests import (
 )
 from service.rules.stored.paths import SNAPSHOTS, ancestors_of, snapshot_of
 from service.rules.stored.trees import Entry, Tree
-from service.rules.trees.sight import shown
+from service.rules.trees.visibility import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +221,7 @@ class TreeOperations:
         for above in reversed(ancestors_of(at.path)):
             there = self.find(At(at.store, above))
             if there is not None:
-                return replace(begun, directory=above, born=there.born)
+                return replace(begun, directory=above, created_revision=there.created_revision)
         return begun
 
     async def page(self, at: At, after: str, limit: int) -> FilePage:

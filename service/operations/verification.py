@@ -22,7 +22,7 @@ from service.operations.trees import tree_in
 from service.rules.memory.state import State
 from service.rules.stored.paths import path_key
 from service.rules.stored.trees import Cut, Entry, Pin, TreePath
-from service.rules.trees.sight import living_in, shown_at
+from service.rules.trees.visibility import visible_at, visible_in
 
 _AT_ONCE = 16
 """So many files are looked at at the same time."""
@@ -126,7 +126,7 @@ class Verification:
             lambda last: self._lookup().paths(store, "", last), "", lambda path: files.extend(self._files(store, path))
         )
         state = self._lookup()
-        named = {path_key(store, shown.path) for shown in files if shown.entry.born == 0}
+        named = {path_key(store, shown.path) for shown in files if shown.entry.created_revision == 0}
         for key in state.damaged_paths(store):
             if key not in named:
                 files.extend(self._files(store, key))
@@ -141,7 +141,7 @@ class Verification:
             return
         shown: dict[Entry, set[int]] = {}
         for revision in (0, *tree.kept):
-            entry = living_in(record, of_store, tree) if not revision else shown_at(record, revision, of_store, tree)
+            entry = visible_in(record, of_store, tree) if not revision else visible_at(record, revision, of_store, tree)
             if entry is not None and not entry.directory:
                 shown.setdefault(entry, set()).add(revision)
         yield from (Shown(path, entry, frozenset(at)) for entry, at in shown.items())
@@ -158,7 +158,7 @@ class Verification:
         """Return what is wrong with a file; None if nothing is."""
         entry = shown.entry
         try:
-            if entry.born == 0:
+            if entry.created_revision == 0:
                 return "its record is damaged"
             if entry.data is not None:
                 if digests:

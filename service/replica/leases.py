@@ -51,7 +51,7 @@ class Leases:
         """
         start = self._clock() if received is None else received
         lease = self._leases.get(session.id)
-        if lease is None or lease.session.born != session.born:
+        if lease is None or lease.session.created_revision != session.created_revision:
             lease = self._leases[session.id] = _Lease(session, start + session.ttl, start)
             self._deadlines.set(session.id, lease.deadline)
         elif not lease.ending:
@@ -96,7 +96,7 @@ class Leases:
     def expiry_failed(self, session: Session) -> None:
         """Make the lease due again at once, because its expiry could not be committed."""
         lease = self._leases.get(session.id)
-        if lease is not None and lease.session.born == session.born:
+        if lease is not None and lease.session.created_revision == session.created_revision:
             lease.ending = False
             lease.deadline = self._clock()
             self._deadlines.set(session.id, lease.deadline)

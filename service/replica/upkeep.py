@@ -46,7 +46,7 @@ async def _expire(journal: Journal, leases: Leases, session: Session, clock: Cal
     This waits for the commit however long it takes: while the expiry may still land, no keepalive may be granted.
     """
     try:
-        pending = journal.submit(ExpireSession(Attempt(session.id), session.born), clock() + COMMIT_SECONDS)
+        pending = journal.submit(ExpireSession(Attempt(session.id), session.created_revision), clock() + COMMIT_SECONDS)
         await asyncio.wait((pending.done,))
         pending.done.result()
     except Problem as error:
@@ -122,7 +122,7 @@ def _unfinished(view: Lookup, key: str) -> FinishNeeded | None:
     if located is None or not isinstance(record, Handle) or not record.removing:
         return None
     store = view.store(located[0]) or Store(located[0])
-    return None if isinstance(store, Corrupt) or record.born <= store.cleared else finish_of(store, record)
+    return None if isinstance(store, Corrupt) or record.created_revision <= store.cleared else finish_of(store, record)
 
 
 async def sweep_instances(instances: Instances, clock: Callable[[], float], interval: float) -> None:

@@ -26,12 +26,12 @@ def handle_body(view: Lookup, store: Store, handle: Handle) -> dict[str, Any]:
     }
 
 
-def file_version(born: str, sha256: str) -> str:
+def file_version(created_revision: str, sha256: str) -> str:
     """Return the version of a file: the revision at which it came to its path, and its bytes.
 
     An older copy of all records that was put back counts revisions anew; then the bytes tell two files apart.
     """
-    return f"{born}.{sha256[:16]}"
+    return f"{created_revision}.{sha256[:16]}"
 
 
 def entry_body(path: str, entry: Entry) -> dict[str, Any]:
@@ -42,7 +42,9 @@ def entry_body(path: str, entry: Entry) -> dict[str, Any]:
         "directory": directory,
         "size": entry.size,
         "sha256": None if directory else entry.sha256,
-        "version": str(entry.born) if directory else file_version(str(entry.born), entry.sha256),
+        "version": str(entry.created_revision)
+        if directory
+        else file_version(str(entry.created_revision), entry.sha256),
         "modified": entry.modified,
         "epoch": entry.epoch,
     }
@@ -69,6 +71,6 @@ def epoch_holder(view: Lookup, store: Store) -> Session | None:
     if store.epoch_session is None:
         return None
     session = view.session(store.epoch_session)
-    if isinstance(session, Session) and session.born == store.epoch_born and not session.ended:
+    if isinstance(session, Session) and session.created_revision == store.epoch_session_created and not session.ended:
         return session
     return None

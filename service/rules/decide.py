@@ -82,17 +82,21 @@ def _decided(view: View, request: Request, context: DecisionContext) -> Decision
     if foreign := guards.session_is_callers(view, request.attempt, context):
         return foreign
     if (known := replays.first_answer(view, request)) is not None:
-        return _resumed(view, request, known)
+        return complete_replay(view, request, known)
     if isinstance(request, TreeRequest | PinCut | Unpin):
         return _of_tree(view, request, context)
     if isinstance(request, OpenSession):
-        pushed = sessions.pushed_of(view.session(request.session))
-        return replays.doubtful(sessions.open_session(view, request, context), request, pushed, context)
+        evicted_answers_at = sessions.evicted_answers_of(view.session(request.session))
+        return replays.refuse_unsafe_retry(
+            sessions.open_session(view, request, context), request, evicted_answers_at, context
+        )
     if not isinstance(request, StoreRequest):
         return _by_the_living(view, request, context)
     store = _store(view, request.store_name)
     decision = _by_the_living(view, request, context)
-    return _founding(view, store, replays.doubtful(decision, request, _pushed(view, store, request), context))
+    return _founding(
+        view, store, replays.refuse_unsafe_retry(decision, request, _evicted_answers_at(view, store, request), context)
+    )
 
 
 def _by_the_living(view: View, request: Request, context: DecisionContext) -> Decision:
@@ -117,9 +121,17 @@ def _of_tree(view: View, request: TreeRequest | PinCut | Unpin, context: Decisio
             if request.session and (dead := guards.session_lives(view, request.session, context)):
                 return dead
             decision = keeping.decide(view, store, request, context)
-            return _founding(view, store, replays.doubtful(decision, request, _pushed(view, store, request), context))
+            return _founding(
+                view,
+                store,
+                replays.refuse_unsafe_retry(decision, request, _evicted_answers_at(view, store, request), context),
+            )
         decision = trees.decide(view, store, request, context)
-        return _founding(view, store, replays.doubtful(decision, request, _pushed(view, store, request), context))
+        return _founding(
+            view,
+            store,
+            replays.refuse_unsafe_retry(decision, request, _evicted_answers_at(view, store, request), context),
+        )
     except ManifestsNotLoaded as error:
         return Refused(Code.STORAGE_UNAVAILABLE, f"{error}; try again later")
 
@@ -197,23 +209,23 @@ def _founding(view: View, store: Store, decision: Decision) -> Decision:
     return decision
 
 
-def _pushed(view: View, store: Store, request: StoreRequest) -> int:
+def _evicted_answers_at(view: View, store: Store, request: StoreRequest) -> int:
     if isinstance(request, HandleRequest):
-        return handles.pushed_of(view.handle(store.name, request.name))
+        return handles.evicted_answers_of(view.handle(store.name, request.name))
     if isinstance(request, CreateUpload):
         return 0  # each upload keeps its own answer, and no other
     if isinstance(request, PinCut | Unpin | RollBack | CloneTree):
         tree = view.tree(store.name)
-        return tree.pushed if isinstance(tree, Tree) else 0
+        return tree.evicted_answers_at if isinstance(tree, Tree) else 0
     if isinstance(request, PutFile):
         record = view.path(store.name, request.path)
-        return record.pushed if isinstance(record, TreePath) else 0
+        return record.evicted_answers_at if isinstance(record, TreePath) else 0
     if isinstance(request, TreeRequest):
         return 0  # it does no more the second time
-    return store.pushed
+    return store.evicted_answers_at
 
 
-def _resumed(view: View, request: Request, known: Accepted | Refused) -> Decision:
+def complete_replay(view: View, request: Request, known: Accepted | Refused) -> Decision:
     """Complete a replay whose first answer is not whole: a removal that is not finished, or a listing too large to
     keep.
     """

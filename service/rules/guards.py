@@ -77,9 +77,9 @@ def version_matches(handle: Handle, version: str) -> Refused | None:
     )
 
 
-def retry_may_run(request: Request, pushed: int, context: DecisionContext) -> Refused | None:
-    """Refuse a retry whose first answer may have been pushed out, so that it is not applied a second time."""
-    if request.attempt.number > 1 and pushed > context.keys_horizon:
+def retry_may_run(request: Request, evicted_answers_at: int, context: DecisionContext) -> Refused | None:
+    """Refuse a retry whose first answer may have been evicted, so that it is not applied a second time."""
+    if request.attempt.number > 1 and evicted_answers_at > context.keys_horizon:
         return Refused(
             Code.OUTCOME_UNKNOWN,
             "an earlier attempt may have been applied; its answer is no longer kept",
@@ -121,7 +121,7 @@ def upload_has_room(pending: int, context: DecisionContext) -> Refused | None:
     return Refused(Code.TOO_MANY_REQUESTS, f"{pending} uploads are already pending in this store")
 
 
-def alive(view: Lookup, session: str, born: int) -> bool:
-    """Return whether the session that was created at revision ``born`` lives."""
+def alive(view: Lookup, session: str, created_revision: int) -> bool:
+    """Return whether the session that was created at revision ``created_revision`` lives."""
     record = view.session(session)
-    return isinstance(record, Session) and record.born == born and not record.ended
+    return isinstance(record, Session) and record.created_revision == created_revision and not record.ended

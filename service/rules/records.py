@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from service.rules.checksums import seal, unseal
-from service.rules.stored.answered import SCHEMA, WITH_DATA, Answered, schema
+from service.rules.stored.answered import SCHEMA, STORED_AS, WITH_DATA, Answered, schema
 from service.rules.stored.paths import path_id
 from service.rules.stored.trees import Tree, TreePath
 
@@ -31,15 +31,15 @@ ENDED_SESSION_SECONDS: Final = 3600.0
 """For this long an ended session is answered 410 rather than 404."""
 
 
-class Lock(msgspec.Struct, frozen=True, gc=False):
-    """A lock is valid while the session created at revision ``born`` lives; it was taken at revision ``at``."""
+class Lock(msgspec.Struct, rename=STORED_AS, frozen=True, gc=False):
+    """A lock is valid while the session of ``created_revision`` is alive; it was taken at revision ``at``."""
 
     session: str
-    born: int
+    created_revision: int
     at: int
 
 
-class Session(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class Session(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc=False):
     """A session is a client's lease. ``ended`` is the revision at which it ended, 0 while it lives. See `Store`.
 
     ``owner`` is the name of the client that opened it; empty for one that was opened where clients have no names, or by
@@ -48,39 +48,39 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     id: str
     ttl: float
-    born: int
+    created_revision: int
     holder: str = ""
     ended: int = 0
     answered: tuple[Answered, ...] = ()
-    pushed: int = 0
+    evicted_answers_at: int = 0
     owner: str = ""
     schema: int = msgspec.field(default_factory=schema)
 
 
-class Store(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class Store(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc=False):
     """A store's own record holds what concerns it as a whole: its epoch, and the acts on all of its handles at once.
 
-    Handles born at or before revision ``cleared`` count as absent. ``locked`` holds sessions that locked every handle
-    there was at that revision, and ``released`` sessions that released all that they held at that revision. ``pushed``
-    is the revision of the newest answer that had to make room for younger ones. ``granted`` is the revision at which
-    the epoch was granted.
+    Handles created at or before revision ``cleared`` count as absent. ``locked`` holds sessions that locked every
+    handle there was at that revision, and ``released`` sessions that released all that they held at that revision.
+    ``evicted_answers_at`` is the revision of the newest answer that had to make room for younger ones. ``granted`` is
+    the revision at which the epoch was granted, to the session of ``epoch_session_created``.
     """
 
     name: str
     epoch: int = 0
     epoch_session: str | None = None
-    epoch_born: int = 0
+    epoch_session_created: int = 0
     epoch_since: str | None = None
     cleared: int = 0
     locked: tuple[Lock, ...] = ()
     released: tuple[Lock, ...] = ()
     answered: tuple[Answered, ...] = ()
-    pushed: int = 0
+    evicted_answers_at: int = 0
     granted: int = 0
     schema: int = msgspec.field(default_factory=schema)
 
 
-class Handle(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class Handle(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc=False):
     """A handle is a named, versioned pointer to one blob, or has the bytes of its state itself, as ``data``.
 
     ``removing`` says that its removal has begun, and ``gone`` that it was removed; the record stays for a while for the
@@ -94,7 +94,7 @@ class Handle(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     sha256: str
     created: str
     updated: str
-    born: int
+    created_revision: int
     changed: int
     labels: dict[str, str] = {}
     locks: tuple[Lock, ...] = ()
@@ -104,7 +104,7 @@ class Handle(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     gone: bool = False
     data: bytes | None = None
     answered: tuple[Answered, ...] = ()
-    pushed: int = 0
+    evicted_answers_at: int = 0
     schema: int = msgspec.field(default_factory=schema)
 
     def holding(self, blob: str, data: bytes | None, **changed: Any) -> Handle:
@@ -113,7 +113,7 @@ class Handle(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         return msgspec.structs.replace(self, blob=blob, data=data, schema=number, **changed)
 
 
-class Upload(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class Upload(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc=False):
     """An upload is bytes that a client puts under ``blob`` itself, for one handle to take.
 
     ``session`` asked for it; anybody may use it, for ``ttl`` seconds. ``ended`` is the revision at which a handle took
@@ -127,7 +127,7 @@ class Upload(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     sha256: str
     session: str
     ttl: float
-    born: int
+    created_revision: int
     ended: int = 0
     answered: tuple[Answered, ...] = ()
     schema: int = msgspec.field(default_factory=schema)

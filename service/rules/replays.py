@@ -47,7 +47,11 @@ def remember(keeper: Keeper, request: Request, context: DecisionContext, answer:
         entry = replace(entry, answer={"version": answer.version} if answer.version else {})
     answered = (*young, entry)
     kept = _newest(answered)
-    return replace(keeper, answered=kept, pushed=keeper.pushed if len(kept) == len(answered) else context.revision)
+    return replace(
+        keeper,
+        answered=kept,
+        evicted_answers_at=keeper.evicted_answers_at if len(kept) == len(answered) else context.revision,
+    )
 
 
 def _settled(entry: Answered, context: DecisionContext) -> bool:
@@ -77,13 +81,15 @@ def entry_for(request: Request, context: DecisionContext, answer: Answer) -> Ans
     return Answered(request.session, request.key or "", request.fingerprint(), context.revision, kept)
 
 
-def doubtful(decision: Decision, request: Request, pushed: int, context: DecisionContext) -> Decision:
-    """Decide a retry whose first answer may have been pushed out.
+def refuse_unsafe_retry(
+    decision: Decision, request: Request, evicted_answers_at: int, context: DecisionContext
+) -> Decision:
+    """Decide a retry whose first answer may have been evicted.
 
     It is not applied a second time, and a refusal does not say that the first attempt was not applied. A replacement
     may run: had the first attempt been applied, the version that it names would be gone.
     """
-    doubt = guards.retry_may_run(request, pushed, context)
+    doubt = guards.retry_may_run(request, evicted_answers_at, context)
     if doubt is None:
         return decision
     if isinstance(decision, Refused):

@@ -12,7 +12,7 @@ from milepost.wire import Code
 from service.operations.trees import At
 from service.rules.records import Store
 from service.rules.stored.trees import Tree
-from service.rules.trees.sight import shown_at
+from service.rules.trees.visibility import visible_at
 from tests.compatibility.trees import RECORDED, TreeHistory
 from tests.corrupt.trial import SETTINGS
 from tests.service.acting import STORE
@@ -29,7 +29,7 @@ def shown(running: Rig, batch: int) -> set[str]:
     assert isinstance(tree, Tree)
     (cut,) = (cut for cut in tree.cuts if cut.batch == batch)
     records = {path: state.path(STORE, path) for path in state.paths(STORE, "")}
-    entries = {path: shown_at(record, cut.revision, store, tree) for path, record in records.items()}  # type: ignore[arg-type]
+    entries = {path: visible_at(record, cut.revision, store, tree) for path, record in records.items()}  # type: ignore[arg-type]
     return {path for path, entry in entries.items() if entry is not None and not entry.directory}
 
 

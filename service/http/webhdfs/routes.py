@@ -47,7 +47,7 @@ from service.operations.trees import At, Summary
 from service.rules.requests import OntoExisting
 from service.rules.stored.paths import TRASH
 from service.rules.stored.trees import Entry
-from service.rules.trees.sight import ROOT
+from service.rules.trees.visibility import ROOT
 
 PREFIX = "/webhdfs/v1"
 router = APIRouter(prefix=PREFIX, tags=["files"])

@@ -36,7 +36,7 @@ def file_status(entry: Entry, name: str) -> dict[str, Any]:
         "accessTime": 0 if directory else modified,
         "blockSize": 0 if directory else _BLOCK_BYTES,
         "childrenNum": 0,
-        "fileId": entry.born,
+        "fileId": entry.created_revision,
         "group": OWNER,
         "length": entry.size,
         "modificationTime": modified,

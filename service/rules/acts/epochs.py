@@ -31,7 +31,7 @@ def campaign(view: View, store: Store, session: Session, request: Campaign, cont
         store,
         epoch=max(store.epoch, context.epoch_floor) + 1,
         epoch_session=session.id,
-        epoch_born=session.born,
+        epoch_session_created=session.created_revision,
         epoch_since=context.wall,
         granted=context.revision,
     )
@@ -52,5 +52,5 @@ def resign(view: View, store: Store, session: Session, request: Resign, context:
             {"current": store.epoch, "holder": holder.holder},
         )
     answer = Answer()
-    resigned = replace(store, epoch_session=None, epoch_born=0, epoch_since=None)
+    resigned = replace(store, epoch_session=None, epoch_session_created=0, epoch_since=None)
     return Accepted(answer, {store_key(store.name): replays.remember(resigned, request, context, answer)})

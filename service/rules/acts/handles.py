@@ -35,12 +35,12 @@ def present(store: Store, handle: Handle | Corrupt | None) -> Handle | None:
 
 def absent(store: Store, handle: Handle) -> bool:
     """Return whether nothing is left of the handle but the answers that its record keeps."""
-    return handle.gone or handle.born <= store.cleared
+    return handle.gone or handle.created_revision <= store.cleared
 
 
-def pushed_of(handle: Handle | Corrupt | None) -> int:
+def evicted_answers_of(handle: Handle | Corrupt | None) -> int:
     """Return the revision at which the name last had to forget an answer."""
-    return handle.pushed if isinstance(handle, Handle) else 0
+    return handle.evicted_answers_at if isinstance(handle, Handle) else 0
 
 
 def add(view: View, store: Store, session: Session, request: Add, context: DecisionContext) -> Decision:
@@ -63,13 +63,13 @@ def add(view: View, store: Store, session: Session, request: Add, context: Decis
         sha256=request.blob.sha256,
         created=context.wall,
         updated=context.wall,
-        born=context.revision,
+        created_revision=context.revision,
         changed=context.revision,
         labels=dict(request.labels),
-        locks=(Lock(session.id, session.born, context.revision),),
+        locks=(Lock(session.id, session.created_revision, context.revision),),
         epoch=request.epoch,
         answered=old.answered if old else (),
-        pushed=pushed_of(old),
+        evicted_answers_at=evicted_answers_of(old),
     ).holding(source.blob, source.data)
     orphans = (old.blob,) if old is not None and not old.gone else ()
     return _changed(view, store, handle, request, context, orphans=orphans, created=True, beside=source.changes)
@@ -171,7 +171,9 @@ def _gone(handle: Handle, context: DecisionContext) -> Handle:
 def _gone_without_trace(name: str, context: DecisionContext) -> Handle:
     """Return a record in place of one that could not be read, to keep the answer to its removal."""
     at = context.revision
-    return Handle(name, context.version, "", 0, "", context.wall, context.wall, born=at, changed=at, gone=True)
+    return Handle(
+        name, context.version, "", 0, "", context.wall, context.wall, created_revision=at, changed=at, gone=True
+    )
 
 
 def finish_of(store: Store, handle: Handle) -> FinishNeeded:

@@ -33,6 +33,6 @@ def droppable(view: View, key: str, record: Record, context: DecisionContext) ->
         case Session():
             return 0 < record.ended <= context.sessions_horizon
         case Upload():
-            return bool(record.ended) and record.born <= context.keys_horizon
+            return bool(record.ended) and record.created_revision <= context.keys_horizon
         case _:
             return False

@@ -21,7 +21,11 @@ def open_session(view: View, request: OpenSession, context: DecisionContext) -> 
     if dead.code is not Code.SESSION_UNKNOWN:
         return dead
     session = Session(
-        id=request.session, ttl=request.ttl, holder=request.holder, born=context.revision, owner=request.owner
+        id=request.session,
+        ttl=request.ttl,
+        holder=request.holder,
+        created_revision=context.revision,
+        owner=request.owner,
     )
     answer = Answer(session_body(session), created=True)
     return Accepted(answer, {session_key(session.id): replays.remember(session, request, context, answer)})
@@ -37,9 +41,9 @@ def _renewed(view: View, request: OpenSession, context: DecisionContext) -> Deci
     return Accepted(answer, {session_key(old.id): replays.remember(renewed, request, context, answer)})
 
 
-def pushed_of(session: Session | Corrupt | None) -> int:
+def evicted_answers_of(session: Session | Corrupt | None) -> int:
     """Return the revision at which the session last had to forget an answer."""
-    return session.pushed if isinstance(session, Session) else 0
+    return session.evicted_answers_at if isinstance(session, Session) else 0
 
 
 def end_session(session: Session, request: EndSession, context: DecisionContext) -> Decision:
@@ -52,6 +56,6 @@ def end_session(session: Session, request: EndSession, context: DecisionContext)
 def expire_session(view: View, request: ExpireSession, context: DecisionContext) -> Decision:
     """End a session whose deadline has passed, if it is still the same one."""
     session = view.session(request.session)
-    if not isinstance(session, Session) or session.ended or session.born != request.born:
+    if not isinstance(session, Session) or session.ended or session.created_revision != request.created_revision:
         return Accepted(Answer())
     return Accepted(Answer(), {session_key(session.id): replace(session, ended=context.revision)})

@@ -36,7 +36,7 @@ def create_upload(
         sha256=request.blob.sha256,
         session=session.id,
         ttl=request.ttl,
-        born=context.revision,
+        created_revision=context.revision,
         answered=() if request.key is None else (replays.entry_for(request, context, answer),),
     )
     return Accepted(answer, {upload_key(store.name, upload.id): upload})

@@ -105,4 +105,6 @@ def is_listed(record: Record | None, cleared: int) -> bool:
 
     Of a handle that is gone, or was born before the clear, only the answers in its record still matter.
     """
-    return isinstance(record, Corrupt) or (isinstance(record, Handle) and not record.gone and record.born > cleared)
+    return isinstance(record, Corrupt) or (
+        isinstance(record, Handle) and not record.gone and record.created_revision > cleared
+    )

@@ -50,7 +50,7 @@ class OfSessions:
 
     def led_by(self, session: Session, most: int) -> list[str]:
         """Return the names of the stores whose epoch the session holds, sorted, ``most`` of them at most."""
-        return list(islice(self._led.get((session.id, session.born), ()), most))
+        return list(islice(self._led.get((session.id, session.created_revision), ()), most))
 
 
 def _is_listed(record: Record | None) -> bool:
@@ -61,4 +61,4 @@ def _is_listed(record: Record | None) -> bool:
 def _leader(record: Record | None) -> _Life | None:
     if not isinstance(record, Store) or record.epoch_session is None:
         return None
-    return record.epoch_session, record.epoch_born
+    return record.epoch_session, record.epoch_session_created

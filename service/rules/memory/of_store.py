@@ -108,12 +108,16 @@ class OfStore:
 
 
 def _born(record: Record | None) -> int | None:
-    return record.born if type(record) is Handle and not record.gone else None
+    return record.created_revision if type(record) is Handle and not record.gone else None
 
 
 def _died(record: TreePath | None) -> set[tuple[int, str]]:
     """Return when the entries of a path died, each with the path."""
-    return set() if record is None else {(entry.died, record.path) for entry in record.entries if entry.died}
+    return (
+        set()
+        if record is None
+        else {(entry.deleted_revision, record.path) for entry in record.entries if entry.deleted_revision}
+    )
 
 
 def _drafted(record: TreePath | None) -> tuple[int, str] | None:
@@ -121,7 +125,7 @@ def _drafted(record: TreePath | None) -> tuple[int, str] | None:
     entry = None if record is None else record.newest
     if record is None or entry is None or entry.directory or not is_temporary(record.path):
         return None
-    return entry.born, record.path
+    return entry.created_revision, record.path
 
 
 def _move(index: SortedList[tuple[int, str]], was: tuple[int, str] | None, is_: tuple[int, str] | None) -> None:

@@ -397,7 +397,7 @@ def _move(index: SortedList[Aged] | SortedList[str], old: Aged | str | None, new
 
 def _used_up_since(key: str, record: Record | None) -> Aged | None:
     """Age an ended upload from its beginning, since the answer that it keeps was given then."""
-    return (record.born, key) if isinstance(record, Upload) and record.ended else None
+    return (record.created_revision, key) if isinstance(record, Upload) and record.ended else None
 
 
 def _ended_since(key: str, record: Record | None) -> Aged | None:

@@ -26,9 +26,9 @@ class EndSession(Request):
 
 @dataclass(frozen=True, slots=True)
 class ExpireSession(Request):
-    """End the session created at revision ``born``, whose deadline has passed; a request of the leader's own."""
+    """End the session of ``created_revision``, whose deadline has passed; a request of the leader's own."""
 
-    born: int = 0
+    created_revision: int = 0
 
 
 @dataclass(frozen=True, slots=True)

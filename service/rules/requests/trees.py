@@ -29,7 +29,7 @@ class Begun:
     """
 
     directory: str = ""
-    born: int = 0
+    created_revision: int = 0
     parents: bool = True
 
 

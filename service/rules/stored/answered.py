@@ -13,6 +13,14 @@ WITH_DATA: Final = 2
 To them such a record is damaged, by name; without the number they would take the state for an empty one.
 """
 
+STORED_AS: Final = {
+    "created_revision": "born",
+    "deleted_revision": "died",
+    "evicted_answers_at": "pushed",
+    "epoch_session_created": "epoch_born",
+}
+"""The members of stored records whose names are older than those in the code: what was stored before is read."""
+
 
 def schema() -> int:
     """Return the schema number: msgspec would leave an ordinary default out of what is stored, and read a later one."""

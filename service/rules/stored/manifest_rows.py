@@ -28,8 +28,8 @@ class _Row(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class _RowEntry(msgspec.Struct, array_like=True, frozen=True, omit_defaults=True, gc=False):
     """An `Entry` in a row; a directory has the size -1, and ``start`` is -1 where the file is all of its blob."""
 
-    born: int
-    died: int
+    created_revision: int
+    deleted_revision: int
     modified: str
     epoch: int | None
     size: int
@@ -142,8 +142,8 @@ def _row_of(record: TreePath) -> _Row:
 def _row_entry_of(entry: Entry) -> _RowEntry:
     assert entry.data is None, "the bytes of small files are put into a blob before their record is folded"
     return _RowEntry(
-        entry.born,
-        entry.died,
+        entry.created_revision,
+        entry.deleted_revision,
         entry.modified,
         entry.epoch,
         -1 if entry.directory else entry.size,
@@ -161,7 +161,7 @@ def _record_of(row: _Row) -> TreePath:
 def _entry_of(row: _RowEntry) -> Entry:
     directory = row.size < 0
     return Entry(
-        born=row.born,
+        created_revision=row.created_revision,
         modified=row.modified,
         epoch=row.epoch,
         directory=directory,
@@ -170,5 +170,5 @@ def _entry_of(row: _RowEntry) -> Entry:
         blob=row.blob,
         start=None if row.start < 0 else row.start,
         shared=row.shared,
-        died=row.died,
+        deleted_revision=row.deleted_revision,
     )

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from service.rules.stored.answered import Answered, schema
+from service.rules.stored.answered import STORED_AS, Answered, schema
 
 MOST_SWEEPS: Final = 64
 """So many directories may have been deleted whose files have not been dropped yet."""
@@ -24,8 +24,8 @@ MOST_KEPT_PATHS: Final = 16
 """A rollback may leave so many paths alone, with what is below them."""
 
 
-class Entry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """An entry is what was at a path from revision ``born`` until ``died`` (0: it still is): a file, or a directory.
+class Entry(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc=False):
+    """An entry is a file or a directory at a path, from ``created_revision`` until ``deleted_revision`` (0: until now).
 
     The bytes of a file are ``data`` if they are few, and else in the blob ``blob``: all of it, or, if ``start`` is not
     None, ``size`` bytes of it from there on, since small files share a blob once they are folded. ``modified`` is for
@@ -34,7 +34,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     of another path may name the same blob, since a cut shows the file under the name that it had before a rename.
     """
 
-    born: int
+    created_revision: int
     modified: str
     epoch: int | None = None
     directory: bool = False
@@ -45,7 +45,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     data: bytes | None = None
     shared: bool = False
     moved_from: str = ""
-    died: int = 0
+    deleted_revision: int = 0
 
     @property
     def has_own_blob(self) -> bool:
@@ -53,7 +53,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         return bool(self.blob) and self.start is None
 
 
-class TreePath(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class TreePath(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc=False):
     """The record of a path: all entries that it has, and those that it had and that a cut shows, the oldest first.
 
     A record without entries says that nothing is there any more, although a manifest still names the path.
@@ -64,13 +64,13 @@ class TreePath(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     entries: tuple[Entry, ...] = ()
     rolled_back: int = 0
     answered: tuple[Answered, ...] = ()
-    pushed: int = 0
+    evicted_answers_at: int = 0
     schema: int = msgspec.field(default_factory=schema)
 
     @property
     def newest(self) -> Entry | None:
         """The entry that was written last, if nobody has deleted it since (a sweep may have)."""
-        return self.entries[-1] if self.entries and not self.entries[-1].died else None
+        return self.entries[-1] if self.entries and not self.entries[-1].deleted_revision else None
 
     @property
     def blobs(self) -> tuple[str, ...]:
@@ -139,7 +139,7 @@ class Manifest(msgspec.Struct, frozen=True, gc=False):
     rows: int
 
 
-class Tree(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class Tree(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc=False):
     """The record of a tree as a whole: cuts and pins, the oldest first; sweeps and rollbacks that are not finished.
 
     The records of paths that have not changed for long are in ``manifests``, the oldest first. What a newer one says of
@@ -166,7 +166,7 @@ class Tree(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     passed_over: tuple[Cut, ...] = ()
     unsure: int = 0
     answered: tuple[Answered, ...] = ()
-    pushed: int = 0
+    evicted_answers_at: int = 0
     schema: int = msgspec.field(default_factory=schema)
 
     @property

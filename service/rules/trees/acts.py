@@ -27,8 +27,15 @@ from service.rules.stored.paths import (
 )
 from service.rules.stored.trees import MOST_SWEEPS, Entry, Tree, TreePath
 from service.rules.trees.draft import Draft
-from service.rules.trees.sight import MOST_DEAD, ROOT, TooManyDead, is_draft, living, living_below
 from service.rules.trees.trimming import trimmed_of
+from service.rules.trees.visibility import (
+    MOST_TOMBSTONES,
+    ROOT,
+    TooManyTombstones,
+    is_temporary_file,
+    visible,
+    visible_below,
+)
 
 MOST_RENAMED = 256
 """A directory is renamed with so many paths below it at most: they must fit into one commit."""
@@ -55,8 +62,8 @@ def decide(view: View, store: Store, request: TreeRequest, context: DecisionCont
                 return act.rename(request)
             case DeletePath():
                 return act.delete(request)
-    except TooManyDead as error:
-        return act.too_many_dead(request, error.dead)
+    except TooManyTombstones as error:
+        return act.too_many_tombstones(request, error.tombstones)
     raise TypeError(f"no rule for {type(request).__name__}")
 
 
@@ -86,7 +93,7 @@ class _Act:
             data=request.data,
         )
         self._draft.begin(request.path, entry)
-        made = Answer(version=str(entry.born), created=old is None)
+        made = Answer(version=str(entry.created_revision), created=old is None)
         return self._draft.accepted(request, made)
 
     def make_directory(self, request: MakeDirectory) -> Decision:
@@ -105,15 +112,15 @@ class _Act:
     def delete(self, request: DeletePath) -> Decision:
         there = self._view.path(self._store.name, request.path) if request.path else None
         if not isinstance(there, Corrupt):  # a damaged record may be deleted
-            entry = living(self._view, self._store, self._tree, request.path)
+            entry = visible(self._view, self._store, self._tree, request.path)
             if entry is None:
                 return Accepted(Answer({"deleted": False}))
             assert isinstance(entry, Entry)
             if entry.directory and not request.recursive and (refused := self._all_readable(request.path)):
                 return refused
         try:
-            below = next(living_below(self._view, self._store, self._tree, request.path), None)
-        except TooManyDead:
+            below = next(visible_below(self._view, self._store, self._tree, request.path), None)
+        except TooManyTombstones:
             if not request.recursive:
                 raise
             below = (request.path, ROOT)  # a sweep of what is dead already does no harm
@@ -163,7 +170,7 @@ class _Act:
         if entry.directory:
             if refused := self._all_readable(request.path):
                 return refused
-            for found in living_below(self._view, self._store, self._tree, request.path):
+            for found in visible_below(self._view, self._store, self._tree, request.path):
                 moves.append(found)
                 if len(moves) > 1 + MOST_RENAMED:
                     detail = f"{_named(request.path)} has more than {MOST_RENAMED} files, too many for one rename"
@@ -175,8 +182,10 @@ class _Act:
                 return Refused(Code.INVALID_NAME, f"{_named(request.path)} cannot be renamed: {error}")
         for path, old in moves:
             goes_to = moved(path, request.path, target)
-            shared = old.shared or not is_draft(path, old)
-            begun = replace(old, born=self._context.revision, epoch=request.epoch, moved_from=path, shared=shared)
+            shared = old.shared or not is_temporary_file(path, old)
+            begun = replace(
+                old, created_revision=self._context.revision, epoch=request.epoch, moved_from=path, shared=shared
+            )
             self._draft.end(path, shared=shared)
             self._draft.begin(goes_to, begun)
         return self._draft.accepted(request, Answer({"renamed": True}))
@@ -190,7 +199,7 @@ class _Act:
                 return Refused(
                     Code.ALREADY_EXISTS, f"{_named(target)} is {'a directory' if there.directory else 'a file'}"
                 )
-            if there.directory and next(living_below(self._view, self._store, self._tree, target), None) is not None:
+            if there.directory and next(visible_below(self._view, self._store, self._tree, target), None) is not None:
                 return Refused(Code.NOT_EMPTY, f"{_named(target)} is not empty")
             return None
         above = self._at(parent_of(target))
@@ -202,11 +211,15 @@ class _Act:
 
     def _make_parents(self, path: str, epoch: int | None, begun: Begun = NOW) -> Refused | None:
         for above in ancestors_of(path):
-            there = living(self._view, self._store, self._tree, above)
+            there = visible(self._view, self._store, self._tree, above)
             is_needed = not begun.parents or above == begun.directory or is_below(begun.directory, above)
             if there is None and is_needed:
                 return Refused(Code.NOT_EXIST, f"{_named(above)}, the directory for {_named(path)}, does not exist")
-            if above == begun.directory and isinstance(there, Entry) and there.born != begun.born:
+            if (
+                above == begun.directory
+                and isinstance(there, Entry)
+                and there.created_revision != begun.created_revision
+            ):
                 detail = f"{_named(above)} is another one than when the bytes of {_named(path)} began to come"
                 return Refused(Code.NOT_EXIST, detail)
             if there is None:
@@ -231,15 +244,15 @@ class _Act:
             detail = f"{MOST_SWEEPS} deleted directories are kept in mind for the damaged record {damaged}: put it back"
         return Refused(Code.TOO_MANY_REQUESTS, detail, until_trimmed=damaged is None)
 
-    def too_many_dead(self, request: TreeRequest, dead: Sequence[TreePath]) -> Refused:
-        """Refuse to look through a directory with too many ``dead`` paths, at least until some of them are dropped."""
-        droppable = any(trimmed_of(record, self._store, self._tree) != record for record in dead)
+    def too_many_tombstones(self, request: TreeRequest, tombstones: Sequence[TreePath]) -> Refused:
+        """Refuse to look through a directory with too many ``tombstones``, at least until some of them are dropped."""
+        droppable = any(trimmed_of(record, self._store, self._tree) != record for record in tombstones)
         why = "are not cleared away yet there" if droppable else "are kept there, since a cut or a pin shows them"
-        detail = f"{_named(request.path)} cannot be looked through: {MOST_DEAD} paths that were deleted {why}"
+        detail = f"{_named(request.path)} cannot be looked through: {MOST_TOMBSTONES} paths that were deleted {why}"
         return Refused(Code.TOO_MANY_REQUESTS, detail, until_trimmed=droppable)
 
     def _at(self, path: str) -> Entry | Refused | None:
-        found = living(self._view, self._store, self._tree, path)
+        found = visible(self._view, self._store, self._tree, path)
         if isinstance(found, Corrupt):
             return Refused(Code.CORRUPT, f"the record of {_named(path)} is damaged: {found.reason}")
         return found

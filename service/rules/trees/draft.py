@@ -14,7 +14,7 @@ from service.rules.records import Store, Stored, tree_key
 from service.rules.requests import TreeRequest
 from service.rules.stored.paths import commit_of, path_key
 from service.rules.stored.trees import MOST_CUTS, Cut, Entry, Sweep, Tree, TreePath
-from service.rules.trees.sight import died_at, is_shown, rolled_back
+from service.rules.trees.visibility import deleted_at, is_shown, rolled_back
 
 
 class Draft:
@@ -45,7 +45,9 @@ class Draft:
 
     def entry(self, *, epoch: int | None, directory: bool = False) -> Entry:
         """Make an entry that begins with this request."""
-        return Entry(born=self._context.revision, modified=self._context.wall, epoch=epoch, directory=directory)
+        return Entry(
+            created_revision=self._context.revision, modified=self._context.wall, epoch=epoch, directory=directory
+        )
 
     def accepted(self, request: TreeRequest, answer: Answer) -> Accepted:
         """Return the decision. The answer is kept with the path that the request was about, if a record of it stays."""
@@ -74,9 +76,9 @@ class Draft:
         before = record.entries[:-1]
         if shared and last.has_own_blob:  # an entry that a rollback brought back names the blob of one that died before
             before = tuple(replace(each, shared=True) if each.blob == last.blob else each for each in before)
-        died = died_at(path, last, self._store, self.tree) or self._context.revision
-        if is_shown(path, last, died, self.tree.kept):
-            ended = replace(last, died=died, shared=last.shared or shared)
+        deleted_revision = deleted_at(path, last, self._store, self.tree) or self._context.revision
+        if is_shown(path, last, deleted_revision, self.tree.kept):
+            ended = replace(last, deleted_revision=deleted_revision, shared=last.shared or shared)
             return replace(record, entries=(*before, ended, *begun))
         return replace(record, entries=(*before, *begun))
 

@@ -86,4 +86,4 @@ def drop_folded(view: View, store: Store, request: DropFolded) -> Decision:
 
 def _spans(record: TreePath) -> tuple[tuple[int, int], ...]:
     """Return when each entry was born and died: no two entries of one path are born at the same revision."""
-    return tuple((entry.born, entry.died) for entry in record.entries)
+    return tuple((entry.created_revision, entry.deleted_revision) for entry in record.entries)

@@ -12,7 +12,7 @@ from service.rules.records import Corrupt, Store, tree_key
 from service.rules.requests import CloneTree, PinCut, RollBack, TreeRequest, Unpin
 from service.rules.stored.paths import parent_of
 from service.rules.stored.trees import MOST_CUTS, MOST_PINS, MOST_ROLLBACKS, Cut, Entry, Pin, Rollback, Tree, TreePath
-from service.rules.trees.sight import TooManyDead, living, living_below, shown_at
+from service.rules.trees.visibility import TooManyTombstones, visible, visible_at, visible_below
 
 
 def decide(
@@ -93,8 +93,8 @@ def _roll_back(view: View, store: Store, tree: Tree, request: RollBack, context:
     for path in request.keep:
         parent = parent_of(path)
         record = view.path(store.name, parent)
-        directory = shown_at(record, request.revision, store, tree) if isinstance(record, TreePath) else None
-        if not isinstance(living(view, store, tree, path), Entry) or (
+        directory = visible_at(record, request.revision, store, tree) if isinstance(record, TreePath) else None
+        if not isinstance(visible(view, store, tree, path), Entry) or (
             parent and not (directory and directory.directory)
         ):
             return Refused(
@@ -146,8 +146,8 @@ def _is_dead(view: View, store: Store, tree: Tree) -> bool:
     if tree.manifests or tree.kept or view.damaged_path(store.name) is not None:
         return False
     try:
-        return next(living_below(view, store, tree, ""), None) is None
-    except TooManyDead:
+        return next(visible_below(view, store, tree, ""), None) is None
+    except TooManyTombstones:
         return True
 
 

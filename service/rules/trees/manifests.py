@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from service.rules.stored.manifest_rows import ManifestRows
 from service.rules.stored.trees import Entry, Tree, TreePath
-from service.rules.trees.sight import is_draft, is_shown
+from service.rules.trees.visibility import is_shown, is_temporary_file
 
 _GROWTH: Final = 4
 """An older manifest is left alone while it has at least so many times the rows of all newer ones together.
@@ -31,9 +31,9 @@ def is_foldable(record: TreePath, until: int, tree: Tree) -> bool:
     answered = max((answer.revision for answer in record.answered), default=0)
     cuts = sorted(cut.revision for cut in (*tree.cuts, *tree.passed_over))
     return answered <= until and all(
-        entry.born <= until
-        and not is_draft(record.path, entry)
-        and not (entry.died and is_shown(record.path, entry, entry.died, cuts))
+        entry.created_revision <= until
+        and not is_temporary_file(record.path, entry)
+        and not (entry.deleted_revision and is_shown(record.path, entry, entry.deleted_revision, cuts))
         for entry in record.entries
     )
 
@@ -83,7 +83,9 @@ def merged(several: Sequence[ManifestRows], tree: Tree, *, with_oldest: bool) ->
     for _, of_path in groupby(merge(*ranked, key=itemgetter(0, 1)), key=itemgetter(0)):
         record = next(of_path)[2]
         entries = tuple(
-            entry for entry in record.entries if not entry.died or is_shown(record.path, entry, entry.died, kept)
+            entry
+            for entry in record.entries
+            if not entry.deleted_revision or is_shown(record.path, entry, entry.deleted_revision, kept)
         )
         if entries or not with_oldest:
             yield record if entries == record.entries else TreePath(record.path, entries)

@@ -11,7 +11,7 @@ from service.rules.requests import TrimTree
 from service.rules.stored.paths import path_key
 from service.rules.stored.trees import Tree, TreePath
 from service.rules.trees.draft import is_kept, unnamed
-from service.rules.trees.sight import died_at, is_shown, rolled_back
+from service.rules.trees.visibility import deleted_at, is_shown, rolled_back
 
 
 def trim(view: View, store: Store, request: TrimTree) -> Decision:
@@ -51,9 +51,13 @@ def trimmed_of(record: TreePath, store: Store, tree: Tree) -> TreePath:
     known = rolled_back(record, tree)
     entries = []
     for entry in known.entries:
-        died = died_at(record.path, entry, store, tree)
-        if not died or is_shown(record.path, entry, died, tree.kept):
-            entries.append(entry if died == entry.died else replace(entry, died=died))
+        deleted_revision = deleted_at(record.path, entry, store, tree)
+        if not deleted_revision or is_shown(record.path, entry, deleted_revision, tree.kept):
+            entries.append(
+                entry
+                if deleted_revision == entry.deleted_revision
+                else replace(entry, deleted_revision=deleted_revision)
+            )
     if tuple(entries) == known.entries == record.entries:
         return record
     return replace(known, entries=tuple(entries))

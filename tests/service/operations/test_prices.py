@@ -65,7 +65,7 @@ async def filled(running: Rig, count: int) -> None:
 
 
 def handle(name: str, session: Session, *, gone: bool = False) -> Handle:
-    locks = () if gone else (Lock(session.id, session.born, 1),)
+    locks = () if gone else (Lock(session.id, session.created_revision, 1),)
     blob = "" if gone else f"blob-{name}"
     return Handle(name, f"l.{name}", blob, 1, "", "", "", 1, 1, locks=locks, gone=gone)
 

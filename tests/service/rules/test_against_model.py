@@ -282,8 +282,8 @@ class RulesAgainstModel(RuleBasedStateMachine):
     def expire_session(self, session: str, really: bool) -> None:
         stale = not really
         record = self.view.session(session)
-        born = record.born if isinstance(record, Session) else 0
-        accepted = self.own(ExpireSession(Attempt(session), born=born + (1 if stale else 0)))
+        created_revision = record.created_revision if isinstance(record, Session) else 0
+        accepted = self.own(ExpireSession(Attempt(session), created_revision=created_revision + (1 if stale else 0)))
         expires = self.known.live(session) and not stale
         assert bool(accepted.changes) is expires
         if expires:
@@ -411,7 +411,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
         found = {}
         for name in names_in(self.view, STORE):
             handle = self.view.handle(STORE, name)
-            if isinstance(handle, Handle) and not handle.gone and handle.born > store.cleared:
+            if isinstance(handle, Handle) and not handle.gone and handle.created_revision > store.cleared:
                 assert handle.blob == self.blobs[handle.version]
                 locks = set(holders(self.view, store, handle))
                 found[name] = PlainHandle(

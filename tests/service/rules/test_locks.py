@@ -95,8 +95,10 @@ def test_the_locks_of_a_session_end_with_it(act: Request, end: str) -> None:
     bench = Bench("a", "b", "watcher")
     bench.done(add("a", "h"))
     bench.done(act)
-    born = bench.session("b").born
-    bench.done(EndSession(Attempt("b")) if end == "end" else ExpireSession(Attempt("b"), born=born))
+    created_revision = bench.session("b").created_revision
+    bench.done(
+        EndSession(Attempt("b")) if end == "end" else ExpireSession(Attempt("b"), created_revision=created_revision)
+    )
     assert holders_of(bench, "h") == ["a"]
     assert bench.done(Remove(Attempt("a"), store_name=STORE, name="h")) == {"removed": True}
 

@@ -45,7 +45,7 @@ HANDLE = Handle(
     sha256="ab",
     created="then",
     updated="now",
-    born=4,
+    created_revision=4,
     changed=5,
     labels={"batch": "7"},
     locks=(Lock("s", 1, 4),),
@@ -53,9 +53,9 @@ HANDLE = Handle(
     epoch=1,
     removing=True,
     answered=(ANSWERED,),
-    pushed=3,
+    evicted_answers_at=3,
 )
-GONE = Entry(2, "then", 1, size=3, sha256="ab", blob="flights/1/u", moved_from="offsets/.7.tmp", died=4)
+GONE = Entry(2, "then", 1, size=3, sha256="ab", blob="flights/1/u", moved_from="offsets/.7.tmp", deleted_revision=4)
 THERE = Entry(4, "now", 2, size=2, sha256="cd", data=b"v1")
 RECORDS: list[tuple[str, Stored]] = [
     (session_key("s"), Session("s", 15.0, 1, "me", 9, (ANSWERED,), 2, "driver")),

@@ -190,12 +190,12 @@ def test_after_ten_minutes_nothing_is_in_doubt_and_answers_are_gone(bench: Bench
 
 
 def test_a_record_keeps_so_many_answers_and_tells_that_it_forgot(bench: Bench) -> None:
-    assert bench.handle(HANDLE).pushed == 0
+    assert bench.handle(HANDLE).evicted_answers_at == 0
     push(bench, "lock")
     kept = bench.handle(HANDLE)
     assert kept.answered[0].key == "push 1"
     assert len(kept.answered) == KEPT_KEYS
-    assert kept.pushed > 0
+    assert kept.evicted_answers_at > 0
 
 
 def test_large_answers_make_room_sooner_and_the_newest_is_kept_whatever_its_size(bench: Bench) -> None:
@@ -209,7 +209,7 @@ def test_large_answers_make_room_sooner_and_the_newest_is_kept_whatever_its_size
         assert bench.done(retried(request, 2)) == first
     kept = bench.handle("labelled")
     assert 1 <= len(kept.answered) < KEPT_KEYS
-    assert kept.pushed > 0
+    assert kept.evicted_answers_at > 0
     assert len(encode(handle_key(STORE, "labelled"), kept)) < 4 * KEPT_KEYS_BYTES
     assert bench.refused(LockHandle(Attempt("b", "pushed?", 2), STORE, "labelled")).code is Code.OUTCOME_UNKNOWN
 
@@ -245,7 +245,7 @@ def test_such_ids_go_once_they_have_landed_and_push_nothing_out(bench: Bench) ->
     bench.done(with_id(lock, "1.4"))
     kept = bench.handle(HANDLE)
     assert [entry.key for entry in kept.answered] == ["k", " 1.3", " 1.4"]
-    assert kept.pushed == 0
+    assert kept.evicted_answers_at == 0
     assert bench.accepted(retried(lock, 2, key="k")).answer.replayed
 
 

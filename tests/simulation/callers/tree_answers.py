@@ -125,8 +125,8 @@ class TreeAnswers:
             at, path = self._trees.renamed[ask.store_name, ask.path, ask.target], ask.target
         else:
             return
-        here = self._trees.living.get((ask.store_name, path))
-        if here is not None and here.born == at < call.floor:
+        here = self._trees.visible.get((ask.store_name, path))
+        if here is not None and here.created_revision == at < call.floor:
             raise Violation(Invariant.FIRST_ANSWER, f"{call} was refused with {code}, but had landed as {here}")
 
     # -- the window ------------------------------------------------------------------------------------------------

@@ -188,7 +188,7 @@ class Chronicle:
             if isinstance(record, Handle) and record.gone and not (isinstance(old, Handle) and old.gone):
                 steps.append((record.changed, partial(self._finished, store, record.name)))
             if isinstance(record, Upload):
-                if record.born > since:
+                if record.created_revision > since:
                     announced = Announced(record.size, record.sha256, record.blob, record.ttl, self.clock())
                     self.announced[store, record.id] = announced
                 if record.ended > since:

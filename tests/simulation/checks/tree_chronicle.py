@@ -19,7 +19,7 @@ from service.rules.requests import DeletePath, MakeDirectory, OntoExisting, PutF
 from service.rules.stored.manifest_rows import ManifestRows
 from service.rules.stored.paths import ancestors_of, commit_of, is_below, is_temporary
 from service.rules.stored.trees import Cut, Entry, Tree, TreePath
-from service.rules.trees.sight import is_draft, living, shown_at
+from service.rules.trees.visibility import is_temporary_file, visible, visible_at
 from tests.simulation.callers.calls import Call
 from tests.simulation.callers.tree_calls import DIRECTORY
 from tests.simulation.checks.chronicle import Chronicle
@@ -41,7 +41,7 @@ class TreeChronicle:
         """Puts that have landed."""
         self.renamed: dict[tuple[str, str, str], int] = {}
         """Renames that have landed: store, source, target."""
-        self.living: dict[Place, Entry] = {}
+        self.visible: dict[Place, Entry] = {}
         self._chronicle = chronicle
         self._blobs = blobs
         self._tally = tally
@@ -121,13 +121,13 @@ class TreeChronicle:
             if isinstance(path_record, TreePath):
                 self._at[key] = store, path_record.path
         if any(isinstance(each, Store | Tree) for each in changed.values()):
-            known = {path for of, path in self.living if of == store}
+            known = {path for of, path in self.visible if of == store}
             paths: Iterable[str] = sorted({*self._state.paths(store, ""), *known})
         else:
             paths = sorted({path for key in changed if key in self._at for of, path in [self._at[key]] if of == store})
         begun: list[str] = []
         for path in paths:
-            entry = living(self._view, record, tree, path)
+            entry = visible(self._view, record, tree, path)
             assert entry is None or isinstance(entry, Entry)
             if self._path_seen((store, path), entry, since, at):
                 begun.append(path)
@@ -139,22 +139,22 @@ class TreeChronicle:
 
     def _path_seen(self, place: Place, new: Entry | None, since: int, at: int) -> bool:
         """Judge what is at a path after the group; whether a file began there."""
-        old = self.living.get(place)
+        old = self.visible.get(place)
         if new is None and old is None:
             return False
         if new is None:
-            self._may_end(place, self.living.pop(place), None, since, at)
+            self._may_end(place, self.visible.pop(place), None, since, at)
             self.lines[place].note(at, None)
             return False
-        begins = old is None or (old.born, old.sha256) != (new.born, new.sha256)
+        begins = old is None or (old.created_revision, old.sha256) != (new.created_revision, new.sha256)
         if begins or old is None or (old.blob, old.start) != (new.blob, new.start):
             self._whole(place, new)
-        self.living[place] = new
+        self.visible[place] = new
         if not begins:
             return False
         if old is not None:
             self._may_end(place, old, new, since, at)
-        if not since < new.born <= at:
+        if not since < new.created_revision <= at:
             raise Violation(Invariant.FILE_KEPT, f"{place} shows {new} again, at revision {at}")
         self._may_begin(place, new)
         self.lines[place].note(at, DIRECTORY if new.directory else new.sha256)
@@ -162,7 +162,7 @@ class TreeChronicle:
 
     def _may_begin(self, place: Place, new: Entry) -> None:
         store, path = place
-        epoch = self._epoch(store, new.born)
+        epoch = self._epoch(store, new.created_revision)
         if new.epoch != epoch:
             raise Violation(Invariant.STALE_EPOCH, f"{place} has {new}, written while {epoch} was the epoch")
         if new.directory:
@@ -179,7 +179,7 @@ class TreeChronicle:
             if put.ask.path != path:
                 raise Violation(Invariant.FILE_KEPT, f"{place} has {new}, which was put at {put.ask.path}")
             self._must(place, new, [put.ask], epoch)
-            self._landed(put, new.born)
+            self._landed(put, new.created_revision)
             return
         calls = [call for call in self._asked[place] if isinstance(call.ask, RenamePath)]
         renames = [call for call in calls if _moves(call.ask, new.moved_from, path)]
@@ -187,10 +187,12 @@ class TreeChronicle:
         if put.ask.path != new.moved_from or (store, new.moved_from, path) in self.renamed:
             raise Violation(Invariant.RENAMED_ONCE, f"{place} has {new}, which {put} put")
         if all(call.denied for call in renames):
-            raise Violation(Invariant.TRUTHFUL_NO, f"{renames} was told as not applied, and landed at {new.born}")
+            raise Violation(
+                Invariant.TRUTHFUL_NO, f"{renames} was told as not applied, and landed at {new.created_revision}"
+            )
         self._tally["renames"] += 1
-        self.renamed[store, new.moved_from, path] = new.born
-        self.landed.setdefault(put, new.born)
+        self.renamed[store, new.moved_from, path] = new.created_revision
+        self.landed.setdefault(put, new.created_revision)
 
     def _must(self, place: Place, new: Entry, asks: Sequence[TreeRequest], epoch: int) -> None:
         if not any(ask.epoch == epoch for ask in asks):
@@ -201,7 +203,7 @@ class TreeChronicle:
         """Judge that what was at a path is there no more."""
         store, path = place
         epochs = {self._epoch(store, revision) for revision in (since + 1, at)}
-        if is_draft(path, old) and old.epoch != self._epoch(store, at):
+        if is_temporary_file(path, old) and old.epoch != self._epoch(store, at):
             return  # it went with its epoch
         near = [call.ask for above in ("", *ancestors_of(path), path) for call in self._asked[store, above]]
         ending = [ask for ask in near if isinstance(ask, TreeRequest) and _ends(ask, path, gone=new is None)]
@@ -256,10 +258,10 @@ class TreeChronicle:
     def _path_shown(self, store: str, path: str, record: Store, tree: Tree) -> None:
         """Compare what the kept cuts show at a path with what they should; note the blobs that the path needs."""
         found = self._view.path(store, path)
-        now = self.living.get((store, path))
+        now = self.visible.get((store, path))
         names = {now.blob} if now is not None and now.blob else set()
         for cut in tree.cuts:
-            entry = shown_at(found, cut.revision, record, tree) if isinstance(found, TreePath) else None
+            entry = visible_at(found, cut.revision, record, tree) if isinstance(found, TreePath) else None
             what = None if entry is None else DIRECTORY if entry.directory else entry.sha256
             should = self._shown[store, cut].get(path, {None})
             if what not in should:

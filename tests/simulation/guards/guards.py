@@ -280,7 +280,7 @@ def keys_survive_removal(patch: Patch) -> None:
 
 def forgotten_keys_in_doubt(patch: Patch) -> None:
     """A retry is applied although its first answer may have been pushed out."""
-    patch.setattr(guards, "retry_may_run", lambda _request, _pushed, _moment: None)
+    patch.setattr(guards, "retry_may_run", lambda _request, _evicted_answers_at, _moment: None)
 
 
 def version_is_revision(patch: Patch) -> None:

@@ -17,7 +17,7 @@ from service.rules.records import Store
 from service.rules.requests import OntoExisting, PutFile, TreeRequest
 from service.rules.stored.trees import Entry, Tree, TreePath
 from service.rules.trees import acts, draft, folding, trimming
-from service.rules.trees.sight import living
+from service.rules.trees.visibility import visible
 from tests.simulation.guards.guards import Patch
 
 
@@ -59,7 +59,7 @@ def rename_refuses_atomically(patch: Patch) -> None:
         store, tree = view.store(at.store) or Store(at.store), view.tree(at.store) or Tree(at.store)
         assert isinstance(store, Store)
         assert isinstance(tree, Tree)
-        there = living(view, store, tree, target)
+        there = visible(view, store, tree, target)
         made = isinstance(there, Entry) and there.moved_from == at.path
         if onto is OntoExisting.REFUSE and there is not None and not made:
             raise problem(Code.ALREADY_EXISTS, f"{target} already exists")
@@ -75,7 +75,10 @@ def cuts_keep_blobs(patch: Patch) -> None:
 
     def unnamed(view: View, store: str, changed: dict[str, TreePath]) -> tuple[str, ...]:
         dead = (
-            entry.blob for record in changed.values() for entry in record.entries if entry.died and not entry.shared
+            entry.blob
+            for record in changed.values()
+            for entry in record.entries
+            if entry.deleted_revision and not entry.shared
         )
         return (*real(view, store, changed), *(blob for blob in dead if blob))
 

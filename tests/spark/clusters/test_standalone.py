@@ -25,7 +25,7 @@ def test_executors_keep_state_without_a_common_disk(
     topics.put(spread.setup.topic, rows(80))
     first = spread.start(available_now=True, provider=provider, seen=str(file))
     first.wait_for("finished")
-    sights = [tuple(sight) for event in first.events() if event["event"] == "seen" for sight in event["by"]]
+    sights = [tuple(visibility) for event in first.events() if event["event"] == "seen" for visibility in event["by"]]
     assert file.exists()
     assert {saw for _, saw in sights} == {False}
     for worker in cluster.workers:

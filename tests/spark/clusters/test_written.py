@@ -32,10 +32,10 @@ def test_a_late_write_would_be_told(tmp_path: Path) -> None:
         refused(old.create("third", b"x"), 403, "AccessControlException")
         births = {birth.path: birth for birth in written.births("flights")}
         assert {path: birth.epoch for path, birth in births.items()} == {"first": 1, "second": 2}
-        assert written.grants("flights")[1] < births["first"].born < written.grants("flights")[2]
+        assert written.grants("flights")[1] < births["first"].created_revision < written.grants("flights")[2]
         assert written.late("flights") == []
 
-        key, late = path_key("flights", "third"), births["second"].born + 1
+        key, late = path_key("flights", "third"), births["second"].created_revision + 1
         record = TreePath("third", (Entry(late, "2026-01-01T00:00:00.000Z", 1),))
         with closing(sqlite3.connect(tmp_path / FILE_NAME)) as database:
             database.execute("INSERT INTO written (key, value) VALUES (?, ?)", (key, encode(key, record)))

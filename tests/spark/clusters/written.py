@@ -39,7 +39,7 @@ class Birth(NamedTuple):
     """A file or a directory came to be at ``path``, at a revision, under an epoch."""
 
     path: str
-    born: int
+    created_revision: int
     epoch: int | None
 
 
@@ -48,7 +48,7 @@ class Journal(ABC):
 
     def births(self, store: str) -> set[Birth]:
         """All that ever came to be in the tree of a store."""
-        return {Birth(path, entry.born, entry.epoch) for path, entry in self.entries(store)}
+        return {Birth(path, entry.created_revision, entry.epoch) for path, entry in self.entries(store)}
 
     def entries(self, store: str) -> Iterator[tuple[str, Entry]]:
         """Each path of the tree of a store with what was there, as often as it was written."""
@@ -77,7 +77,7 @@ class Journal(ABC):
         return sorted(
             birth
             for birth in births | set(written.values())
-            if any(epoch > (birth.epoch or 0) and birth.born > granted for epoch, granted in grants.items())
+            if any(epoch > (birth.epoch or 0) and birth.created_revision > granted for epoch, granted in grants.items())
         )
 
     @abstractmethod

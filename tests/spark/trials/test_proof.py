@@ -34,8 +34,8 @@ def granted(epoch: int, at: int) -> tuple[str, object]:
     return f"stores/{JOB}", Store(JOB, epoch=epoch, granted=at)
 
 
-def file(path: str, born: int, epoch: int, data: bytes = b"x") -> tuple[str, object]:
-    return f"stores/{JOB}/files/{path}", TreePath(path, (Entry(born, _NOW, epoch, data=data),))
+def file(path: str, created_revision: int, epoch: int, data: bytes = b"x") -> tuple[str, object]:
+    return f"stores/{JOB}/files/{path}", TreePath(path, (Entry(created_revision, _NOW, epoch, data=data),))
 
 
 def handle(version: str, changed: int, epoch: int) -> tuple[str, object]:

@@ -12,7 +12,7 @@ from service.rules.memory.lookup import Lookup
 from service.rules.records import Corrupt, Record, Store, store_key
 from service.rules.stored.paths import path_key
 from service.rules.stored.trees import Entry, Tree, TreePath
-from service.rules.trees.sight import shown
+from service.rules.trees.visibility import shown
 from tests.wire.support.in_process import in_process
 
 FILES = 100_000

@@ -235,7 +235,7 @@ async def test_a_lost_answer_is_asked_for_again_and_the_put_is_made_once(tmp_pat
         at.wire.faults = ["not reached", "answer lost", "full of requests", "answer lost"]
         await at.take(at.permit(), content)
         assert at.wire.attempts == [1, 2, 3, 4, 5]
-        assert at.entry().born == at.leader.replica.journal.head.revision
+        assert at.entry().created_revision == at.leader.replica.journal.head.revision
         assert len(await at.blobs()) == bool(at.entry().blob)
         with pytest.raises(AlreadyExists):
             await at.take(at.permit("another"), content)

@@ -16,7 +16,7 @@ from service.rules.records import Corrupt
 from service.rules.requests import Attempt, OntoExisting
 from service.rules.stored.paths import path_key
 from service.rules.stored.trees import MOST_ROLLBACKS, MOST_SWEEPS, Tree
-from service.rules.trees import sight
+from service.rules.trees import visibility
 from tests.service.acting import STORE, actor
 from tests.support.files import put, put_at
 from tests.support.network.faults import before
@@ -101,7 +101,7 @@ async def test_small_directories_do_not_wait_for_a_large_one(tmp_path: Path) -> 
 async def test_dead_paths_are_dropped_for_who_has_to_look_through_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: str
 ) -> None:
-    monkeypatch.setattr(sight, "MOST_DEAD", 5)
+    monkeypatch.setattr(visibility, "MOST_TOMBSTONES", 5)
     async with rig(embedded(tmp_path), HOURLY) as running:
         epoch, trees = await begun(running), running.operations.trees
         await with_dead(running, epoch, 6)
@@ -117,7 +117,7 @@ async def test_dead_paths_are_dropped_for_who_has_to_look_through_them(
 async def test_temporary_files_of_an_older_epoch_are_dropped_as_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sight, "MOST_DEAD", 5)
+    monkeypatch.setattr(visibility, "MOST_TOMBSTONES", 5)
     async with rig(embedded(tmp_path), HOURLY) as running:
         first = await actor(running, "a")
         epoch = await first.campaign()
@@ -129,7 +129,7 @@ async def test_temporary_files_of_an_older_epoch_are_dropped_as_well(
 
 
 async def test_what_a_cut_shows_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sight, "MOST_DEAD", 5)
+    monkeypatch.setattr(visibility, "MOST_TOMBSTONES", 5)
     async with rig(embedded(tmp_path), HOURLY) as running:
         epoch = await begun(running)
         for number in range(6):

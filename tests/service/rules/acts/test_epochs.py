@@ -59,12 +59,12 @@ def test_a_held_epoch_is_refused_to_others_with_its_holder(bench: Bench) -> None
 @pytest.mark.parametrize("end", ["resign", "end", "expire"])
 def test_a_free_epoch_stays_current_until_the_next_is_granted(bench: Bench, end: str) -> None:
     bench.done(campaign("a"))
-    born = bench.session("a").born
+    created_revision = bench.session("a").created_revision
     bench.done(
         {
             "resign": Resign(Attempt("a"), store_name=STORE),
             "end": EndSession(Attempt("a")),
-            "expire": ExpireSession(Attempt("a"), born=born),
+            "expire": ExpireSession(Attempt("a"), created_revision=created_revision),
         }[end]
     )
     assert bench.store().epoch == 1

@@ -47,12 +47,12 @@ def test_a_session_is_created_then_renewed() -> None:
     created = bench.accepted(OpenSession(Attempt("s"), ttl=15.0, holder="driver"))
     assert created.answer.created
     assert created.answer.body == {"session": "s", "ttl": 15.0, "holder": "driver"}
-    born = bench.session("s").born
+    created_revision = bench.session("s").created_revision
     same = bench.accepted(OpenSession(Attempt("s"), ttl=15.0, holder="driver"))
     assert (same.answer.created, same.changes) == (False, {})
     other = bench.accepted(OpenSession(Attempt("s"), ttl=30.0, holder="driver"))
     assert (other.answer.created, other.answer.body["ttl"]) == (False, 30.0)
-    assert (bench.session("s").born, bench.session("s").ttl) == (born, 30.0)
+    assert (bench.session("s").created_revision, bench.session("s").ttl) == (created_revision, 30.0)
 
 
 def test_a_renewal_is_applied_once() -> None:
@@ -89,22 +89,22 @@ def test_only_a_living_session_acts(act: Request) -> None:
 
 def test_an_expiry_ends_the_very_session_that_it_means() -> None:
     bench = Bench("s")
-    born = bench.session("s").born
-    assert bench.accepted(ExpireSession(Attempt("s"), born=born + 1)).changes == {}
-    assert bench.accepted(ExpireSession(Attempt("s"), born=born)).changes
+    created_revision = bench.session("s").created_revision
+    assert bench.accepted(ExpireSession(Attempt("s"), created_revision=created_revision + 1)).changes == {}
+    assert bench.accepted(ExpireSession(Attempt("s"), created_revision=created_revision)).changes
     assert bench.session("s").ended == bench.context.revision
-    assert bench.accepted(ExpireSession(Attempt("s"), born=born)).changes == {}
-    assert bench.accepted(ExpireSession(Attempt("nobody"), born=born)).changes == {}
+    assert bench.accepted(ExpireSession(Attempt("s"), created_revision=created_revision)).changes == {}
+    assert bench.accepted(ExpireSession(Attempt("nobody"), created_revision=created_revision)).changes == {}
 
 
 def test_an_id_is_used_again_once_it_is_forgotten_and_begins_anew() -> None:
     bench = Bench("s")
-    first = bench.session("s").born
+    first = bench.session("s").created_revision
     bench.done(EndSession(Attempt("s")))
     assert bench.code(OpenSession(Attempt("s"), ttl=10.0)) is Code.SESSION_EXPIRED
     bench.forget_sessions()
     assert bench.accepted(OpenSession(Attempt("s"), ttl=10.0)).answer.created
-    assert bench.session("s").born > first
+    assert bench.session("s").created_revision > first
     assert bench.session("s").ended == 0
 
 

@@ -84,7 +84,12 @@ def test_an_upload_is_announced_under_a_durable_record(bench: Bench) -> None:
     assert (accepted.answer.body, accepted.answer.created) == ({"upload": "u"}, True)
     record = recorded(bench)
     assert (record.blob, record.size, record.sha256) == ("blob-u", CONTENT.size, CONTENT.sha256)
-    assert (record.session, record.ttl, record.born, record.ended) == ("a", 900.0, bench.context.revision, 0)
+    assert (record.session, record.ttl, record.created_revision, record.ended) == (
+        "a",
+        900.0,
+        bench.context.revision,
+        0,
+    )
     assert [upload for _, upload in bench.state.pending_uploads()] == [record]
 
 
@@ -251,8 +256,10 @@ def test_a_retry_is_one_request_whether_its_bytes_come_by_body_or_by_reference(b
 def test_a_retry_whose_answer_may_be_forgotten_is_not_told_that_it_was_not_applied(bench: Bench) -> None:
     bench.done(create("u"))
     bench.done(add_from(ref(), key="k"))
-    pushed = structs.replace(bench.handle("h"), answered=(), pushed=bench.context.revision, gone=True)
-    bench.put(f"stores/{STORE}/handles/h", pushed)
+    evicted_answers_at = structs.replace(
+        bench.handle("h"), answered=(), evicted_answers_at=bench.context.revision, gone=True
+    )
+    bench.put(f"stores/{STORE}/handles/h", evicted_answers_at)
     refused = bench.refused(add_from(ref(), key="k", attempt=2))
     assert (refused.code, refused.outcome) == (Code.UPLOAD_UNKNOWN, Outcome.UNKNOWN)
 

@@ -55,7 +55,7 @@ def handles(store: str, name: str) -> st.SearchStrategy[tuple[str, Record | None
         sha256=st.just(""),
         created=st.just(""),
         updated=st.just(""),
-        born=REVISIONS,
+        created_revision=REVISIONS,
         changed=REVISIONS,
         locks=LOCKS,
         removing=st.booleans(),
@@ -74,14 +74,16 @@ def stores(store: str) -> st.SearchStrategy[tuple[str, Record | None]]:
         cleared=st.integers(0, 9),
         locked=LOCKS,
         epoch_session=st.sampled_from([*SESSIONS, None]),
-        epoch_born=st.integers(1, 2),
+        epoch_session_created=st.integers(1, 2),
     )
     return st.tuples(st.just(store_key(store)), st.one_of(there, there, st.just(Corrupt(store, "damaged")), st.none()))
 
 
 def sessions(session: str) -> st.SearchStrategy[tuple[str, Record | None]]:
     """What may come under a session's key."""
-    there = st.builds(Session, id=st.just(session), ttl=st.just(1.0), born=REVISIONS, ended=st.integers(0, 9))
+    there = st.builds(
+        Session, id=st.just(session), ttl=st.just(1.0), created_revision=REVISIONS, ended=st.integers(0, 9)
+    )
     damaged = st.just(Corrupt(session, "damaged"))
     return st.tuples(st.just(session_key(session)), st.one_of(there, there, damaged, st.none()))
 
@@ -96,7 +98,7 @@ def uploads(store: str) -> st.SearchStrategy[tuple[str, Record | None]]:
         sha256=st.just(""),
         session=st.just("s"),
         ttl=st.just(1.0),
-        born=REVISIONS,
+        created_revision=REVISIONS,
         ended=st.integers(0, 2),
     )
     return st.tuples(st.just(upload_key(store, "u")), st.one_of(there, st.just(Corrupt("u", "damaged")), st.none()))
@@ -148,9 +150,9 @@ def compare(state: State) -> None:
             assert state.count(store, other) == sum(is_listed(record, other) for record in found.values())
         assert set(state.damaged_in(store)) == {name for name, record in found.items() if isinstance(record, Corrupt)}
         away = [
-            (record.born, name)
+            (record.created_revision, name)
             for name, record in found.items()
-            if isinstance(record, Handle) and not record.gone and record.born <= cleared
+            if isinstance(record, Handle) and not record.gone and record.created_revision <= cleared
         ]
         assert list(state.cleared(store, cleared)) == [handle_key(store, name) for _, name in sorted(away)]
         assert not list(state.cleared(store, cleared - 1))
@@ -173,10 +175,10 @@ def compare(state: State) -> None:
         assert state.count_locks(session) == len(own)
         whole = [store for store in STORES if session in {lock.session for lock in locked_in(records, store)}]
         assert state.count_locked_stores(session) == len(whole)
-        for born in (1, 2):
-            led = [store for store in STORES if leads(records.get(store_key(store)), session, born)]
-            assert state.of_sessions.led_by(Session(session, 1.0, born), 9) == led
-            assert state.of_sessions.led_by(Session(session, 1.0, born), 1) == led[:1]
+        for created_revision in (1, 2):
+            led = [store for store in STORES if leads(records.get(store_key(store)), session, created_revision)]
+            assert state.of_sessions.led_by(Session(session, 1.0, created_revision), 9) == led
+            assert state.of_sessions.led_by(Session(session, 1.0, created_revision), 1) == led[:1]
     there = [session for session in SESSIONS if is_there(records.get(session_key(session)))]
     assert list(state.of_sessions.listed("")) == there
     assert list(state.of_sessions.listed("s")) == [session for session in there if session > "s"]
@@ -196,8 +198,11 @@ def locked_in(records: dict[str, Record], store: str) -> tuple[Lock, ...]:
     return record.locked if isinstance(record, Store) else ()
 
 
-def leads(record: Record | None, session: str, born: int) -> bool:
-    return isinstance(record, Store) and (record.epoch_session, record.epoch_born) == (session, born)
+def leads(record: Record | None, session: str, created_revision: int) -> bool:
+    return isinstance(record, Store) and (record.epoch_session, record.epoch_session_created) == (
+        session,
+        created_revision,
+    )
 
 
 def is_there(record: Record | None) -> bool:
@@ -211,7 +216,7 @@ def compare_aged(state: State) -> None:
         if isinstance(record, Handle) and record.gone:
             gone.append((record.changed, key))
         elif isinstance(record, Upload) and record.ended:
-            gone.append((record.born, key))
+            gone.append((record.created_revision, key))
     ended = [
         (record.ended, key) for key, record in state.records.items() if isinstance(record, Session) and record.ended
     ]

@@ -20,7 +20,7 @@ NAMES = ("0", LAST_CHARACTER, LAST_CHARACTER + "0", LAST_CHARACTER * ((MOST_BYTE
 @pytest.mark.parametrize("folded", [False, True], ids=["records", "manifest"])
 def test_a_listing_passes_names_that_sort_after_all_others(folded: bool) -> None:
     paths = sorted(["d", *(checked_path(f"d/{name}") for name in NAMES), "d0", *NAMES[1:]])
-    records = [TreePath(path, (Entry(1, "", died=7),)) for path in paths]
+    records = [TreePath(path, (Entry(1, "", deleted_revision=7),)) for path in paths]
     state = State()
     if folded:
         rows = ManifestRows.of(records)

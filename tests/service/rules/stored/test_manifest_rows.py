@@ -11,8 +11,8 @@ from service.rules.stored.trees import Entry, TreePath
 
 ENTRIES = st.builds(
     Entry,
-    born=st.integers(1, 2**53),
-    died=st.integers(0, 2**53),
+    created_revision=st.integers(1, 2**53),
+    deleted_revision=st.integers(0, 2**53),
     modified=st.just("2026-01-01T00:00:00.000Z"),
     epoch=st.none() | st.integers(1, 2**53),
     size=st.integers(0, 2**53),
@@ -20,7 +20,7 @@ ENTRIES = st.builds(
     blob=st.sampled_from(["", "x", "y", "z"]),
     start=st.none() | st.integers(0, 2**31),
     shared=st.booleans(),
-) | st.builds(Entry, born=st.integers(1, 9), modified=st.just("m"), directory=st.just(True))
+) | st.builds(Entry, created_revision=st.integers(1, 9), modified=st.just("m"), directory=st.just(True))
 PATHS = st.text('ab/."\\\u00e9\uffff\U0001f600', min_size=1, max_size=6)
 RECORDS = st.dictionaries(PATHS, st.lists(ENTRIES, max_size=3).map(tuple), max_size=12)
 

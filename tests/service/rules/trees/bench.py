@@ -24,7 +24,7 @@ from service.rules.requests import (
 from service.rules.stored.manifest_rows import ManifestRows
 from service.rules.stored.trees import Entry, Tree
 from service.rules.trees.manifests import is_foldable, packed
-from service.rules.trees.sight import living
+from service.rules.trees.visibility import visible
 
 STORE = "job"
 
@@ -103,11 +103,11 @@ class Bench:
         self.land()
         return paths
 
-    def living(self, path: str) -> Entry | Corrupt | None:
+    def visible(self, path: str) -> Entry | Corrupt | None:
         """What is at a path."""
         store = self.view.store(STORE)
         assert isinstance(store, Store)
-        return living(self.view, store, self.tree(), path)
+        return visible(self.view, store, self.tree(), path)
 
     def land(self) -> None:
         """Let everything land that is in flight."""

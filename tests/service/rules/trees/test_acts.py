@@ -25,9 +25,9 @@ from service.rules.requests import (
 from service.rules.stored.manifest_rows import ManifestRows
 from service.rules.stored.paths import checked_path, path_key
 from service.rules.stored.trees import MOST_CUTS, MOST_SWEEPS, Entry, Pin, Tree
-from service.rules.trees import sight
+from service.rules.trees import visibility
 from service.rules.trees.acts import MOST_RENAMED
-from service.rules.trees.sight import living
+from service.rules.trees.visibility import visible
 from tests.service.rules.trees.bench import STORE, Bench
 
 
@@ -140,11 +140,11 @@ def test_what_a_rollback_brought_back_and_somebody_deleted_stays_deleted() -> No
     assert isinstance(tree, Tree)
     bench.delete("commits/1")
     assert isinstance(bench.ask(RollBack(LEADER, STORE, "", 1, tree.cuts[0].revision)), Accepted)
-    assert bench.living("commits/1") is not None
+    assert bench.visible("commits/1") is not None
     bench.delete("commits", recursive=True)
     for _ in range(2):
         bench.trim()
-        assert bench.living("commits/1") is None
+        assert bench.visible("commits/1") is None
 
 
 def test_a_rollback_whose_answer_was_pushed_out_is_not_made_a_second_time() -> None:
@@ -162,7 +162,7 @@ def test_a_rollback_whose_answer_was_pushed_out_is_not_made_a_second_time() -> N
     again = bench.ask(RollBack(Attempt("", "back", 2), STORE, "", 1, to))
     assert isinstance(again, Refused)
     assert again.code is Code.OUTCOME_UNKNOWN
-    assert bench.living("offsets/2") is not None
+    assert bench.visible("offsets/2") is not None
 
 
 def test_a_rename_that_is_asked_for_again_was_made() -> None:
@@ -185,7 +185,7 @@ def test_of_two_that_rename_to_one_name_the_second_is_refused() -> None:
     assert refused.code is Code.ALREADY_EXISTS
     store = bench.view.store(STORE)
     assert isinstance(store, Store)
-    assert isinstance(living(bench.view, store, Tree(STORE), "offsets/.0.2.tmp"), Entry)
+    assert isinstance(visible(bench.view, store, Tree(STORE), "offsets/.0.2.tmp"), Entry)
 
 
 def test_a_file_that_is_put_again_under_its_key_is_put_once() -> None:
@@ -224,7 +224,7 @@ def test_sweeps_are_bounded_and_end() -> None:
 
 
 def test_no_act_looks_through_more_dead_paths_than_it_may(monkeypatch: pytest.MonkeyPatch, landing: bool) -> None:
-    monkeypatch.setattr(sight, "MOST_DEAD", 5)
+    monkeypatch.setattr(visibility, "MOST_TOMBSTONES", 5)
     bench = Bench()
     for number in range(6):
         bench.put(f"d/{number}")
@@ -316,7 +316,7 @@ def test_a_rename_into_a_directory_is_known_when_it_is_asked_for_again(landing: 
             if landing:
                 bench.land()
     for path in ("a/b", "f/x", "e/x"):
-        assert isinstance(bench.living(path), Entry)
+        assert isinstance(bench.visible(path), Entry)
     again = bench.rename("never", "a", OntoExisting.ANSWER_FALSE)
     assert isinstance(again, Accepted)
     assert again.answer.body == {"renamed": False}

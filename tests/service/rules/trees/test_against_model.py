@@ -46,7 +46,7 @@ from service.rules.stored.manifest_rows import ManifestRows
 from service.rules.stored.paths import ancestors_of, commit_of, is_below, is_temporary, parent_of
 from service.rules.stored.trees import MOST_ROLLBACKS, Entry, Manifest, Tree
 from service.rules.trees.manifests import is_foldable, merged, no_longer_named, packed
-from service.rules.trees.sight import living, shown_at
+from service.rules.trees.visibility import visible, visible_at
 
 EXPLORED = int(os.environ.get("MILEPOST_EXPLORE", "0"))
 """So many examples, other ones each time; 0 stands for the same two hundred each time."""
@@ -174,7 +174,7 @@ class TreesAgainstModel(RuleBasedStateMachine):
         self.stored: dict[str, bytes] = {}
         self.packs: dict[str, bytes] = {}
         for name in ("ann", "bob"):
-            self.state.apply([(session_key(name), Session(name, 10.0, born=1))])
+            self.state.apply([(session_key(name), Session(name, 10.0, created_revision=1))])
         self.revision = 1
 
     # -- asking ------------------------------------------------------------------------------------------------------
@@ -528,7 +528,7 @@ class TreesAgainstModel(RuleBasedStateMachine):
         store, tree = self._records()
         found: Files = {}
         for record in self.view.paths(STORE, ""):
-            entry = living(self.view, store, tree, record.path)
+            entry = visible(self.view, store, tree, record.path)
             if isinstance(entry, Entry):
                 found[record.path] = self._content(entry)
         assert found == self.model.files
@@ -544,7 +544,7 @@ class TreesAgainstModel(RuleBasedStateMachine):
         for revision, files in self.model.kept().items():
             shown: Files = {}
             for record in self.view.paths(STORE, ""):
-                entry = shown_at(record, revision, store, tree)
+                entry = visible_at(record, revision, store, tree)
                 if entry is not None:
                     shown[record.path] = self._content(entry)
             assert shown == files

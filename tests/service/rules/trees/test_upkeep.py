@@ -53,7 +53,7 @@ def test_the_blob_of_a_file_that_a_rollback_brought_back_stays_when_it_is_rename
     bench.put("commits/2")
     bench.trim()  # the cut is gone, and what only it showed
     assert cut not in bench.tree().kept
-    there = bench.living("state/kept")
+    there = bench.visible("state/kept")
     assert isinstance(there, Entry)
     assert there.blob == blob
     assert blob not in bench.discards
@@ -71,13 +71,13 @@ def test_what_was_folded_before_a_rollback_and_deleted_after_it_stays_deleted() 
     assert "state/0" in paths
     assert isinstance(bench.ask(request), Accepted)
     rolled_back(bench, cut)
-    assert isinstance(bench.living("state/0"), Entry)
+    assert isinstance(bench.visible("state/0"), Entry)
     bench.delete("state/0")
     bench.ask(DropFolded(LEADER, STORE, paths))
-    assert bench.living("state/0") is None
+    assert bench.visible("state/0") is None
     bench.trim()
     bench.ask(DropFolded(LEADER, STORE, paths))
-    assert bench.living("state/0") is None
+    assert bench.visible("state/0") is None
 
 
 def test_what_was_deleted_while_a_manifest_was_made_of_it_does_not_come_with_the_manifest() -> None:
@@ -87,7 +87,7 @@ def test_what_was_deleted_while_a_manifest_was_made_of_it_does_not_come_with_the
     bench.delete("state/0")
     bench.ask(DropFolded(LEADER, STORE, paths))
     assert isinstance(bench.ask(request), Accepted)
-    assert bench.living("state/0") is None
+    assert bench.visible("state/0") is None
 
 
 def test_no_blob_is_discarded_while_a_record_cannot_be_read() -> None:
@@ -116,9 +116,9 @@ def test_a_record_that_is_put_back_shows_nothing_that_was_undone_meanwhile(undon
         rolled_back(bench, cut)
     bench.trim()
     put_back(bench, was)
-    assert bench.living("state/0") is None
+    assert bench.visible("state/0") is None
     bench.trim()
-    assert bench.living("state/0") is None
+    assert bench.visible("state/0") is None
     assert (bench.tree().sweeps, bench.tree().rollbacks) == ((), ())
 
 

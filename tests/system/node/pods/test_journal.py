@@ -42,10 +42,10 @@ def store(epoch: int, granted: int) -> tuple[str, str]:
     return entry(key, encode(key, Store("flights", epoch=epoch, granted=granted)))
 
 
-def file(path: str, born: int, epoch: int) -> tuple[str, str]:
+def file(path: str, created_revision: int, epoch: int) -> tuple[str, str]:
     """The entry of the record of a file."""
     key = path_key("flights", path)
-    return entry(key, encode(key, TreePath(path, (Entry(born, _TIME, epoch),))))
+    return entry(key, encode(key, TreePath(path, (Entry(created_revision, _TIME, epoch),))))
 
 
 def printed(*entries: tuple[str, str]) -> str:
