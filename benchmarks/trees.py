@@ -3,8 +3,8 @@
     python -m benchmarks.trees [--jobs 40] [--files 5000] [--rounds 5]
 
 One embedded server as a process of its own, over three journals in turn: without files, with each file in a record of
-its own, and with all files folded into manifests. Told are the time from its start until it leads, the memory that it
-has then, and both once every tree was asked for; each less that of the empty journal, and per file.
+its own, and with all files compacted into manifests. Told are the time from its start until it leads, the memory that
+it has then, and both once every tree was asked for; each less that of the empty journal, and per file.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ def files_of(job: str, count: int) -> Iterator[TreePath]:
         yield TreePath(path, (Entry(number + 2, _THEN, 1, size=20_000, sha256=f"{number:064x}", blob=blob),))
 
 
-def records(jobs: Iterable[str], files: int, blobs: Path, *, folded: bool) -> Iterator[tuple[str, Stored]]:
+def records(jobs: Iterable[str], files: int, blobs: Path, *, compacted: bool) -> Iterator[tuple[str, Stored]]:
     """What the journal holds; manifests are written below ``blobs``."""
     yield DEPLOYMENT_KEY, Deployment(DEPLOYMENT)
     for job in jobs:
         yield store_key(job), Store(job, epoch=1)
         paths = sorted(files_of(job, files), key=lambda record: record.path)
-        if not folded:
+        if not compacted:
             yield from ((path_key(job, record.path), record) for record in paths)
             continue
         blob, rows = f"{DEPLOYMENT}/{job}/000000000001/{'f' * 32}", ManifestRows.of(paths)
@@ -115,10 +115,10 @@ def main() -> None:
     }
     with tempfile.TemporaryDirectory() as parent:
         found: dict[str, list[Figures]] = {kind: [] for kind in kinds}
-        for kind, (jobs, folded) in kinds.items():
+        for kind, (jobs, compacted) in kinds.items():
             directory = Path(parent) / kind
             directory.mkdir()
-            asyncio.run(fill(directory, records(jobs, asked.files, directory / "blobs", folded=folded)))
+            asyncio.run(fill(directory, records(jobs, asked.files, directory / "blobs", compacted=compacted)))
         for _ in range(asked.rounds):
             for kind, (jobs, _) in kinds.items():
                 found[kind].append(started(Path(parent) / kind, jobs))

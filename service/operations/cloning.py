@@ -154,7 +154,7 @@ class Cloning:
         """Copy all that there is; return the rows of the manifest, and the request that names it."""
         await self._copy_all(copies)
         blob = self._key(copies)
-        rows, request = await asyncio.to_thread(_folded, copies, blob, request)
+        rows, request = await asyncio.to_thread(_compacted, copies, blob, request)
         await self._put(blob, rows.content)
         return rows, request
 
@@ -175,10 +175,10 @@ class Cloning:
     async def _pack(self, copies: _Copies) -> None:
         """Put the bytes of small files, which are in memory, into one blob."""
         small, pack = copies.take_small(), self._key(copies)
-        folded, content = await asyncio.to_thread(packed, small, pack)
+        compacted, content = await asyncio.to_thread(packed, small, pack)
         if content:
             await self._put(pack, content)
-        copies.records += folded
+        copies.records += compacted
 
     async def _shown(self, copies: _Copies) -> list[tuple[str, Entry]]:
         found: list[tuple[str, Entry]] = []
@@ -257,7 +257,7 @@ class Cloning:
         return self._journal.read().view.state
 
 
-def _folded(copies: _Copies, blob: str, request: CloneTree) -> tuple[ManifestRows, CloneTree]:
+def _compacted(copies: _Copies, blob: str, request: CloneTree) -> tuple[ManifestRows, CloneTree]:
     """Return the rows of the copies, and the request that names them."""
     rows = ManifestRows.of(sorted(copies.records, key=lambda record: record.path))
     sizes = [entry.size for record in copies.records for entry in record.entries if not entry.directory]

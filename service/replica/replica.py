@@ -39,7 +39,7 @@ from service.replica.settings import Settings
 from service.replica.submitter import Submitter
 from service.replica.trees.attempts import NewestAttempts
 from service.replica.trees.checking import ManifestCheck
-from service.replica.trees.folding import Folding
+from service.replica.trees.compaction import Compaction
 from service.replica.trees.loading import Manifests
 from service.replica.trees.trimming import Trimming
 from service.replica.upkeep import expire_sessions, expire_uploads, finish_removals, scrub, sweep_instances
@@ -115,7 +115,7 @@ class Replica:
         self.manifests = Manifests(self.journal, self.blobs)
         self.attempts_at_puts = NewestAttempts(clock)
         self._trimming = Trimming(self.journal, self.manifests, self.loop_time, clock)
-        self._folding = Folding(
+        self._compaction = Compaction(
             self.journal, self.blobs, self.manifests, self.deletions, self.loop_time, clock, settings
         )
         self.lookups = WorkerPool(LOOKUPS, most=_MOST_LOOKUPS, idle_seconds=_LOOKUPS_IDLE_SECONDS, environment=_LEAN)
@@ -327,7 +327,7 @@ class Replica:
             finish_removals(self.journal, self.removals, self.clock, self.settings.tidy_interval_seconds),
             scrub(self.journal, self.clock, self.settings.tidy_interval_seconds),
             self._trimming.run(self.settings.tidy_interval_seconds),
-            self._folding.run(),
+            self._compaction.run(),
             sweep_instances(self.instances, self.clock, self.settings.tidy_interval_seconds),
             self._keep_mark(),
             self.manifest_check.run(self.settings.collect_interval_seconds),

@@ -35,8 +35,8 @@ class Settings:
     ``resign_seconds``: how long a replica that resigns waits for what is in flight.
     ``max_state_bytes``: the largest size of a state; None for no limit of Milepost's own.
     ``inline_below``: a state, or a file of a tree, with fewer bytes is kept in its record, and has no blob.
-    ``fold_from``: so many records of files make a manifest; fewer are left as they are.
-    ``fold_after_seconds``: how long a file's record has not changed when it is folded into a manifest.
+    ``compact_from``: so many records of files make a manifest; fewer are left as they are.
+    ``compact_after_seconds``: how long a file's record has not changed when it is compacted into a manifest.
     ``upload_seconds``: how long an upload may wait to be used, and how long the URL to put its bytes is valid.
     ``instances``: how much is kept in memory of what executors have loaded.
     ``download_seconds``: how long the URL that a reader is redirected to is valid.
@@ -59,8 +59,8 @@ class Settings:
     hand_over_seconds: float = 10.0
     max_state_bytes: int | None = None
     inline_below: int = INLINE_BELOW
-    fold_from: int = 512
-    fold_after_seconds: float = KEPT_KEYS_SECONDS
+    compact_from: int = 512
+    compact_after_seconds: float = KEPT_KEYS_SECONDS
     upload_seconds: float = 900.0
     download_seconds: float = 300.0
     instances: Limits = field(default_factory=Limits)

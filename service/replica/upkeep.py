@@ -128,7 +128,7 @@ def _unfinished(view: Lookup, key: str) -> FinishNeeded | None:
 async def sweep_instances(instances: Instances, clock: Callable[[], float], interval: float) -> None:
     """Remove what is told no more of loaded state stores, a little at a time, until cancelled."""
     while True:
-        more = instances.sweep(clock(), _SWEPT_AT_ONCE)
+        more = instances.expire(clock(), _SWEPT_AT_ONCE)
         await asyncio.sleep(0 if more else interval)
 
 

@@ -13,19 +13,19 @@ from service.rules.memory.view import View
 from service.rules.records import Handle, Session, Store, store_key
 from service.rules.requests import (
     Add,
-    BeginFold,
+    BeginCompaction,
     Campaign,
     Clear,
     CloneTree,
+    CompactTree,
     CreateDeployment,
     CreateUpload,
     DropBlobs,
-    DropFolded,
+    DropCompacted,
     EndSession,
     ExpireSession,
     ExpireUpload,
     FinishRemoval,
-    FoldTree,
     HandleRequest,
     LockAll,
     LockHandle,
@@ -47,7 +47,7 @@ from service.rules.requests import (
 )
 from service.rules.stored.trees import Tree, TreePath
 from service.rules.trees import acts as trees
-from service.rules.trees import folding, keeping, trimming
+from service.rules.trees import compaction, keeping, trimming
 
 
 def decide(view: View, request: Request, context: DecisionContext) -> Decision:
@@ -73,7 +73,7 @@ def _decided(view: View, request: Request, context: DecisionContext) -> Decision
             return uploads.expire_upload(view, request, context)
         case Scrub():
             return scrubbing.scrub(view, request, context)
-        case TrimTree() | BeginFold() | FoldTree() | DropFolded() | DropBlobs():
+        case TrimTree() | BeginCompaction() | CompactTree() | DropCompacted() | DropBlobs():
             return _upkeep_of_tree(view, _store(view, request.store_name), request, context)
         case FinishRemoval():
             return handles.finish_removal(view, _store(view, request.store_name), request, context)
@@ -139,21 +139,21 @@ def _of_tree(view: View, request: TreeRequest | PinCut | Unpin, context: Decisio
 def _upkeep_of_tree(
     view: View,
     store: Store,
-    request: TrimTree | BeginFold | FoldTree | DropFolded | DropBlobs,
+    request: TrimTree | BeginCompaction | CompactTree | DropCompacted | DropBlobs,
     context: DecisionContext,
 ) -> Decision:
     try:
         match request:
             case TrimTree():
                 return trimming.trim(view, store, request)
-            case BeginFold():
-                return folding.begin_fold(view, store, context)
-            case FoldTree():
-                return folding.fold(view, store, request)
-            case DropFolded():
-                return folding.drop_folded(view, store, request)
+            case BeginCompaction():
+                return compaction.begin_compaction(view, store, context)
+            case CompactTree():
+                return compaction.compact(view, store, request)
+            case DropCompacted():
+                return compaction.drop_compacted(view, store, request)
             case DropBlobs():
-                return folding.drop_blobs(view, store, request)
+                return compaction.drop_blobs(view, store, request)
     except ManifestsNotLoaded as error:
         return Refused(Code.STORAGE_UNAVAILABLE, f"{error}; upkeep goes on once it is")
 

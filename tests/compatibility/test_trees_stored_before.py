@@ -57,5 +57,5 @@ async def test_what_was_stored_of_a_tree_is_served_as_it_was_and_goes_on(tmp_pat
         assert fenced.value.code is Code.FENCED
 
         await history.write(running, range(3))
-        await running.replica._folding.fold(STORE)
+        await running.replica._compaction.compact(STORE)
         assert await history.losses(running) == []

@@ -30,12 +30,12 @@ class FileHistory(History):
     ever: dict[str, set[bytes]] = field(default_factory=dict)
 
     async def begin(self, rig: Rig) -> None:
-        """Put files, fold them into a manifest, and put some more."""
+        """Put files, compact them into a manifest, and put some more."""
         self.epoch = await (await actor(rig, "writer")).campaign()
         for path in (*_FOLDED, "commits/0"):
             await self._put(rig, path)
-        await rig.replica._folding.fold(STORE)
-        assert await _is_folded(rig)
+        await rig.replica._compaction.compact(STORE)
+        assert await _is_compacted(rig)
         for number in range(4):
             await self._put(rig, f"live/{number}")
 
@@ -131,7 +131,7 @@ async def _listed(rig: Rig, directory: str) -> list[str]:
     return [f"{directory}/{name}" for name, _ in await trees.children(At(STORE, directory))]
 
 
-async def _is_folded(rig: Rig) -> bool:
+async def _is_compacted(rig: Rig) -> bool:
     state = rig.replica.journal.read().view.state
     return not list(state.own_paths(STORE)) and len(state.manifests(STORE)) == 1
 

@@ -26,8 +26,8 @@ SETTINGS = replace(
     request_seconds=5.0,
     stand_back_seconds=0.2,
     inline_below=100,
-    fold_from=20,
-    fold_after_seconds=0.0,
+    compact_from=20,
+    compact_after_seconds=0.0,
     journal=JournalSettings(give_up_seconds=2.0),
 )
 TIMEOUT_SECONDS = 30.0

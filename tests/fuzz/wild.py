@@ -51,7 +51,7 @@ _LINES = (
     b'Milepost-Labels: {"a": {"b": ',
     b"Milepost-Session: ../x",
     b"X-Request-Id: \x7f",
-    b" folded: x",
+    b" compacted: x",
     b": nameless",
     b"no colon",
     b"X-Long: " + b"x" * 70_000,

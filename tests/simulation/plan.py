@@ -145,6 +145,6 @@ def _settings(random: Random, slow: float) -> Settings:
             most_uploads=random.choice((5, 1000, 1000)),
         ),
         inline_below=30,
-        fold_from=random.choice((4, 20)),
-        fold_after_seconds=random.choice((10.0, 60.0)) * min(slow, 10.0),
+        compact_from=random.choice((4, 20)),
+        compact_after_seconds=random.choice((10.0, 60.0)) * min(slow, 10.0),
     )

@@ -70,7 +70,7 @@ print(report.seed, report.violation, report.digest, tally, report.trace, sep="\\
     [
         ("guards.lock_check", "scenes.calm"),
         ("guards.take_over_writes_head", "scenes.dying_leaders"),
-        ("guards_of_trees.nothing_goes_while_folding", "scenes_of_trees.folding"),
+        ("guards_of_trees.nothing_goes_while_compacting", "scenes_of_trees.compacting"),
     ],
 )
 def test_a_seed_that_fails_fails_again_wherever_it_is_run(guard: str, scene: str) -> None:

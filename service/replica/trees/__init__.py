@@ -1,1 +1,3 @@
-"""The leader's work on trees beside requests: manifests come into memory, records are folded, dead ones are dropped."""
+"""The leader's work on trees beside requests: manifests come into memory, records are compacted, dead ones are
+dropped.
+"""

@@ -21,7 +21,7 @@ from service.blobs.keys import blob_key
 from service.journal import Journal
 from service.replica.commits import commit
 from service.rules.memory.state import State
-from service.rules.requests import LEADER, BlobRef, FoldTree
+from service.rules.requests import LEADER, BlobRef, CompactTree
 from service.rules.stored.manifest_rows import ManifestRows
 from service.rules.stored.trees import Manifest, Tree
 
@@ -104,7 +104,7 @@ class ManifestCheck:
         await self._blobs.put(anew.blob, stream_of(rows.content))
         with state.holding(anew.blob, rows):
             try:
-                await commit(self._journal, FoldTree(LEADER, store, (damaged.blob,), anew), self._clock)
+                await commit(self._journal, CompactTree(LEADER, store, (damaged.blob,), anew), self._clock)
             except Problem as error:
                 if error.outcome is Outcome.NOT_APPLIED:
                     await self._deletions.try_delete(anew.blob)

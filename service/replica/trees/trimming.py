@@ -20,7 +20,7 @@ from service.rules.memory.state import State
 from service.rules.records import Store
 from service.rules.requests import LEADER, TrimTree
 from service.rules.stored.paths import LAST
-from service.rules.stored.trees import Sweep, Tree, TreePath
+from service.rules.stored.trees import RangeTombstone, Tree, TreePath
 from service.rules.trees.trimming import trimmed_of
 
 log = logging.getLogger("milepost.upkeep")
@@ -36,7 +36,8 @@ At = tuple[int, str]
 
 @dataclass(eq=False, slots=True)
 class _Pass:
-    """One time that a tree is trimmed. ``step`` ends when sweeps or rollbacks have ended, and is then made anew.
+    """One time that a tree is trimmed. ``step`` ends when range tombstones or rollbacks have ended, and is then made
+    anew.
 
     ``committed`` says whether anything was dropped.
     """
@@ -46,7 +47,7 @@ class _Pass:
     committed: bool = False
 
     def advance(self) -> None:
-        """Wake who waits for the end of a sweep."""
+        """Wake who waits for the end of a range tombstone."""
         self.step.set_result(None)
         self.step = asyncio.get_running_loop().create_future()
 
@@ -85,8 +86,8 @@ class Trimming:
     async def make_room(self, store: str, deadline: float) -> bool:
         """Trim a tree at once, because a request waits for that; return whether it is worth asking again.
 
-        That is so as soon as a sweep or a rollback has ended, so that a large directory does not hold up all others. It
-        is not if there was nothing to drop, nor at the deadline, in monotonic seconds.
+        That is so as soon as a range tombstone or a rollback has ended, so that a large directory does not hold up all
+        others. It is not if there was nothing to drop, nor at the deadline, in monotonic seconds.
         """
         joined = store in self._passes
         running = self._begun(store)
@@ -118,7 +119,7 @@ class Trimming:
         if tree is None:
             return
         if not any(self._state().damaged_paths(store)):  # such a record may be put back, and knows of none of them
-            await self._end_sweeps(store, tree.sweeps)
+            await self._finish_range_tombstones(store, tree.range_tombstones)
             for rollback in tree.rollbacks:
                 await self._each(store, partial(_below, store, ""), (0, ""))
                 await self._commit(store, TrimTree(LEADER, store, rollbacks=(rollback,)))
@@ -127,24 +128,24 @@ class Trimming:
         self._kept[store] = tree.kept
         await self._each(store, lambda state, after: state.drafts(store, after, record.granted), (0, ""))
 
-    async def _end_sweeps(self, store: str, sweeps: Sequence[Sweep]) -> None:
+    async def _finish_range_tombstones(self, store: str, range_tombstones: Sequence[RangeTombstone]) -> None:
         """Trim all paths below directories that were deleted, and commit that all of them are.
 
         The directories take turns, a batch each, and small ones share a commit. So a large one holds up no other.
         """
-        left: dict[Sweep, At] = dict.fromkeys(sweeps, (0, ""))
+        left: dict[RangeTombstone, At] = dict.fromkeys(range_tombstones, (0, ""))
         paths: list[str] = []
-        ended: list[Sweep] = []
+        ended: list[RangeTombstone] = []
         while left:
-            for sweep, after in list(left.items()):
+            for tombstone, after in list(left.items()):
                 room = _BATCH - len(paths)
-                found = await self._some(store, partial(_below, store, sweep.path), after, room)
+                found = await self._some(store, partial(_below, store, tombstone.path), after, room)
                 paths += [path for _, path in found]
                 if len(found) < room:
-                    del left[sweep]
-                    ended.append(sweep)
+                    del left[tombstone]
+                    ended.append(tombstone)
                 else:
-                    left[sweep] = found[-1]
+                    left[tombstone] = found[-1]
                 if len(paths) == _BATCH:
                     await self._commit(store, TrimTree(LEADER, store, tuple(paths), tuple(ended)))
                     paths, ended = [], []
@@ -185,7 +186,7 @@ class Trimming:
         running = self._passes.get(store)
         if running is not None:
             running.committed = True
-            if request.sweeps or request.rollbacks:
+            if request.range_tombstones or request.rollbacks:
                 running.advance()
 
     def _records(self, store: str) -> tuple[Store, Tree | None]:

@@ -60,7 +60,7 @@ class Instances:
         book = self.find(store, epoch)
         if book is None:
             if self._taken >= self._limits.most:
-                self.sweep(now, 1 + MAX_INSTANCES)
+                self.expire(now, 1 + MAX_INSTANCES)
             if self._taken >= self._limits.most:
                 return _full(self._limits.most, "all stores")
             book = self._books[store] = Book(epoch, self._new_id(), now)
@@ -129,7 +129,7 @@ class Instances:
             self._forgotten.append(book)
         return count
 
-    def sweep(self, now: float, most: int) -> bool:
+    def expire(self, now: float, most: int) -> bool:
         """Remove what is not shown any more, in at most ``most`` steps; return whether there may be more of it."""
         horizon = now - self._limits.seconds
         for _ in range(most):
@@ -154,7 +154,7 @@ class Instances:
     def _no_room(self, book: Book, loaded: Collection[Instance], now: float) -> Refused | None:
         """Refuse what there is no room for, also once what is not shown any more has made as much room as it can."""
         if self._full(book, loaded) is not None:
-            self.sweep(now, 1 + 2 * MAX_INSTANCES)
+            self.expire(now, 1 + 2 * MAX_INSTANCES)
         return self._full(book, loaded)
 
     def _full(self, book: Book, loaded: Collection[Instance]) -> Refused | None:

@@ -73,9 +73,9 @@ class Lookup(ABC):
         Raises `ManifestsNotLoaded`.
         """
         record = self.get(path_key(store, path))
-        return record if isinstance(record, TreePath | Corrupt) else self.folded(store, path)
+        return record if isinstance(record, TreePath | Corrupt) else self.compacted(store, path)
 
-    def folded(self, store: str, path: str) -> TreePath | None:
+    def compacted(self, store: str, path: str) -> TreePath | None:
         """Return the record of a path that the manifests have. Raises `ManifestsNotLoaded`."""
         for rows in reversed(self.manifests(store)):
             if (record := rows.get(path)) is not None:

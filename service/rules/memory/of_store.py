@@ -24,7 +24,7 @@ class OfStore:
     handles whose records cannot be read, and ``pending`` the keys of pending uploads. ``paths`` holds every path of the
     store's tree that has a record, sorted, ``dead`` the revision at which each of its dead entries died, and the path,
     and ``drafts`` the revision at which a file under a temporary name was born, and its path. ``unfinished`` says
-    whether the tree has sweeps or rollbacks that not every path knows of.
+    whether the tree has range tombstones or rollbacks that not every path knows of.
     """
 
     __slots__ = ("born", "cleared", "damaged", "dead", "drafts", "name", "names", "paths", "pending", "unfinished")

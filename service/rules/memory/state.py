@@ -115,7 +115,7 @@ class State(StateOfTrees):
             for blob in old.blobs if isinstance(old, TreePath) else ():
                 self._count_blobs(blob, "")
         elif parts[2:] == ["tree"]:
-            of_store.unfinished = isinstance(new, Tree) and bool(new.sweeps or new.rollbacks)
+            of_store.unfinished = isinstance(new, Tree) and bool(new.range_tombstones or new.rollbacks)
             self._index_manifests(old, new)
         if len(parts) > 2 and parts[2] in ("tree", "files"):
             _mark(self._to_trim, of_store.name, of_store.may_be_trimmed)

@@ -1,4 +1,6 @@
-"""The part of the state that is about trees: paths in order, in manifests as well, and what upkeep may drop or fold."""
+"""The part of the state that is about trees: paths in order, in manifests as well, and what upkeep may drop or
+compact.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,7 @@ class StateOfTrees(Lookup):
             if isinstance(record, TreePath):
                 yield record
 
-    def may_be_folded(self, store: str, least: int) -> bool:
+    def may_be_compacted(self, store: str, least: int) -> bool:
         """Return whether at least so many paths of a store's tree have own records, or its manifests are stale."""
         tree = self.tree(store)
         return len(self._of_store[store].paths) >= least or (isinstance(tree, Tree) and tree.stale)

@@ -39,13 +39,13 @@ from service.rules.requests.sessions import (
 )
 from service.rules.requests.trees import (
     NOW,
-    BeginFold,
+    BeginCompaction,
     Begun,
     CloneTree,
+    CompactTree,
     DeletePath,
     DropBlobs,
-    DropFolded,
-    FoldTree,
+    DropCompacted,
     MakeDirectory,
     OntoExisting,
     PinCut,
@@ -60,7 +60,7 @@ from service.rules.requests.trees import (
 __all__ = [
     "Add",
     "Attempt",
-    "BeginFold",
+    "BeginCompaction",
     "Begun",
     "BlobRef",
     "Campaign",
@@ -70,12 +70,12 @@ __all__ = [
     "CreateUpload",
     "DeletePath",
     "DropBlobs",
-    "DropFolded",
+    "DropCompacted",
     "EndSession",
     "ExpireSession",
     "ExpireUpload",
     "FinishRemoval",
-    "FoldTree",
+    "CompactTree",
     "HandleRequest",
     "INTERNAL",
     "KeyScope",
@@ -108,14 +108,14 @@ __all__ = [
 ]
 
 INTERNAL = (
-    BeginFold,
+    BeginCompaction,
     CreateDeployment,
     DropBlobs,
-    DropFolded,
+    DropCompacted,
     ExpireSession,
     ExpireUpload,
     FinishRemoval,
-    FoldTree,
+    CompactTree,
     Scrub,
     TrimTree,
 )

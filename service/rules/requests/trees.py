@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from service.rules.requests.base import NO_BLOB, BlobRef, StoreRequest, fingerprint_of
-from service.rules.stored.trees import Cut, Manifest, Pin, Rollback, Sweep
+from service.rules.stored.trees import Cut, Manifest, Pin, RangeTombstone, Rollback
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,28 +144,28 @@ class Unpin(StoreRequest):
 class TrimTree(StoreRequest):
     """Drop entries of these paths that nothing shows any more; a request of the leader's own.
 
-    ``sweeps`` and ``rollbacks`` are finished: no record of a path has to be changed for them any more.
+    ``range_tombstones`` and ``rollbacks`` are finished: no record of a path has to be changed for them any more.
     """
 
     paths: tuple[str, ...] = ()
-    sweeps: tuple[Sweep, ...] = ()
+    range_tombstones: tuple[RangeTombstone, ...] = ()
     rollbacks: tuple[Rollback, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class BeginFold(StoreRequest):
-    """Let no record of a path of the tree go from now on, until `FoldTree`; a request of the leader's own.
+class BeginCompaction(StoreRequest):
+    """Let no record of a path of the tree go from now on, until `CompactTree`; a request of the leader's own.
 
     A manifest that somebody began to make before is not taken any more.
     """
 
 
 @dataclass(frozen=True, slots=True)
-class FoldTree(StoreRequest):
+class CompactTree(StoreRequest):
     """Let a tree have this manifest, in the place of those in the blobs ``replaced``; a request of the leader's own.
 
-    ``begun`` is the revision at which `BeginFold` was committed, 0 for a manifest that only takes the place of others.
-    ``pins`` were the tree's pins when it was made, if what nothing shows was left out of it, else None.
+    ``begun`` is the revision at which `BeginCompaction` was committed, 0 for a manifest that only takes the place of
+    others. ``pins`` were the tree's pins when it was made, if what nothing shows was left out of it, else None.
     """
 
     replaced: tuple[str, ...] = ()
@@ -182,7 +182,7 @@ class DropBlobs(StoreRequest):
 
 
 @dataclass(frozen=True, slots=True)
-class DropFolded(StoreRequest):
+class DropCompacted(StoreRequest):
     """Drop the records of these paths of which a manifest says the same; a request of the leader's own."""
 
     paths: tuple[str, ...] = ()

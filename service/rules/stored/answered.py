@@ -18,6 +18,8 @@ STORED_AS: Final = {
     "deleted_revision": "died",
     "evicted_answers_at": "pushed",
     "epoch_session_created": "epoch_born",
+    "compacting": "folding",
+    "range_tombstones": "sweeps",
 }
 """The members of stored records whose names are older than those in the code: what was stored before is read."""
 

@@ -1,8 +1,8 @@
 """Read and write manifests: the records of many paths of a tree, sorted, in one blob.
 
 A manifest is text. Its first line says what it is, and each further line is the row of one path: the path, and its
-entries. What only a retry could ask for (answers, where a file was renamed from) is not in it: records are folded once
-nobody asks again.
+entries. What only a retry could ask for (answers, where a file was renamed from) is not in it: records are compacted
+once nobody asks again.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _row_of(record: TreePath) -> _Row:
 
 
 def _row_entry_of(entry: Entry) -> _RowEntry:
-    assert entry.data is None, "the bytes of small files are put into a blob before their record is folded"
+    assert entry.data is None, "the bytes of small files are put into a blob before their record is compacted"
     return _RowEntry(
         entry.created_revision,
         entry.deleted_revision,

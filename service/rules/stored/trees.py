@@ -8,7 +8,7 @@ import msgspec
 
 from service.rules.stored.answered import STORED_AS, Answered, schema
 
-MOST_SWEEPS: Final = 64
+MOST_RANGE_TOMBSTONES: Final = 64
 """So many directories may have been deleted whose files have not been dropped yet."""
 
 MOST_CUTS: Final = 256
@@ -28,10 +28,10 @@ class Entry(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, g
     """An entry is a file or a directory at a path, from ``created_revision`` until ``deleted_revision`` (0: until now).
 
     The bytes of a file are ``data`` if they are few, and else in the blob ``blob``: all of it, or, if ``start`` is not
-    None, ``size`` bytes of it from there on, since small files share a blob once they are folded. ``modified`` is for
-    people and for Hadoop; nothing is compared with it. ``epoch`` is the one under which it was written, None in a store
-    that never had one, and ``moved_from`` the path that it was renamed from, if it was. ``shared`` says that an entry
-    of another path may name the same blob, since a cut shows the file under the name that it had before a rename.
+    None, ``size`` bytes of it from there on, since small files share a blob once they are compacted. ``modified`` is
+    for people and for Hadoop; nothing is compared with it. ``epoch`` is the one under which it was written, None in a
+    store that never had one, and ``moved_from`` the path that it was renamed from, if it was. ``shared`` says that an
+    entry of another path may name the same blob, since a cut shows the file under the name that it had before a rename.
     """
 
     created_revision: int
@@ -69,7 +69,7 @@ class TreePath(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True
 
     @property
     def newest(self) -> Entry | None:
-        """The entry that was written last, if nobody has deleted it since (a sweep may have)."""
+        """The entry that was written last, if nobody has deleted it since (a range tombstone may have)."""
         return self.entries[-1] if self.entries and not self.entries[-1].deleted_revision else None
 
     @property
@@ -120,10 +120,11 @@ class Rollback(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         return any(path == kept or path.startswith(f"{kept}/") for kept in self.keep)
 
 
-class Sweep(msgspec.Struct, frozen=True, gc=False):
+class RangeTombstone(msgspec.Struct, frozen=True, gc=False):
     """A directory was deleted with all that is in it: what lies below ``path`` and was born up to ``revision`` is dead.
 
-    So one small commit deletes any number of files. The sweep is dropped once each of their records says it itself.
+    So one small commit deletes any number of files. The range tombstone is dropped once each of their records says it
+    itself.
     """
 
     path: str
@@ -140,11 +141,12 @@ class Manifest(msgspec.Struct, frozen=True, gc=False):
 
 
 class Tree(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc=False):
-    """The record of a tree as a whole: cuts and pins, the oldest first; sweeps and rollbacks that are not finished.
+    """The record of a tree as a whole: cuts and pins, the oldest first; range tombstones and rollbacks that are not
+    finished.
 
     The records of paths that have not changed for long are in ``manifests``, the oldest first. What a newer one says of
     a path counts, and what a record of the path itself says counts more. While the next one is being made, no record
-    of a path goes: a row that was made of it would show the file again. ``folding`` is the revision at which that
+    of a path goes: a row that was made of it would show the file again. ``compacting`` is the revision at which that
     began, 0 if none is made. ``stale`` says that the manifests have rows that were kept for a pin which is gone.
 
     ``passed_over`` are cuts that came after the one that a rollback went back to, and what was there right before it.
@@ -157,9 +159,9 @@ class Tree(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc
 
     name: str
     cuts: tuple[Cut, ...] = ()
-    sweeps: tuple[Sweep, ...] = ()
+    range_tombstones: tuple[RangeTombstone, ...] = ()
     manifests: tuple[Manifest, ...] = ()
-    folding: int = 0
+    compacting: int = 0
     stale: bool = False
     pins: tuple[Pin, ...] = ()
     rollbacks: tuple[Rollback, ...] = ()

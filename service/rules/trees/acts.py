@@ -25,7 +25,7 @@ from service.rules.stored.paths import (
     parent_of,
     snapshot_of,
 )
-from service.rules.stored.trees import MOST_SWEEPS, Entry, Tree, TreePath
+from service.rules.stored.trees import MOST_RANGE_TOMBSTONES, Entry, Tree, TreePath
 from service.rules.trees.draft import Draft
 from service.rules.trees.trimming import trimmed_of
 from service.rules.trees.visibility import (
@@ -123,15 +123,15 @@ class _Act:
         except TooManyTombstones:
             if not request.recursive:
                 raise
-            below = (request.path, ROOT)  # a sweep of what is dead already does no harm
+            below = (request.path, ROOT)  # a range tombstone of what is dead already does no harm
         if below is None and request.recursive and self._view.damaged_path(self._store.name) is not None:
             below = (request.path, ROOT)  # the record that cannot be read may be of a file in there, and be put back
         if below is not None:
             if not request.recursive:
                 return Refused(Code.NOT_EMPTY, f"{_named(request.path)} is not empty: it has {below[0]!r}")
-            if len(self._tree.sweeps) >= MOST_SWEEPS:
-                return self._too_many_sweeps()
-            self._draft.sweep(request.path)
+            if len(self._tree.range_tombstones) >= MOST_RANGE_TOMBSTONES:
+                return self._too_many_range_tombstones()
+            self._draft.tombstone(request.path)
         if request.path:
             self._draft.end(request.path)
         return self._draft.accepted(request, Answer({"deleted": True}))
@@ -236,12 +236,13 @@ class _Act:
         detail = f"the record {damaged}, of a path that is not known, is damaged and may be of a file in there"
         return Refused(Code.CORRUPT, f"{_named(directory)} cannot be looked through: {detail}")
 
-    def _too_many_sweeps(self) -> Refused:
+    def _too_many_range_tombstones(self) -> Refused:
         damaged = self._view.damaged_path(self._store.name)
         if damaged is None:
-            detail = f"{MOST_SWEEPS} deleted directories are not cleared away yet; try again later"
+            detail = f"{MOST_RANGE_TOMBSTONES} deleted directories are not cleared away yet; try again later"
         else:
-            detail = f"{MOST_SWEEPS} deleted directories are kept in mind for the damaged record {damaged}: put it back"
+            kept = f"{MOST_RANGE_TOMBSTONES} deleted directories are on record"
+            detail = f"{kept} because of the damaged record {damaged}: restore that record"
         return Refused(Code.TOO_MANY_REQUESTS, detail, until_trimmed=damaged is None)
 
     def too_many_tombstones(self, request: TreeRequest, tombstones: Sequence[TreePath]) -> Refused:

@@ -13,7 +13,7 @@ from service.rules.memory.view import View
 from service.rules.records import Store, Stored, tree_key
 from service.rules.requests import TreeRequest
 from service.rules.stored.paths import commit_of, path_key
-from service.rules.stored.trees import MOST_CUTS, Cut, Entry, Sweep, Tree, TreePath
+from service.rules.stored.trees import MOST_CUTS, Cut, Entry, RangeTombstone, Tree, TreePath
 from service.rules.trees.visibility import deleted_at, is_shown, rolled_back
 
 
@@ -39,9 +39,11 @@ class Draft:
         """End what is at a path; ``shared`` says that what was there goes on under another path."""
         self._records[path] = self._with(path, shared=shared)
 
-    def sweep(self, path: str) -> None:
+    def tombstone(self, path: str) -> None:
         """End everything below a path."""
-        self.tree = replace(self.tree, sweeps=(*self.tree.sweeps, Sweep(path, self._context.revision)))
+        self.tree = replace(
+            self.tree, range_tombstones=(*self.tree.range_tombstones, RangeTombstone(path, self._context.revision))
+        )
 
     def entry(self, *, epoch: int | None, directory: bool = False) -> Entry:
         """Make an entry that begins with this request."""
@@ -105,7 +107,7 @@ class Draft:
 
 def is_kept(view: View, tree: Tree, path: str) -> bool:
     """Return whether a path must keep a record, even if nothing is there: else a manifest would show what was there."""
-    return tree.folding > 0 or view.folded(tree.name, path) is not None
+    return tree.compacting > 0 or view.compacted(tree.name, path) is not None
 
 
 def unnamed(view: View, store: str, changed: Mapping[str, TreePath]) -> tuple[str, ...]:

@@ -70,7 +70,7 @@ def _unpin(store: Store, tree: Tree, request: Unpin, context: DecisionContext) -
     if pins == tree.pins:
         return Refused(Code.NOT_EXIST, f"nothing is pinned as {request.pin!r} in the tree of {store.name!r}")
     return _kept(
-        store, replace(tree, pins=pins, stale=bool(tree.manifests or tree.folding)), request, context, Answer()
+        store, replace(tree, pins=pins, stale=bool(tree.manifests or tree.compacting)), request, context, Answer()
     )
 
 
@@ -83,7 +83,7 @@ def _roll_back(view: View, store: Store, tree: Tree, request: RollBack, context:
     """
     if request.revision not in tree.kept:
         return Refused(Code.NOT_EXIST, f"the tree of {store.name!r} has no cut and no pin at {request.revision}")
-    if tree.sweeps or len(tree.rollbacks) >= MOST_ROLLBACKS:
+    if tree.range_tombstones or len(tree.rollbacks) >= MOST_ROLLBACKS:
         damaged = view.damaged_path(store.name)
         why = "is still being cleared away; try again later"
         if damaged is not None:
@@ -108,7 +108,7 @@ def _roll_back(view: View, store: Store, tree: Tree, request: RollBack, context:
         rollbacks=(*tree.rollbacks, rollback),
         cuts=cuts,
         passed_over=(*tree.passed_over, *later, *_as_it_is(tree, context.revision - 1))[-MOST_CUTS:],
-        folding=0,
+        compacting=0,
     )
     return _kept(store, back, request, context, Answer({"revision": request.revision}))
 
@@ -128,7 +128,7 @@ def _as_it_is(tree: Tree, revision: int) -> tuple[Cut, ...]:
 def _clone(view: View, store: Store, tree: Tree, request: CloneTree, context: DecisionContext) -> Decision:
     """Let the tree begin with the files that a manifest names. They were all born before, and make a cut now."""
     path = next((record.path for record in view.paths(store.name, "")), None)
-    if path is not None or tree.manifests or tree.kept or tree.sweeps or tree.rollbacks:
+    if path is not None or tree.manifests or tree.kept or tree.range_tombstones or tree.rollbacks:
         there = f": it has {path!r}" if path is not None else ", or was not a short while ago"
         detail = f"the tree of {store.name!r} is not empty{there}; a clone begins one"
         return Refused(Code.NOT_EMPTY, detail, until_trimmed=_is_dead(view, store, tree))

@@ -1,4 +1,6 @@
-"""Say what goes into a manifest: which records may be folded, what several manifests are merged to, and which are."""
+"""Say what goes into a manifest: which records may be compacted, what several manifests are merged to, and which
+are.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ most about a quarter show nothing any more.
 """
 
 
-def is_foldable(record: TreePath, until: int, tree: Tree) -> bool:
+def is_compactable(record: TreePath, until: int, tree: Tree) -> bool:
     """Return whether a record goes into a manifest: nobody asks for its last change again, and no upkeep waits for it.
 
     A retry is answered from the record itself up to the revision ``until``. Files under temporary names, and entries
@@ -39,11 +41,11 @@ def is_foldable(record: TreePath, until: int, tree: Tree) -> bool:
 
 
 def packed(records: Iterable[TreePath], pack: str) -> tuple[list[TreePath], bytes]:
-    """Return the records as they are folded, and the bytes of all small files, which go into the blob ``pack``.
+    """Return the records as they are compacted, and the bytes of all small files, which go into the blob ``pack``.
 
     A file without a byte is in no blob, so that nothing names the pack if it is empty.
     """
-    folded: list[TreePath] = []
+    compacted: list[TreePath] = []
     content = bytearray()
     for record in records:
         entries: list[Entry] = []
@@ -53,8 +55,8 @@ def packed(records: Iterable[TreePath], pack: str) -> tuple[list[TreePath], byte
                 content += entry.data
                 entry = replace(entry, data=None, **where)
             entries.append(replace(entry, moved_from=""))
-        folded.append(TreePath(record.path, tuple(entries)))
-    return folded, bytes(content)
+        compacted.append(TreePath(record.path, tuple(entries)))
+    return compacted, bytes(content)
 
 
 def first_to_merge(tree: Tree) -> int | None:

@@ -1,4 +1,6 @@
-"""Drop what nothing shows any more: dead entries, what a sweep has deleted, temporary files of older epochs."""
+"""Drop what nothing shows any more: dead entries, what a range tombstone has deleted, temporary files of older
+epochs.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,12 @@ from service.rules.trees.visibility import deleted_at, is_shown, rolled_back
 
 
 def trim(view: View, store: Store, request: TrimTree) -> Decision:
-    """Drop the entries of these paths that nothing shows, and the sweeps and rollbacks that the leader saw the end of.
+    """Drop the entries of these paths that nothing shows, and the range tombstones and rollbacks that the leader saw
+    the end of.
 
-    An entry that a sweep ended, or a rollback changed, begins before it. So once upkeep has been through all paths that
-    it is about, no more come. While a record of a path cannot be read, they stay: it may be put back, and says nothing
-    of them.
+    An entry that a range tombstone ended, or a rollback changed, begins before it. So once upkeep has been through all
+    paths that it is about, no more come. While a record of a path cannot be read, they stay: it may be put back, and
+    says nothing of them.
     """
     tree = view.tree(store.name) or Tree(store.name)
     if isinstance(tree, Corrupt):
@@ -33,12 +36,14 @@ def trim(view: View, store: Store, request: TrimTree) -> Decision:
     for path, record in changed.items():
         stays = record.entries or is_kept(view, tree, path)
         changes[path_key(store.name, path)] = record if stays else None
-    sweeps, rollbacks = tree.sweeps, tree.rollbacks
+    range_tombstones, rollbacks = tree.range_tombstones, tree.rollbacks
     if view.damaged_path(store.name) is None:
-        sweeps = tuple(sweep for sweep in sweeps if sweep not in request.sweeps)
+        range_tombstones = tuple(
+            tombstone for tombstone in range_tombstones if tombstone not in request.range_tombstones
+        )
         rollbacks = tuple(rollback for rollback in rollbacks if rollback not in request.rollbacks)
-    if (sweeps, rollbacks) != (tree.sweeps, tree.rollbacks):
-        changes[tree_key(store.name)] = replace(tree, sweeps=sweeps, rollbacks=rollbacks)
+    if (range_tombstones, rollbacks) != (tree.range_tombstones, tree.rollbacks):
+        changes[tree_key(store.name)] = replace(tree, range_tombstones=range_tombstones, rollbacks=rollbacks)
     return Accepted(Answer(), changes, discards=unnamed(view, store.name, changed))
 
 
@@ -46,7 +51,8 @@ def trimmed_of(record: TreePath, store: Store, tree: Tree) -> TreePath:
     """Return the record without the entries that nothing shows; of those that are left, it says itself when they died.
 
     A rollback that changed nothing is not noted, as long as the record need not be written for anything else. One that
-    brought an entry back must be, even if a sweep has ended that entry since: else it would bring it back again.
+    brought an entry back must be, even if a range tombstone has ended that entry since: else it would bring it back
+    again.
     """
     known = rolled_back(record, tree)
     entries = []

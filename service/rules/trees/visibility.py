@@ -39,13 +39,13 @@ def visible_in(record: TreePath, store: Store, tree: Tree) -> Entry | None:
 def deleted_at(path: str, entry: Entry, store: Store, tree: Tree) -> int:
     """Return the revision at which an entry was deleted, 0 if it is visible. Not every deletion is in its own record.
 
-    The first sweep of a directory above deletes it. A temporary file of an older epoch was deleted by the next grant:
-    no driver may rename it any more.
+    The first range tombstone of a directory above deletes it. A temporary file of an older epoch was deleted by the
+    next grant: no driver may rename it any more.
     """
     swept = (
-        sweep.revision
-        for sweep in tree.sweeps
-        if entry.created_revision <= sweep.revision and is_below(path, sweep.path)
+        tombstone.revision
+        for tombstone in tree.range_tombstones
+        if entry.created_revision <= tombstone.revision and is_below(path, tombstone.path)
     )
     of_older_epoch = store.granted if entry.created_revision <= store.granted and is_temporary_file(path, entry) else 0
     return min((at for at in (entry.deleted_revision, of_older_epoch, *swept) if at), default=0)

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 
 CLONE = "another"
 LARGE = b"0123456789abcdef" * 200_000
-SETTINGS = replace(PROMPT, inline_below=100, fold_from=2, fold_after_seconds=0.0, linger_seconds=0.0)
+SETTINGS = replace(PROMPT, inline_below=100, compact_from=2, compact_after_seconds=0.0, linger_seconds=0.0)
 METADATA = b'v2\n{"stateSchemaFilePaths":["webhdfs://milepost/jobs/%s/checkpoint/state/0/_stateSchema/default/0_1"]}'
 
 
@@ -43,7 +43,7 @@ async def pinned(running: Rig) -> int:
     await put(running, "checkpoint/offsets/0", epoch, b"", inline=True)
     await put(running, "checkpoint/commits/0", epoch, b"v1", inline=True)
     await running.operations.cuts.pin(Caller(Attempt("a"), epoch), STORE, "before-upgrade", 0)
-    await running.replica._folding.fold(STORE)
+    await running.replica._compaction.compact(STORE)
     await put(running, "checkpoint/state/0/0/2.zip", epoch, LARGE + b"2")
     await running.operations.trees.delete(At(STORE, "checkpoint/state/0/0/1.zip"), epoch, recursive=False)
     return epoch

@@ -22,7 +22,7 @@ from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
 
 pytestmark = pytest.mark.anyio
 
-FOLDING = replace(PROMPT, fold_from=2, fold_after_seconds=0.0)
+FOLDING = replace(PROMPT, compact_from=2, compact_after_seconds=0.0)
 
 
 async def listed(running: Rig, path: str) -> list[str]:
@@ -46,13 +46,13 @@ async def pinned(running: Rig, epoch: int) -> int:
     return int(revision)
 
 
-@pytest.mark.parametrize("folded", [False, True], ids=["records", "manifest"])
-async def test_a_snapshot_shows_what_was_there(tmp_path: Path, folded: bool) -> None:
+@pytest.mark.parametrize("compacted", [False, True], ids=["records", "manifest"])
+async def test_a_snapshot_shows_what_was_there(tmp_path: Path, compacted: bool) -> None:
     async with rig(embedded(tmp_path), FOLDING) as running:
         epoch = await (await actor(running, "a")).campaign()
         revision = await pinned(running, epoch)
-        if folded:
-            await running.replica._folding.fold(STORE)
+        if compacted:
+            await running.replica._compaction.compact(STORE)
         for name in ("before-upgrade", f"@{revision}"):
             assert await listed(running, f".snapshot/{name}") == ["commits", "state"]
             assert await listed(running, f".snapshot/{name}/commits") == ["0", "1"]

@@ -19,7 +19,7 @@ from service.operations import verification
 from service.operations.verification import Report
 from service.rules.stored.trees import TreePath
 from tests.service.acting import STORE, actor
-from tests.service.replica.trees.test_folding import FOLDING, folded, put_one
+from tests.service.replica.trees.test_compaction import FOLDING, compacted, put_one
 from tests.support.servers.replicas import Rig, embedded, rig
 
 pytestmark = pytest.mark.anyio
@@ -35,7 +35,7 @@ async def running(tmp_path: Path) -> AsyncIterator[Rig]:
         epoch = await (await actor(running, "a")).campaign()
         for name in NAMES:
             await put_one(running, name, epoch)
-        await folded(running)
+        await compacted(running)
         yield running
 
 
@@ -50,7 +50,7 @@ def packs(running: Rig) -> dict[str, list[str]]:
         record = running.replica.journal.read().view.state.path(STORE, name)
         assert isinstance(record, TreePath)
         found.setdefault(record.entries[-1].blob, []).append(name)
-    found.pop("", None)  # those that have not been folded yet
+    found.pop("", None)  # those that have not been compacted yet
     return found
 
 

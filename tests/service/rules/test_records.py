@@ -32,7 +32,7 @@ from service.rules.records import (
 )
 from service.rules.stored.answered import SCHEMA, WITH_DATA, Answered
 from service.rules.stored.paths import path_key
-from service.rules.stored.trees import Cut, Entry, Manifest, Pin, Rollback, Sweep, Tree, TreePath
+from service.rules.stored.trees import Cut, Entry, Manifest, Pin, RangeTombstone, Rollback, Tree, TreePath
 
 Damage = Callable[[bytes], bytes]
 
@@ -71,7 +71,7 @@ RECORDS: list[tuple[str, Stored]] = [
         Tree(
             "flights",
             (Cut("query", 7, 3),),
-            (Sweep("old", 4),),
+            (RangeTombstone("old", 4),),
             (Manifest("m", 9, "ab", 2),),
             7,
             True,

@@ -171,7 +171,7 @@ class Driver:
     async def _ask(self, ask: Ask, caller: Caller | None = None, content: bytes = b"") -> Any:
         caller, plan = caller or self._caller, self._world.plan
         await asyncio.sleep(caller.draw.expovariate(1.0) * plan.pace)
-        patience = min(caller.draw.uniform(1.0, 10.0) * plan.timeout, plan.settings.fold_after_seconds * 0.8)
+        patience = min(caller.draw.uniform(1.0, 10.0) * plan.timeout, plan.settings.compact_after_seconds * 0.8)
         return (await caller.call(ask, content, patience))[0].body
 
     def _key(self) -> str:

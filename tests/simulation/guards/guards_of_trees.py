@@ -16,7 +16,7 @@ from service.rules.memory.view import View
 from service.rules.records import Store
 from service.rules.requests import OntoExisting, PutFile, TreeRequest
 from service.rules.stored.trees import Entry, Tree, TreePath
-from service.rules.trees import acts, draft, folding, trimming
+from service.rules.trees import acts, compaction, draft, trimming
 from service.rules.trees.visibility import visible
 from tests.simulation.guards.guards import Patch
 
@@ -97,25 +97,25 @@ def tombstones_over_manifests(patch: Patch) -> None:
 
     def is_kept(view: View, tree: Tree, path: str) -> bool:
         del view, path
-        return bool(tree.folding)
+        return bool(tree.compacting)
 
     patch.setattr(draft, "is_kept", is_kept)
     patch.setattr(trimming, "is_kept", is_kept)
 
 
-def nothing_goes_while_folding(patch: Patch) -> None:
+def nothing_goes_while_compacting(patch: Patch) -> None:
     """Records of paths go while a manifest is made of them."""
 
     def is_kept(view: View, tree: Tree, path: str) -> bool:
-        return view.folded(tree.name, path) is not None
+        return view.compacted(tree.name, path) is not None
 
     patch.setattr(draft, "is_kept", is_kept)
     patch.setattr(trimming, "is_kept", is_kept)
 
 
 def only_the_same_is_dropped(patch: Patch) -> None:
-    """Records that were to be folded are dropped, whatever became of them since."""
-    patch.setattr(folding, "_spans", lambda _record: ())
+    """Records that were to be compacted are dropped, whatever became of them since."""
+    patch.setattr(compaction, "_spans", lambda _record: ())
 
 
 def newest_put_stands(patch: Patch) -> None:

@@ -22,7 +22,7 @@ def busy(seed: int) -> Plan:
         ttl=6.0,
         timeout=2.0,
         limits=GroupLimits(requests=1, in_flight=4),
-        settings=replace(plan.settings, inline_below=30, fold_from=4, fold_after_seconds=8.0),
+        settings=replace(plan.settings, inline_below=30, compact_from=4, compact_after_seconds=8.0),
     )
 
 
@@ -50,20 +50,20 @@ def under_dying_leaders(seed: int) -> Plan:
     )
 
 
-def folded(seed: int) -> Plan:
-    """The same as `busy`, with time between the batches: most of what drivers delete has been folded by then."""
+def compacted(seed: int) -> Plan:
+    """The same as `busy`, with time between the batches: most of what drivers delete has been compacted by then."""
     plan = busy(seed)
-    settings = replace(plan.settings, fold_from=2, tidy_interval_seconds=0.3)
+    settings = replace(plan.settings, compact_from=2, tidy_interval_seconds=0.3)
     return replace(plan, pace=0.5, ttl=40.0, settings=settings)
 
 
-def folding(seed: int) -> Plan:
-    """The same as `folded`, and bytes take their time: a manifest is being made nearly always, of young files too.
+def compacting(seed: int) -> Plan:
+    """The same as `compacted`, and bytes take their time: a manifest is being made nearly always, of young files too.
 
     A driver deletes some of these meanwhile. Of older ones it would delete few, and one episode of thirty showed it.
     """
-    plan = folded(seed)
-    settings = replace(plan.settings, fold_after_seconds=2.0)
+    plan = compacted(seed)
+    settings = replace(plan.settings, compact_after_seconds=2.0)
     return replace(plan, settings=settings, blobs=Faults(latency=2.0), timeout=20.0)
 
 

@@ -19,9 +19,9 @@ TAKEN_OUT: list[tuple[TakeOut, Scene, set[Invariant]]] = [
     (guards.rename_refuses_atomically, scenes.slow, {Invariant.RENAMED_ONCE}),
     (guards.cuts_keep_blobs, scenes.busy, {THERE}),
     (guards.cuts_keep_entries, scenes.busy, {Invariant.CUT_SHOWS}),
-    (guards.tombstones_over_manifests, scenes.folded, {KEPT}),
-    (guards.nothing_goes_while_folding, scenes.folding, {KEPT, THERE}),
-    (guards.only_the_same_is_dropped, scenes.folding, {KEPT}),
+    (guards.tombstones_over_manifests, scenes.compacted, {KEPT}),
+    (guards.nothing_goes_while_compacting, scenes.compacting, {KEPT, THERE}),
+    (guards.only_the_same_is_dropped, scenes.compacting, {KEPT}),
     (guards.newest_put_stands, scenes.impatient, {Invariant.ONCE, Invariant.TRUTHFUL_NO}),
 ]
 

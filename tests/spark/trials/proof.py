@@ -29,7 +29,7 @@ def logged(journal: Journal, job: str, query: str) -> Offsets:
             continue
         if entry.data is None:
             assert entry.blob, f"{path} has no bytes"
-            continue  # it has been folded, and was on record with its bytes before
+            continue  # it has been compacted, and was on record with its bytes before
         if found.setdefault(int(match[1]), entry.data) != entry.data:
             raise Violation(f"batch {match[1]} was given two inputs: {found[int(match[1])]!r} and {entry.data!r}")
     return {batch: [_offset(line) for line in data.decode().splitlines()[2:]] for batch, data in found.items()}

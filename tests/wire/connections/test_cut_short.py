@@ -123,7 +123,7 @@ NO_REQUESTS = {
     "list of lengths": raw.head("POST", "/v1/stores/s/handles/a", {"Content-Length": "1, 1"}),
     "length with a sign": raw.head("POST", "/v1/stores/s/handles/a", {"Content-Length": "+1"}),
     "blank before a colon": raw.head("POST", "/v1/stores/s/handles/a", {"Content-Length ": "1"}),
-    "folded field": raw.head("POST", "/v1/stores/s/handles/a", {"X-Folded": "a\r\n b"}),
+    "compacted field": raw.head("POST", "/v1/stores/s/handles/a", {"X-Compacted": "a\r\n b"}),
     "line feeds alone": b"GET /v1/stores HTTP/1.1\nHost: localhost\n\n",
     "chunked twice": raw.head("POST", "/v1/stores/s/handles/a", {"Transfer-Encoding": "chunked, chunked"}),
     "chunked in two fields": raw.head(

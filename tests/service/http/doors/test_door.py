@@ -295,15 +295,15 @@ async def test_bytes_that_are_refused_for_now_are_there_when_they_are_not_refuse
     Who asked for it has to give up before the journal does, which is after ten seconds.
     """
     monkeypatch.setattr(commits, "COMMIT_SECONDS", 9.0)
-    async with scene(tmp_path, replace(PROMPT, fold_from=1, fold_after_seconds=0.0)) as at:
+    async with scene(tmp_path, replace(PROMPT, compact_from=1, compact_after_seconds=0.0)) as at:
         await put(at.leader, "state/0", at.epoch)
         begun, gate = at.leader.pointers.committed, asyncio.Event()
         at.leader.pointers.disturb(undisturbed, before(gate.wait))
-        folding = asyncio.create_task(at.leader.replica._folding.fold(STORE))
+        compacting = asyncio.create_task(at.leader.replica._compaction.compact(STORE))
         await at.leader.commits(begun + 2)
         skip(9.5, at.leader.clock)
         with pytest.raises(OutcomeUnknown):
-            await folding
+            await compacting
 
         async def landed_behind_it() -> None:
             async def waits() -> bool:

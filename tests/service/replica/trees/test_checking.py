@@ -22,15 +22,15 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
-FOLDING = replace(PROMPT, inline_below=100, fold_from=10, fold_after_seconds=0.0)
+FOLDING = replace(PROMPT, inline_below=100, compact_from=10, compact_after_seconds=0.0)
 
 
-async def folded(running: Rig) -> None:
-    """Put files and fold them."""
+async def compacted(running: Rig) -> None:
+    """Put files and compact them."""
     epoch = await (await actor(running, "a")).campaign()
     for number in range(12):
         await put(running, f"state/{number:02}", epoch, b"content of %d" % number, inline=True)
-    await running.replica._folding.fold(STORE)
+    await running.replica._compaction.compact(STORE)
 
 
 def manifest(running: Rig) -> Manifest:
@@ -57,7 +57,7 @@ def change_a_byte(path: Path) -> None:
 async def test_a_damaged_manifest_is_written_anew_from_memory(tmp_path: Path, damage: object) -> None:
     assert callable(damage)
     async with rig(embedded(tmp_path), FOLDING) as running:
-        await folded(running)
+        await compacted(running)
         before = manifest(running)
         damage(stored_at(tmp_path, before.blob))
         await running.replica.manifest_check.check(STORE)
@@ -72,7 +72,7 @@ async def test_a_damaged_manifest_is_written_anew_from_memory(tmp_path: Path, da
 
 async def test_a_whole_manifest_stays_as_it_is(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path), FOLDING) as running:
-        await folded(running)
+        await compacted(running)
         before, blobs = manifest(running), await stored_states(running.replica.blobs)
         await running.replica.manifest_check.check(STORE)
         assert manifest(running) == before
@@ -81,7 +81,7 @@ async def test_a_whole_manifest_stays_as_it_is(tmp_path: Path) -> None:
 
 async def test_one_that_is_not_in_memory_is_named_and_left_as_it_is(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path), FOLDING) as running:
-        await folded(running)
+        await compacted(running)
         before = manifest(running)
         await running.stop()
         cut_short(stored_at(tmp_path, before.blob))
@@ -97,7 +97,7 @@ async def test_one_that_is_not_in_memory_is_named_and_left_as_it_is(tmp_path: Pa
 async def test_a_manifest_that_was_merged_meanwhile_is_not_brought_back(tmp_path: Path) -> None:
     """The check has found damage, and then finds another manifest in the place of the damaged one."""
     async with rig(embedded(tmp_path), FOLDING) as running:
-        await folded(running)
+        await compacted(running)
         state, before = running.replica.journal.read().view.state, manifest(running)
         rows = state.rows(before.blob)
         assert rows is not None
@@ -112,7 +112,7 @@ async def test_a_manifest_that_was_merged_meanwhile_is_not_brought_back(tmp_path
 
 async def test_the_leader_checks_by_itself(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path), replace(FOLDING, collect_interval_seconds=0.05)) as running:
-        await folded(running)
+        await compacted(running)
         before = manifest(running)
         stored_at(tmp_path, before.blob).unlink()
 

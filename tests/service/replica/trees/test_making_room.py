@@ -15,7 +15,7 @@ from service.replica.submitter import Caller
 from service.rules.records import Corrupt
 from service.rules.requests import Attempt, OntoExisting
 from service.rules.stored.paths import path_key
-from service.rules.stored.trees import MOST_ROLLBACKS, MOST_SWEEPS, Tree
+from service.rules.stored.trees import MOST_RANGE_TOMBSTONES, MOST_ROLLBACKS, Tree
 from service.rules.trees import visibility
 from tests.service.acting import STORE, actor
 from tests.support.files import put, put_at
@@ -47,9 +47,9 @@ async def deleted(running: Rig, path: str, epoch: int) -> bool:
 async def with_no_room(running: Rig) -> int:
     """Delete as many directories as can be kept in mind; one more is there. Return the epoch."""
     epoch = await begun(running)
-    for number in range(MOST_SWEEPS + 1):
+    for number in range(MOST_RANGE_TOMBSTONES + 1):
         await put(running, f"d{number}/file", epoch, inline=True)
-    for number in range(MOST_SWEEPS):
+    for number in range(MOST_RANGE_TOMBSTONES):
         assert await deleted(running, f"d{number}", epoch)
     return epoch
 
@@ -65,9 +65,9 @@ async def with_dead(running: Rig, epoch: int, count: int) -> None:
 async def test_any_number_of_directories_is_deleted_one_after_the_other(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path), HOURLY) as running:
         epoch = await begun(running)
-        for number in range(3 * MOST_SWEEPS + 1):
+        for number in range(3 * MOST_RANGE_TOMBSTONES + 1):
             await put(running, f"d{number}/file", epoch, inline=True)
-        for number in range(3 * MOST_SWEEPS + 1):
+        for number in range(3 * MOST_RANGE_TOMBSTONES + 1):
             assert await deleted(running, f"d{number}", epoch)
         assert await running.operations.trees.children(At(STORE, "")) == []
 
@@ -75,10 +75,12 @@ async def test_any_number_of_directories_is_deleted_one_after_the_other(tmp_path
 async def test_as_many_at_the_same_time(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path), HOURLY) as running:
         epoch = await begun(running)
-        for number in range(3 * MOST_SWEEPS):
+        for number in range(3 * MOST_RANGE_TOMBSTONES):
             await put(running, f"d{number}/file", epoch, inline=True)
-        ended = await asyncio.gather(*(deleted(running, f"d{number}", epoch) for number in range(3 * MOST_SWEEPS)))
-        assert ended == [True] * (3 * MOST_SWEEPS)
+        ended = await asyncio.gather(
+            *(deleted(running, f"d{number}", epoch) for number in range(3 * MOST_RANGE_TOMBSTONES))
+        )
+        assert ended == [True] * (3 * MOST_RANGE_TOMBSTONES)
         assert await running.operations.trees.children(At(STORE, "")) == []
 
 
@@ -88,13 +90,13 @@ async def test_small_directories_do_not_wait_for_a_large_one(tmp_path: Path) -> 
         epoch = await begun(running)
         for number in range(450):
             await put(running, f"large/{number}", epoch, inline=True)
-        for number in range(MOST_SWEEPS + 1):
+        for number in range(MOST_RANGE_TOMBSTONES + 1):
             await put(running, f"d{number}/file", epoch, inline=True)
         assert await deleted(running, "large", epoch)
-        for number in range(MOST_SWEEPS - 1):
+        for number in range(MOST_RANGE_TOMBSTONES - 1):
             assert await deleted(running, f"d{number}", epoch)
-        assert await deleted(running, f"d{MOST_SWEEPS}", epoch)
-        assert "large" in [sweep.path for sweep in tree(running).sweeps]
+        assert await deleted(running, f"d{MOST_RANGE_TOMBSTONES}", epoch)
+        assert "large" in [tombstone.path for tombstone in tree(running).range_tombstones]
 
 
 @pytest.mark.parametrize("act", ["delete", "rename", "replace"])
@@ -175,7 +177,7 @@ async def test_a_deletion_is_refused_in_time_while_nothing_can_be_freed(tmp_path
         state = running.replica.journal.read().view.state
         state.apply([(path_key(STORE, "lost"), Corrupt("lost", "a fault of this test"))])
         with pytest.raises(Problem) as refused:
-            await deleted(running, f"d{MOST_SWEEPS}", epoch)
+            await deleted(running, f"d{MOST_RANGE_TOMBSTONES}", epoch)
         assert refused.value.code is Code.TOO_MANY_REQUESTS
 
 
@@ -188,4 +190,4 @@ async def test_who_waits_for_room_waits_no_longer_than_its_deadline(tmp_path: Pa
         assert not await running.replica._trimming.make_room(STORE, running.clock())
         assert not await running.replica._trimming.make_room(STORE, running.clock())
         gate.set()
-        assert await deleted(running, f"d{MOST_SWEEPS}", epoch)
+        assert await deleted(running, f"d{MOST_RANGE_TOMBSTONES}", epoch)

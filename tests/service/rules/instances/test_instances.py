@@ -151,8 +151,8 @@ class RecordAndModel(RuleBasedStateMachine):
         self.now += seconds
 
     @rule(most=st.integers(1, 50))
-    def sweep(self, most: int) -> None:
-        self.record.sweep(self.now, most)
+    def expire(self, most: int) -> None:
+        self.record.expire(self.now, most)
 
     @precondition(lambda self: self.now > 1000.0)
     @rule()
@@ -184,7 +184,7 @@ class RecordAndModel(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.now += 2 * AGE
-        while self.record.sweep(self.now, 10):
+        while self.record.expire(self.now, 10):
             pass
         assert len(self.record) == 0
 
@@ -272,8 +272,8 @@ def test_a_hundred_thousand_instances() -> None:
         record.deactivate(book, Instance("run-a", 0, each, "default"), None, 2.0)
         next(book.after(first_of("run-a")))
         record.deactivate_all("b", opened(record, "b"))
-        record.sweep(2.0, 10)
+        record.expire(2.0, 10)
     assert (time.perf_counter() - began) / calls < 0.05
-    while record.sweep(2.0, 1000):
+    while record.expire(2.0, 1000):
         pass
     assert len(record) < limits.most_in_store

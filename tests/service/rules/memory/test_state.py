@@ -114,7 +114,7 @@ def any_change() -> st.SearchStrategy[tuple[str, Record | None]]:
 GROUPS = st.lists(st.lists(any_change(), min_size=1, max_size=6), max_size=12)
 
 
-def folded(group: Changed) -> Changed:
+def compacted(group: Changed) -> Changed:
     """The last record for each key, as groups are written."""
     return list(dict(group).items())
 
@@ -244,7 +244,7 @@ def held(state: State, session: str) -> list[tuple[str, str]]:
 def test_indexes_say_what_a_scan_would(groups: list[Changed]) -> None:
     state = State()
     for group in groups:
-        state.apply(folded(group))
+        state.apply(compacted(group))
         compare(state)
     state.apply([(key, None) for key in list(state.records)])
     compare(state)
@@ -279,7 +279,7 @@ def test_snapshots_show_what_was_there(groups: list[Changed], looks: list[str]) 
             seen.append(Seen(state))
         elif look == "drop" and seen:
             seen.pop(len(seen) // 2)
-        state.apply(folded(group))
+        state.apply(compacted(group))
         keys |= {key for key, _ in group}
         for each in seen:
             each.compare(keys)

@@ -17,12 +17,12 @@ LAST_CHARACTER = "\U0010ffff"
 NAMES = ("0", LAST_CHARACTER, LAST_CHARACTER + "0", LAST_CHARACTER * ((MOST_BYTES - 2) // 4))
 
 
-@pytest.mark.parametrize("folded", [False, True], ids=["records", "manifest"])
-def test_a_listing_passes_names_that_sort_after_all_others(folded: bool) -> None:
+@pytest.mark.parametrize("compacted", [False, True], ids=["records", "manifest"])
+def test_a_listing_passes_names_that_sort_after_all_others(compacted: bool) -> None:
     paths = sorted(["d", *(checked_path(f"d/{name}") for name in NAMES), "d0", *NAMES[1:]])
     records = [TreePath(path, (Entry(1, "", deleted_revision=7),)) for path in paths]
     state = State()
-    if folded:
+    if compacted:
         rows = ManifestRows.of(records)
         state.hold("blob", rows)
         state.apply([(tree_key(STORE), Tree(STORE, manifests=(rows.manifest("blob"),)))])

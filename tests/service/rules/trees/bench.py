@@ -10,11 +10,11 @@ from service.rules.records import Corrupt, Store, store_key
 from service.rules.requests import (
     LEADER,
     Attempt,
-    BeginFold,
+    BeginCompaction,
     BlobRef,
+    CompactTree,
     DeletePath,
-    DropFolded,
-    FoldTree,
+    DropCompacted,
     OntoExisting,
     PutFile,
     RenamePath,
@@ -23,7 +23,7 @@ from service.rules.requests import (
 )
 from service.rules.stored.manifest_rows import ManifestRows
 from service.rules.stored.trees import Entry, Tree
-from service.rules.trees.manifests import is_foldable, packed
+from service.rules.trees.manifests import is_compactable, packed
 from service.rules.trees.visibility import visible
 
 STORE = "job"
@@ -69,12 +69,14 @@ class Bench:
     def trim(self) -> None:
         """Drop what may be dropped, as upkeep does."""
         tree = self.tree()
-        self.ask(TrimTree(LEADER, STORE, tuple(record.path for record in self.view.paths(STORE, "")), tree.sweeps))
+        self.ask(
+            TrimTree(LEADER, STORE, tuple(record.path for record in self.view.paths(STORE, "")), tree.range_tombstones)
+        )
         self.ask(TrimTree(LEADER, STORE, (), (), tree.rollbacks))
 
-    def begin_fold(self) -> int:
-        """Begin to fold; the revision at which that was committed."""
-        begun = self.ask(BeginFold(LEADER, STORE))
+    def begin_compaction(self) -> int:
+        """Begin to compact; the revision at which that was committed."""
+        begun = self.ask(BeginCompaction(LEADER, STORE))
         assert isinstance(begun, Accepted)
         return int(begun.answer.body["begun"])
 
@@ -84,22 +86,22 @@ class Bench:
         assert isinstance(tree, Tree)
         return tree
 
-    def made(self) -> tuple[FoldTree, tuple[str, ...]]:
-        """Begin to fold, and make a manifest of all that may be; what lets the tree name it, and its paths."""
-        begun = self.begin_fold()
+    def made(self) -> tuple[CompactTree, tuple[str, ...]]:
+        """Begin to compact, and make a manifest of all that may be; what lets the tree name it, and its paths."""
+        begun = self.begin_compaction()
         self.land()
-        found = [each for each in self.view.state.own_paths(STORE) if is_foldable(each, self.revision, self.tree())]
+        found = [each for each in self.view.state.own_paths(STORE) if is_compactable(each, self.revision, self.tree())]
         records, _ = packed(found, f"pack at {begun}")
         rows = ManifestRows.of(records)
         manifest = rows.manifest(f"manifest at {begun}")
         self.view.state.hold(manifest.blob, rows)
-        return FoldTree(LEADER, STORE, (), manifest, begun), tuple(record.path for record in records)
+        return CompactTree(LEADER, STORE, (), manifest, begun), tuple(record.path for record in records)
 
-    def fold(self) -> tuple[str, ...]:
-        """Fold all records that may be; their paths."""
+    def compact(self) -> tuple[str, ...]:
+        """Compaction all records that may be; their paths."""
         request, paths = self.made()
         assert isinstance(self.ask(request), Accepted)
-        self.ask(DropFolded(LEADER, STORE, paths))
+        self.ask(DropCompacted(LEADER, STORE, paths))
         self.land()
         return paths
 

@@ -14,7 +14,7 @@ from service.rules.requests import (
     LEADER,
     Attempt,
     BlobRef,
-    FoldTree,
+    CompactTree,
     MakeDirectory,
     OntoExisting,
     PinCut,
@@ -24,7 +24,7 @@ from service.rules.requests import (
 )
 from service.rules.stored.manifest_rows import ManifestRows
 from service.rules.stored.paths import checked_path, path_key
-from service.rules.stored.trees import MOST_CUTS, MOST_SWEEPS, Entry, Pin, Tree
+from service.rules.stored.trees import MOST_CUTS, MOST_RANGE_TOMBSTONES, Entry, Pin, Tree
 from service.rules.trees import visibility
 from service.rules.trees.acts import MOST_RENAMED
 from service.rules.trees.visibility import visible
@@ -210,15 +210,15 @@ def test_a_directory_with_too_many_files_is_not_renamed() -> None:
 
 def test_sweeps_are_bounded_and_end() -> None:
     bench = Bench()
-    for number in range(MOST_SWEEPS + 1):
+    for number in range(MOST_RANGE_TOMBSTONES + 1):
         bench.put(f"d{number}/file", data=b"")
-    for number in range(MOST_SWEEPS):
+    for number in range(MOST_RANGE_TOMBSTONES):
         assert isinstance(bench.delete(f"d{number}", recursive=True), Accepted)
-    refused = bench.delete(f"d{MOST_SWEEPS}", recursive=True)
+    refused = bench.delete(f"d{MOST_RANGE_TOMBSTONES}", recursive=True)
     assert isinstance(refused, Refused)
     assert refused.code is Code.TOO_MANY_REQUESTS
     bench.trim()
-    assert isinstance(bench.delete(f"d{MOST_SWEEPS}", recursive=True), Accepted)
+    assert isinstance(bench.delete(f"d{MOST_RANGE_TOMBSTONES}", recursive=True), Accepted)
     bench.trim()
     assert list(bench.view.paths(STORE, "")) == []
 
@@ -284,11 +284,11 @@ def test_paths_that_files_may_have(path: str) -> None:
 def test_what_was_folded_for_a_pin_that_went_meanwhile_is_stale_until_it_is_left_out(landing: bool) -> None:
     bench = Bench()
 
-    def fold(blob: str, *replaced: str, pins: tuple[Pin, ...] | None = None, begun: int = 0) -> bool:
+    def compact(blob: str, *replaced: str, pins: tuple[Pin, ...] | None = None, begun: int = 0) -> bool:
         """Let the tree have this manifest; whether it is stale then."""
         rows = ManifestRows.of([])
         bench.view.state.hold(blob, rows)
-        assert isinstance(bench.ask(FoldTree(LEADER, STORE, replaced, rows.manifest(blob), begun, pins)), Accepted)
+        assert isinstance(bench.ask(CompactTree(LEADER, STORE, replaced, rows.manifest(blob), begun, pins)), Accepted)
         if landing:
             bench.land()
         tree = bench.view.tree(STORE)
@@ -297,11 +297,11 @@ def test_what_was_folded_for_a_pin_that_went_meanwhile_is_stale_until_it_is_left
 
     bench.put("commits/0")
     assert isinstance(bench.ask(PinCut(LEADER, STORE, "pin")), Accepted)
-    begun = bench.begin_fold()
+    begun = bench.begin_compaction()
     assert isinstance(bench.ask(Unpin(LEADER, STORE, "pin")), Accepted)
-    assert fold("first", begun=begun)
-    assert fold("written anew", "first")
-    assert not fold("merged", "written anew", pins=())
+    assert compact("first", begun=begun)
+    assert compact("written anew", "first")
+    assert not compact("merged", "written anew", pins=())
 
 
 def test_a_rename_into_a_directory_is_known_when_it_is_asked_for_again(landing: bool) -> None:
@@ -327,10 +327,10 @@ def test_a_manifest_is_not_taken_once_another_one_has_been_begun(landing: bool) 
     bench.put("a")
     rows = ManifestRows.of([])
     bench.view.state.hold("late", rows)
-    first, _ = bench.begin_fold(), bench.begin_fold()
+    first, _ = bench.begin_compaction(), bench.begin_compaction()
     if landing:
         bench.land()
-    refused = bench.ask(FoldTree(LEADER, STORE, (), rows.manifest("late"), first))
+    refused = bench.ask(CompactTree(LEADER, STORE, (), rows.manifest("late"), first))
     assert isinstance(refused, Refused)
     assert refused.code is Code.VERSION_MISMATCH
 

@@ -1,7 +1,8 @@
 """Trees against a plain dictionary of paths, under hypothesis' choice of requests.
 
-The model knows nothing of entries, sweeps or lazily dropped records. Groups are staged, landed and lost under it; each
-cut that is kept must show the dictionary of its moment, and each blob must be named as long as something shows it.
+The model knows nothing of entries, range tombstones or lazily dropped records. Groups are staged, landed and lost under
+it; each cut that is kept must show the dictionary of its moment, and each blob must be named as long as something shows
+it.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from service.rules.records import Session, Store, Stored, decode, encode, sessio
 from service.rules.requests import (
     LEADER,
     Attempt,
-    BeginFold,
+    BeginCompaction,
     BlobRef,
     Campaign,
+    CompactTree,
     DeletePath,
     DropBlobs,
-    DropFolded,
-    FoldTree,
+    DropCompacted,
     MakeDirectory,
     OntoExisting,
     PinCut,
@@ -45,7 +46,7 @@ from service.rules.requests import (
 from service.rules.stored.manifest_rows import ManifestRows
 from service.rules.stored.paths import ancestors_of, commit_of, is_below, is_temporary, parent_of
 from service.rules.stored.trees import MOST_ROLLBACKS, Entry, Manifest, Tree
-from service.rules.trees.manifests import is_foldable, merged, no_longer_named, packed
+from service.rules.trees.manifests import is_compactable, merged, no_longer_named, packed
 from service.rules.trees.visibility import visible, visible_at
 
 EXPLORED = int(os.environ.get("MILEPOST_EXPLORE", "0"))
@@ -168,7 +169,7 @@ class TreesAgainstModel(RuleBasedStateMachine):
         self.discarded: set[str] = set()
         self.in_doubt: list[str] = []
         self.landed = 0
-        self.folding: int | None = None
+        self.compacting: int | None = None
         self.made: ManifestRows | None = None
         self.made_as: Manifest | None = None
         self.stored: dict[str, bytes] = {}
@@ -347,11 +348,11 @@ class TreesAgainstModel(RuleBasedStateMachine):
 
     @rule()
     def trim(self) -> None:
-        """What upkeep does: every path, and then the sweeps that were there before."""
+        """What upkeep does: every path, and then the range tombstones that were there before."""
         tree = self.view.tree(STORE)
-        sweeps = tree.sweeps if isinstance(tree, Tree) else ()
+        range_tombstones = tree.range_tombstones if isinstance(tree, Tree) else ()
         paths = tuple(record.path for record in self.view.paths(STORE, ""))
-        self.ask(TrimTree(LEADER, STORE, paths, sweeps))
+        self.ask(TrimTree(LEADER, STORE, paths, range_tombstones))
 
     # -- what is kept ------------------------------------------------------------------------------------------------
 
@@ -385,7 +386,7 @@ class TreesAgainstModel(RuleBasedStateMachine):
         revision = data.draw(st.sampled_from(sorted(kept)))
         then, now = dict(kept[revision]), self.model.files
         _, tree = self._records()
-        refused = Code.TOO_MANY_REQUESTS if tree.sweeps or len(tree.rollbacks) == MOST_ROLLBACKS else None
+        refused = Code.TOO_MANY_REQUESTS if tree.range_tombstones or len(tree.rollbacks) == MOST_ROLLBACKS else None
         if not refused and not all(path in now and Moment(then).is_directory(parent_of(path)) for path in keep):
             refused = Code.NOT_EXIST
 
@@ -398,7 +399,7 @@ class TreesAgainstModel(RuleBasedStateMachine):
             over = self._records()[1].passed_over
             self.model.go_back(revision, self.revision, files, over[-1].directory if over else "")
             self.model.forgotten |= self.model.files.keys() | set(FILES)
-            self.folding = self.made = self.made_as = None
+            self.compacting = self.made = self.made_as = None
 
     @precondition(lambda self: self.group == self.landed)
     @rule()
@@ -412,21 +413,21 @@ class TreesAgainstModel(RuleBasedStateMachine):
     # -- manifests ---------------------------------------------------------------------------------------------------
 
     @rule()
-    def begin_fold(self) -> None:
+    def begin_compaction(self) -> None:
         """The leader begins to make a manifest: from then on it reads what is committed."""
-        decision = self.ask(BeginFold(LEADER, STORE))
-        self.folding = self.group if isinstance(decision, Accepted) else None
+        decision = self.ask(BeginCompaction(LEADER, STORE))
+        self.compacting = self.group if isinstance(decision, Accepted) else None
         self.begun = self.revision
         self.made = None
 
-    @precondition(lambda self: self.folding is not None and self.landed >= self.folding and self.made is None)
+    @precondition(lambda self: self.compacting is not None and self.landed >= self.compacting and self.made is None)
     @rule(some=st.integers(0, 4))
     def make_manifest(self, some: int) -> None:
         """It makes one of some committed records, or of all, which go on to change."""
         records = [
             record
             for number, record in enumerate(self.state.own_paths(STORE))
-            if number % 4 != some and is_foldable(record, self.revision, self._records()[1])
+            if number % 4 != some and is_compactable(record, self.revision, self._records()[1])
         ]
         self.blobs += 1
         pack, manifest = f"pack-{self.blobs}", f"manifest-{self.blobs}"
@@ -439,32 +440,32 @@ class TreesAgainstModel(RuleBasedStateMachine):
 
     @precondition(lambda self: self.made is not None)
     @rule()
-    def fold(self) -> None:
+    def compact(self) -> None:
         """The manifest comes to the tree."""
         assert self.made_as is not None
-        self.ask(FoldTree(LEADER, STORE, (), self.made_as, self.begun))
-        self.folding = self.made = self.made_as = None
+        self.ask(CompactTree(LEADER, STORE, (), self.made_as, self.begun))
+        self.compacting = self.made = self.made_as = None
 
     @rule()
-    def drop_folded(self) -> None:
+    def drop_compacted(self) -> None:
         """What manifests say as well is dropped."""
-        self.ask(DropFolded(LEADER, STORE, tuple(record.path for record in self.state.own_paths(STORE))))
+        self.ask(DropCompacted(LEADER, STORE, tuple(record.path for record in self.state.own_paths(STORE))))
 
-    @precondition(lambda self: self.folding is None)
+    @precondition(lambda self: self.compacting is None)
     @rule(drops=st.booleans())
-    def fold_all(self, drops: bool) -> None:
-        """All of that at once, of everything that may be folded; what is left of it may be dropped later."""
+    def compact_all(self, drops: bool) -> None:
+        """All of that at once, of everything that may be compacted; what is left of it may be dropped later."""
         self.land()
-        self.begin_fold()
+        self.begin_compaction()
         self.land()
-        if self.folding is not None:
+        if self.compacting is not None:
             self.make_manifest(4)
-            self.fold()
+            self.compact()
             self.land()
         if drops:
-            self.drop_folded()
+            self.drop_compacted()
 
-    @precondition(lambda self: self.folding is None)
+    @precondition(lambda self: self.compacting is None)
     @rule(all_of_them=st.booleans())
     def merge(self, all_of_them: bool) -> None:
         """Some manifests become one."""
@@ -479,7 +480,7 @@ class TreesAgainstModel(RuleBasedStateMachine):
         manifest = rows.manifest(f"manifest-{self.blobs}")
         self._hold(manifest.blob, rows)
         replaced = tuple(each.blob for each in manifests[first:])
-        self.ask(FoldTree(LEADER, STORE, replaced, manifest, 0, tree.pins))
+        self.ask(CompactTree(LEADER, STORE, replaced, manifest, 0, tree.pins))
         self.ask(DropBlobs(LEADER, STORE, no_longer_named(several, rows)))
 
     @precondition(lambda self: self.group == self.landed)
@@ -517,7 +518,7 @@ class TreesAgainstModel(RuleBasedStateMachine):
         self.view.withdraw()
         self.in_doubt.clear()
         self.landed = self.group
-        self.folding = self.made = self.made_as = None
+        self.compacting = self.made = self.made_as = None
         self.model = self.committed.copy()
 
     # -- what must hold ----------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Upkeep of trees among rollbacks, folding and damage: nothing comes back, and no blob goes that something names."""
+"""Upkeep of trees among rollbacks, compacting and damage: nothing comes back, and no blob goes that something names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from service.rules.decisions import Accepted
 from service.rules.memory.view import View
 from service.rules.records import Corrupt, Record
-from service.rules.requests import LEADER, DropBlobs, DropFolded, PinCut, RollBack, TrimTree
+from service.rules.requests import LEADER, DropBlobs, DropCompacted, PinCut, RollBack, TrimTree
 from service.rules.stored.paths import path_key
 from service.rules.stored.trees import Entry, TreePath
 from tests.service.rules.trees.bench import STORE, Bench
@@ -48,7 +48,7 @@ def test_the_blob_of_a_file_that_a_rollback_brought_back_stays_when_it_is_rename
     rolled_back(bench, cut)
     bench.trim()
     bench.rename("state/0", "state/kept")
-    assert "state/kept" in bench.fold()
+    assert "state/kept" in bench.compact()
     bench.put("commits/1")
     bench.put("commits/2")
     bench.trim()  # the cut is gone, and what only it showed
@@ -73,10 +73,10 @@ def test_what_was_folded_before_a_rollback_and_deleted_after_it_stays_deleted() 
     rolled_back(bench, cut)
     assert isinstance(bench.visible("state/0"), Entry)
     bench.delete("state/0")
-    bench.ask(DropFolded(LEADER, STORE, paths))
+    bench.ask(DropCompacted(LEADER, STORE, paths))
     assert bench.visible("state/0") is None
     bench.trim()
-    bench.ask(DropFolded(LEADER, STORE, paths))
+    bench.ask(DropCompacted(LEADER, STORE, paths))
     assert bench.visible("state/0") is None
 
 
@@ -85,7 +85,7 @@ def test_what_was_deleted_while_a_manifest_was_made_of_it_does_not_come_with_the
     bench.put("state/0")
     request, paths = bench.made()
     bench.delete("state/0")
-    bench.ask(DropFolded(LEADER, STORE, paths))
+    bench.ask(DropCompacted(LEADER, STORE, paths))
     assert isinstance(bench.ask(request), Accepted)
     assert bench.visible("state/0") is None
 
@@ -103,14 +103,14 @@ def test_no_blob_is_discarded_while_a_record_cannot_be_read() -> None:
     assert bench.discards == ["of nobody"]
 
 
-@pytest.mark.parametrize("undone_by", ["a sweep", "a rollback"])
+@pytest.mark.parametrize("undone_by", ["a range tombstone", "a rollback"])
 def test_a_record_that_is_put_back_shows_nothing_that_was_undone_meanwhile(undone_by: str) -> None:
     bench = Bench()
     bench.put("commits/0")
     cut = bench.revision
     bench.put("state/0")
     was = damage(bench, "state/0")
-    if undone_by == "a sweep":
+    if undone_by == "a range tombstone":
         bench.delete("state", recursive=True)
     else:
         rolled_back(bench, cut)
@@ -119,7 +119,7 @@ def test_a_record_that_is_put_back_shows_nothing_that_was_undone_meanwhile(undon
     assert bench.visible("state/0") is None
     bench.trim()
     assert bench.visible("state/0") is None
-    assert (bench.tree().sweeps, bench.tree().rollbacks) == ((), ())
+    assert (bench.tree().range_tombstones, bench.tree().rollbacks) == ((), ())
 
 
 def test_the_tree_knows_when_a_damaged_record_was_deleted() -> None:
@@ -136,7 +136,7 @@ def test_the_tree_knows_when_a_damaged_record_was_deleted() -> None:
 def test_the_groups_in_flight_are_looked_through_once_for_many_blobs(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()
     blob = bench.put("state/0")
-    bench.begin_fold()  # there is a record of the tree
+    bench.begin_compaction()  # there is a record of the tree
     looked: list[str] = []
     staged = View._staged
 
@@ -157,7 +157,7 @@ def test_a_finished_sweep_is_forgotten_once_all_records_can_be_read() -> None:
     was = damage(bench, "other")
     bench.delete("state", recursive=True)
     bench.trim()
-    (sweep,) = bench.tree().sweeps
+    (tombstone,) = bench.tree().range_tombstones
     put_back(bench, was)
-    bench.ask(TrimTree(LEADER, STORE, (), (sweep,)))
-    assert bench.tree().sweeps == ()
+    bench.ask(TrimTree(LEADER, STORE, (), (tombstone,)))
+    assert bench.tree().range_tombstones == ()

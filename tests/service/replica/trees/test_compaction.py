@@ -26,7 +26,7 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
-FOLDING = replace(PROMPT, tidy_interval_seconds=0.02, linger_seconds=0.0, fold_from=20, fold_after_seconds=0.0)
+FOLDING = replace(PROMPT, tidy_interval_seconds=0.02, linger_seconds=0.0, compact_from=20, compact_after_seconds=0.0)
 
 
 def content_of(path: str) -> bytes:
@@ -53,12 +53,12 @@ def manifests(running: Rig) -> tuple[Manifest, ...]:
     return tree.manifests if isinstance(tree, Tree) else ()
 
 
-async def folded(running: Rig) -> None:
+async def compacted(running: Rig) -> None:
     """Wait until there is one manifest, and too few paths have a record of their own to make another."""
 
     async def are_few() -> bool:
         own = list(running.replica.journal.read().view.state.own_paths(STORE))
-        return len(own) < FOLDING.fold_from and len(manifests(running)) == 1
+        return len(own) < FOLDING.compact_from and len(manifests(running)) == 1
 
     await until(are_few)
 
@@ -66,10 +66,10 @@ async def folded(running: Rig) -> None:
 async def test_files_without_a_byte_stay_readable_though_nothing_else_is_folded_with_them(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path), FOLDING) as running:
         epoch = await (await actor(running, "a")).campaign()
-        names = [f"state/{number:02}" for number in range(FOLDING.fold_from)]
+        names = [f"state/{number:02}" for number in range(FOLDING.compact_from)]
         for name in names:
             await put(running, name, epoch, b"", inline=True)
-        await folded(running)
+        await compacted(running)
         for _ in range(2):
             for name in names:
                 assert await read(running, name) == b""
@@ -84,7 +84,7 @@ async def test_files_are_read_listed_renamed_and_deleted_as_before(tmp_path: Pat
         names = [f"{number:02}" for number in range(40)]
         for name in names:
             await put_one(running, f"state/{name}", epoch)
-        await folded(running)
+        await compacted(running)
         for _ in range(2):
             assert await listed(running, "") == ["state"]
             assert await listed(running, "state") == names
@@ -121,7 +121,7 @@ async def test_manifests_are_merged_and_what_nothing_shows_goes_with_its_bytes(t
         for name in names[:40]:
             assert await trees.delete(At(STORE, f"later/{name}"), epoch, recursive=False)
 
-        await folded(running)
+        await compacted(running)
         assert manifests(running)[0].rows < 100
         await running.emptied_trash()
         assert await listed(running, "state") == names[180:]
@@ -135,7 +135,7 @@ async def test_manifests_are_merged_and_what_nothing_shows_goes_with_its_bytes(t
 async def test_what_only_a_pin_showed_goes_with_it_though_nothing_else_is_folded(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path), FOLDING) as running:
         epoch = await (await actor(running, "a")).campaign()
-        names = [f"state/{number:02}" for number in range(FOLDING.fold_from)]
+        names = [f"state/{number:02}" for number in range(FOLDING.compact_from)]
         for name in names:
             await put(running, name, epoch)
         await put(running, "commits/0", epoch, inline=True)
@@ -145,7 +145,7 @@ async def test_what_only_a_pin_showed_goes_with_it_though_nothing_else_is_folded
             assert await running.operations.trees.delete(At(STORE, name), epoch, recursive=False)
         for batch in range(1, 11):
             await put(running, f"commits/{batch}", epoch, inline=True)
-        await folded(running)
+        await compacted(running)
         await cuts.unpin(caller, STORE, "before-upgrade")
 
         async def are_gone() -> bool:
@@ -159,7 +159,7 @@ async def test_a_manifest_that_is_damaged_or_gone_is_named_and_nothing_is_served
         epoch = await (await actor(running, "a")).campaign()
         for number in range(40):
             await put_one(running, f"state/{number}", epoch)
-        await folded(running)
+        await compacted(running)
         (manifest,) = manifests(running)
         (path,) = (tmp_path / "blobs").rglob(manifest.blob.rpartition("/")[2])
         whole = path.read_bytes()
@@ -200,8 +200,8 @@ async def test_no_request_waits_until_all_stores_were_looked_at(tmp_path: Path) 
 
         for of_store in state._of_store.values():
             of_store.paths = cast("SortedList[str]", Paths())
-        running.replica._folding._settings = replace(FOLDING, tidy_interval_seconds=0.0)
-        task = asyncio.create_task(running.replica._folding.run())
+        running.replica._compaction._settings = replace(FOLDING, tidy_interval_seconds=0.0)
+        task = asyncio.create_task(running.replica._compaction.run())
         while sum(looks) < count:
             await asyncio.sleep(0)
             looks.append(0)

@@ -1,4 +1,5 @@
-"""The leader's upkeep of manifests: records that have not changed for long are folded into one, and these are merged.
+"""The leader's upkeep of manifests: records that have not changed for long are compacted into one, and these are
+merged.
 
 Each step leaves all paths as they were, for whoever reads, and may be the last one: what it began is begun again.
 """
@@ -23,10 +24,10 @@ from service.replica.submitter import Reply
 from service.replica.trees.loading import Manifests
 from service.rules.memory.lookup import ManifestsNotLoaded
 from service.rules.memory.state import State
-from service.rules.requests import LEADER, BeginFold, DropBlobs, DropFolded, FoldTree
+from service.rules.requests import LEADER, BeginCompaction, CompactTree, DropBlobs, DropCompacted
 from service.rules.stored.manifest_rows import ManifestRows
 from service.rules.stored.trees import Tree, TreePath
-from service.rules.trees.manifests import first_to_merge, is_foldable, merged, no_longer_named, packed
+from service.rules.trees.manifests import first_to_merge, is_compactable, merged, no_longer_named, packed
 
 log = logging.getLogger("milepost.upkeep")
 
@@ -34,14 +35,14 @@ _MOST_ROWS = 5_000
 """A manifest is made of so many records at most; merging makes larger ones."""
 
 _BATCH = 100
-"""How many folded records one commit drops."""
+"""How many compacted records one commit drops."""
 
 _DISCARDED = 500
 """How many blobs one commit lets go after a merge."""
 
 
-class Folding:
-    """Folds the trees of a journal, one after the other."""
+class Compaction:
+    """Compacts the trees of a journal, one after the other."""
 
     def __init__(
         self,
@@ -62,51 +63,53 @@ class Folding:
         self._settings = settings
 
     async def run(self) -> None:
-        """Fold again and again, until cancelled."""
+        """Compaction again and again, until cancelled."""
         interval = self._settings.tidy_interval_seconds
         while True:
             await asyncio.sleep(interval)
             for store in await self._due(self._state()) if self._journal.lease_holds() else ():
                 try:
-                    await self.fold(store)
+                    await self.compact(store)
                 except (Problem, BackendError, ManifestsNotLoaded) as error:
-                    log.warning("cannot fold the tree of %s, trying again in %s s: %s", store, interval, error)
+                    log.warning("cannot compact the tree of %s, trying again in %s s: %s", store, interval, error)
 
     async def _due(self, state: State) -> list[str]:
-        """Return the stores whose trees may have something to fold. There may be very many that have nothing."""
+        """Return the stores whose trees may have something to compact. There may be very many that have nothing."""
         due: list[str] = []
 
         def judge(store: str) -> None:
-            if state.may_be_folded(store, self._settings.fold_from):
+            if state.may_be_compacted(store, self._settings.compact_from):
                 due.append(store)
 
         await self._loop_time.each_after(state.stores, "", judge)
         return due
 
-    async def fold(self, store: str) -> None:
-        """Fold the records of a tree that are old enough, then merge manifests where that is due. Raises problems."""
+    async def compact(self, store: str) -> None:
+        """Compaction the records of a tree that are old enough, then merge manifests where that is due. Raises
+        problems.
+        """
         await self._manifests.ready(store)
-        if len(await self._foldable(store)) >= self._settings.fold_from:
-            begun = await self._commit(BeginFold(LEADER, store))
-            records = await self._foldable(store)
+        if len(await self._compactable(store)) >= self._settings.compact_from:
+            begun = await self._commit(BeginCompaction(LEADER, store))
+            records = await self._compactable(store)
             await self._add(store, records, begun.answer.body["begun"])
             for at in range(0, len(records), _BATCH):
                 paths = tuple(record.path for record in records[at : at + _BATCH])
-                await self._commit(DropFolded(LEADER, store, paths))
+                await self._commit(DropCompacted(LEADER, store, paths))
         tree = self._state().tree(store)
         if isinstance(tree, Tree) and not tree.rollbacks and (first := first_to_merge(tree)) is not None:
             await self._merge(store, tree, first)
 
-    async def _foldable(self, store: str) -> list[TreePath]:
-        """Return the records that may be folded, sorted by path."""
-        until = self._journal.revision_before(self._settings.fold_after_seconds)
+    async def _compactable(self, store: str) -> list[TreePath]:
+        """Return the records that may be compacted, sorted by path."""
+        until = self._journal.revision_before(self._settings.compact_after_seconds)
         tree = self._state().tree(store) or Tree(store)
         if not isinstance(tree, Tree) or tree.rollbacks:
             return []  # what a rollback left is not in all records yet
         found: list[TreePath] = []
 
         def judge(record: TreePath) -> bool:
-            if is_foldable(record, until, tree):
+            if is_compactable(record, until, tree):
                 found.append(record)
             return len(found) == _MOST_ROWS
 
@@ -115,24 +118,24 @@ class Folding:
 
     async def _add(self, store: str, records: list[TreePath], begun: int) -> None:
         pack, blob = self._key(store), self._key(store)
-        folded, content = packed(records, pack)
-        rows = await asyncio.to_thread(ManifestRows.of, folded)
+        compacted, content = packed(records, pack)
+        rows = await asyncio.to_thread(ManifestRows.of, compacted)
         manifest = await asyncio.to_thread(rows.manifest, blob)
         if content:
             await self._blobs.put(pack, stream_of(content))
-        await self._land(FoldTree(LEADER, store, (), manifest, begun), rows, *([pack] if content else []))
+        await self._land(CompactTree(LEADER, store, (), manifest, begun), rows, *([pack] if content else []))
 
     async def _merge(self, store: str, tree: Tree, first: int) -> None:
         several = self._state().manifests(store)[first:]
         rows, gone = await asyncio.to_thread(_merged, several, tree, first == 0)
         replaced = tuple(manifest.blob for manifest in tree.manifests[first:])
         manifest = await asyncio.to_thread(rows.manifest, self._key(store))
-        await self._land(FoldTree(LEADER, store, replaced, manifest, 0, tree.pins), rows)
+        await self._land(CompactTree(LEADER, store, replaced, manifest, 0, tree.pins), rows)
         log.info("merged %d manifests of the tree of %s into one with %d paths", len(several), store, len(rows))
         for at in range(0, len(gone), _DISCARDED):
             await self._commit(DropBlobs(LEADER, store, gone[at : at + _DISCARDED]))
 
-    async def _land(self, request: FoldTree, rows: ManifestRows, *packs: str) -> None:
+    async def _land(self, request: CompactTree, rows: ManifestRows, *packs: str) -> None:
         """Put a manifest and let the tree name it."""
         assert request.manifest is not None
         blob, state = request.manifest.blob, self._state()
@@ -146,7 +149,7 @@ class Folding:
                         await self._deletions.try_delete(unused)
                 raise
 
-    async def _commit(self, request: BeginFold | FoldTree | DropFolded | DropBlobs) -> Reply:
+    async def _commit(self, request: BeginCompaction | CompactTree | DropCompacted | DropBlobs) -> Reply:
         return await commit(self._journal, request, self._clock)
 
     def _key(self, store: str) -> str:

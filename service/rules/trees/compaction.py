@@ -1,4 +1,4 @@
-"""Fold the records of paths into manifests: one record, that of the tree, then names what thousands did."""
+"""Compaction the records of paths into manifests: one record, that of the tree, then names what thousands did."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from milepost.wire import Code
 from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
 from service.rules.memory.view import View
 from service.rules.records import Corrupt, Store, Stored, tree_key
-from service.rules.requests import DropBlobs, DropFolded, FoldTree
+from service.rules.requests import CompactTree, DropBlobs, DropCompacted
 from service.rules.stored.paths import path_key
 from service.rules.stored.trees import Tree, TreePath
 from service.rules.trees.draft import names_in_manifests
 
 
-def begin_fold(view: View, store: Store, context: DecisionContext) -> Decision:
+def begin_compaction(view: View, store: Store, context: DecisionContext) -> Decision:
     """Let no record of a path go from now on, so that what a manifest is made of can be read."""
     tree = view.tree(store.name) or Tree(store.name)
     if isinstance(tree, Corrupt) or tree.rollbacks:
-        return Refused(Code.VERSION_MISMATCH, f"the tree of {store.name!r} cannot be folded now")
+        return Refused(Code.VERSION_MISMATCH, f"the tree of {store.name!r} cannot be compacted now")
     return Accepted(
-        Answer({"begun": context.revision}), {tree_key(store.name): replace(tree, folding=context.revision)}
+        Answer({"begun": context.revision}), {tree_key(store.name): replace(tree, compacting=context.revision)}
     )
 
 
-def fold(view: View, store: Store, request: FoldTree) -> Decision:
+def compact(view: View, store: Store, request: CompactTree) -> Decision:
     """Let a manifest follow those that the tree has, or take the place of some that stand together.
 
     Nothing that is shown changes by it.
@@ -37,15 +37,15 @@ def fold(view: View, store: Store, request: FoldTree) -> Decision:
     first = names.index(request.replaced[0]) if count and request.replaced[0] in names else len(names)
     if tuple(names[first : first + count]) != request.replaced or {each.blob for each in added} & set(names):
         return Accepted(Answer())  # this was done already, or cannot be done any more
-    if not count and not 0 < tree.folding == request.begun:
+    if not count and not 0 < tree.compacting == request.begun:
         return Refused(
             Code.VERSION_MISMATCH,
-            "a rollback or another fold came between: the manifest was made of what was there before",
+            "a rollback or another compact came between: the manifest was made of what was there before",
         )
     left = (*tree.manifests[:first], *added, *tree.manifests[first + count :])
     stale = tree.stale and (len(left) > 1 or request.pins != tree.pins)
-    folded = replace(tree, manifests=left, folding=tree.folding if count else 0, stale=stale)
-    changes: dict[str, Stored | None] = {tree_key(store.name): folded}
+    compacted = replace(tree, manifests=left, compacting=tree.compacting if count else 0, stale=stale)
+    changes: dict[str, Stored | None] = {tree_key(store.name): compacted}
     return Accepted(Answer(), changes, discards=request.replaced)
 
 
@@ -63,14 +63,14 @@ def drop_blobs(view: View, store: Store, request: DropBlobs) -> Decision:
     return Accepted(Answer(), {tree_key(store.name): tree} if gone else {}, discards=tuple(gone))
 
 
-def drop_folded(view: View, store: Store, request: DropFolded) -> Decision:
+def drop_compacted(view: View, store: Store, request: DropCompacted) -> Decision:
     """Drop the records of these paths of which the manifests say the same; their blobs stay, which a manifest names.
 
     None goes while another manifest is being made, nor while a rollback is not in all records: it would apply to the
     row once more.
     """
     tree = view.tree(store.name) or Tree(store.name)
-    if isinstance(tree, Corrupt) or tree.folding or tree.rollbacks:
+    if isinstance(tree, Corrupt) or tree.compacting or tree.rollbacks:
         return Accepted(Answer())
     changes: dict[str, Stored | None] = {}
     for path in request.paths:
@@ -78,7 +78,7 @@ def drop_folded(view: View, store: Store, request: DropFolded) -> Decision:
         record = view.get(key)
         if not isinstance(record, TreePath):
             continue
-        row = view.folded(store.name, path)
+        row = view.compacted(store.name, path)
         if _spans(record) == (() if row is None else _spans(row)):
             changes[key] = None
     return Accepted(Answer(), changes)
