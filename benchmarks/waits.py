@@ -1,4 +1,4 @@
-"""How long others wait while one kind of call, or of upkeep, is at work: with a few handles, and with many.
+"""How long others wait while one kind of call, or of maintenance, is at work: with a few handles, and with many.
 
     python -m benchmarks.waits [--handles 1000 100000] [--sessions 100 10000] [--clients 12] [--seconds 3] [--only ...]
 

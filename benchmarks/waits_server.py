@@ -161,7 +161,7 @@ def main() -> None:
     url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
     deployment = ReplicaConfig(f"embedded:{directory}/pointers", f"file:{directory}/blobs", url, "benchmark")
     settings = Settings(
-        collect_after_seconds=0.0, collect_interval_seconds=1.0, tidy_interval_seconds=0.5, linger_seconds=0.0
+        collect_after_seconds=0.0, collect_interval_seconds=1.0, maintenance_interval_seconds=0.5, linger_seconds=0.0
     )
     replica = open_replica(deployment, settings, clock)
     start, watching = replica.start, []

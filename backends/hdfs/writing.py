@@ -57,10 +57,10 @@ class HdfsDraft:
             size = await self._fill(stream)
             await self._publish()
         except (PathMissing, PathExists) as error:  # the temporary file was removed, or begun twice
-            await self._tidy()
+            await self._clean_up()
             raise StorageUnavailable(str(error)) from error
         except BaseException:
-            await self._tidy()
+            await self._clean_up()
             raise
         return size
 
@@ -89,7 +89,7 @@ class HdfsDraft:
                 refused = isinstance(error, StorageRefused)
                 if refused or not whole or attempts == _ATTEMPTS or isinstance(error.__cause__, TimeoutError):
                     raise
-            await self._tidy()
+            await self._clean_up()
             await asyncio.sleep(_BACKOFF_SECONDS * 2**attempts)
             self._writer = None
             self._temporary = self._fresh_name()
@@ -162,7 +162,7 @@ class HdfsDraft:
     def _aside(self) -> str:
         return f"{self._temporary}.aside"
 
-    async def _tidy(self) -> None:
+    async def _clean_up(self) -> None:
         """Delete what was written, as far as that succeeds soon. The error that led here matters more."""
         if self._begun:
             try:

@@ -27,15 +27,15 @@ log = logging.getLogger(__name__)
 class LocalBlobs:
     """A `BlobStore` in ``directory``; ``threads`` bounds how many calls use the disk at once.
 
-    Drafts whose writers are gone are removed when the store is opened, and every ``tidy_seconds``.
+    Drafts whose writers are gone are removed when the store is opened, and every ``maintenance_seconds``.
     """
 
-    def __init__(self, directory: Path, *, threads: int = 16, tidy_seconds: float = 3600.0) -> None:
+    def __init__(self, directory: Path, *, threads: int = 16, maintenance_seconds: float = 3600.0) -> None:
         self._tree = BlobTree(directory)
         self._threads_at_most = threads
         self._threads: ThreadPoolExecutor | None = None
-        self._tidy_seconds = tidy_seconds
-        self._tidying: asyncio.Task[None] | None = None
+        self._maintenance_seconds = maintenance_seconds
+        self._maintaining: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """See `BlobStore.open`. Also removes the drafts that dead writers left unfinished."""
@@ -46,14 +46,14 @@ class LocalBlobs:
         except BaseException:
             await self.close()
             raise
-        if self._tidying is None:
-            self._tidying = asyncio.create_task(self._tidy(), name="blob-drafts")
+        if self._maintaining is None:
+            self._maintaining = asyncio.create_task(self._maintain(), name="blob-drafts")
 
     async def close(self) -> None:
         """See `BlobStore.close`. Running calls end with `StorageUnavailable` at their next step."""
-        tidying, self._tidying = self._tidying, None
-        if tidying is not None:
-            tidying.cancel()
+        maintaining, self._maintaining = self._maintaining, None
+        if maintaining is not None:
+            maintaining.cancel()
         threads, self._threads = self._threads, None
         if threads is not None:
             threads.shutdown(wait=False)
@@ -122,11 +122,11 @@ class LocalBlobs:
     async def checked_digest(self, key: str) -> None:
         """See `BlobStore.checked_digest`: a file system keeps no digests."""
 
-    async def _tidy(self) -> None:
+    async def _maintain(self) -> None:
         while True:
-            await asyncio.sleep(self._tidy_seconds)
+            await asyncio.sleep(self._maintenance_seconds)
             try:
-                await self._step(self._tree.tidy)
+                await self._step(self._tree.maintain)
             except BackendError as error:
                 log.warning("cannot remove abandoned drafts of blobs, and try again later: %s", error)
 

@@ -59,7 +59,7 @@ class BlobTree:
         with suppress(StorageFull), translate_errors(doing, set_up=True):
             self._try_out()
 
-    def tidy(self) -> None:
+    def maintain(self) -> None:
         """Remove the drafts that have no writer any more. Raises `StorageUnavailable`."""
         with translate_errors(f"remove abandoned drafts in {self._drafts}"):
             self._remove_abandoned(time.time() - ABANDONED_AFTER_SECONDS)

@@ -56,7 +56,7 @@ class S3Draft:
         try:
             return await self._write(stream)
         except BaseException:
-            await self._tidy()
+            await self._clean_up()
             raise
 
     async def _write(self, stream: AsyncIterator[bytes]) -> int:
@@ -154,7 +154,7 @@ class S3Draft:
 
     # -- tidying up --------------------------------------------------------------------------------------------------
 
-    async def _tidy(self) -> None:
+    async def _clean_up(self) -> None:
         """Delete what was written, as far as that succeeds soon. The error that led here matters more."""
         if self._upload is not None or self._may_be_visible:
             try:

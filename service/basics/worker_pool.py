@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from types import MappingProxyType
 from typing import Any
 
-log = logging.getLogger("milepost.children")
+log = logging.getLogger("milepost.workers")
 
 _LENGTHS = struct.Struct(">II")
 _MOST_BYTES = 64 * 1024 * 1024

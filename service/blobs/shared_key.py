@@ -1,7 +1,7 @@
 """Keep the key that the replicas of a deployment share, and nobody else: it proves what one of them says to another.
 
 It lies beside the blobs, where whoever can read it could read every file anyway. It is made once, when it is first
-needed, by whichever replica needs it; the place of the pointers names it, as it does the founding mark. A checksum
+needed, by whichever replica needs it; the place of the pointers names it, as it does the deployment marker. A checksum
 shows whether it is still what was made: with another key, no replica would trust what the others say.
 """
 

@@ -55,8 +55,8 @@ class Metrics:
             "1 while new states are refused because the storage is full; removals and locks still work",
             lambda: float((pointers.full or blobs.full) is not None),
         )
-        burnt = "Terms given up early because the outcome of a write was unknown"
-        self._gauge("milepost_terms_burnt", burnt, lambda: float(journal.terms_burnt))
+        abandoned = "Terms given up early because the outcome of a write was unknown"
+        self._gauge("milepost_terms_abandoned", abandoned, lambda: float(journal.terms_abandoned))
         if expires() is not None:
             ends = "Unix time at which the certificate in use ends"
             self._gauge("milepost_tls_certificate_expiry_seconds", ends, lambda: expires() or 0.0)

@@ -29,13 +29,13 @@ from service.journal.admission import Admission
 from service.journal.commit.groups import Decide
 from service.journal.commit.growth_check import GrowthCheck
 from service.journal.commit.pipeline import Pipeline
+from service.journal.in_doubt.commits import InDoubtCommits
 from service.journal.lease import LeaderLease
 from service.journal.memory import JournalMemory
 from service.journal.observer import JournalObserver, NoObserver
 from service.journal.pending import PendingRequest, Served
 from service.journal.retries import Retries
 from service.journal.settings import JournalSettings
-from service.journal.settling.settlement import Settlement
 from service.rules.decide import decide as rules_decide
 from service.rules.decisions import Accepted, DecisionContext
 from service.rules.memory.view import View
@@ -54,7 +54,7 @@ class Reading:
     term: int
 
 
-class Founding(Protocol):
+class Marker(Protocol):
     """The mark, kept outside the pointer store, that a deployment was already created there.
 
     It prevents that a deployment whose records were all lost is silently created anew, as if it were empty.
@@ -85,7 +85,7 @@ class Journal:
         clock: Callable[[], float],
         wall: Callable[[], str],
         observer: JournalObserver | None = None,
-        founding: Founding | None = None,
+        marker: Marker | None = None,
         settings: JournalSettings | None = None,
         decide: Decide = rules_decide,
         jitter: random.Random | None = None,
@@ -100,7 +100,7 @@ class Journal:
         lead; None if it could.
         """
         self._store = store
-        self._founding = founding
+        self._marker = marker
         self._settings = settings = settings or JournalSettings()
         self._decide = GrowthCheck(store).deciding(decide)
         observer = observer or NoObserver()
@@ -113,7 +113,7 @@ class Journal:
         self._pipeline = Pipeline(
             store, self._memory, self._admission, self._lease, observer, self._decide, clock, settings.commit_seconds
         )
-        self._settlement = Settlement(
+        self._in_doubt = InDoubtCommits(
             store,
             self._memory,
             self._pipeline,
@@ -167,9 +167,9 @@ class Journal:
         return self._pipeline.committed
 
     @property
-    def terms_burnt(self) -> int:
-        """The number of terms that this process gave up in order to settle commits whose outcome was in doubt."""
-        return self._settlement.terms_burnt
+    def terms_abandoned(self) -> int:
+        """The number of terms that this process gave up in order to resolve commits whose outcome was in doubt."""
+        return self._in_doubt.terms_abandoned
 
     # -- leadership ------------------------------------------------------------------------------------------------
 
@@ -218,8 +218,8 @@ class Journal:
         assert isinstance(decision, Accepted)
         deployment = str(decision.answer.body["deployment"])
         if decision.changes:
-            if self._founding is not None:
-                await self._founding.refuse_to_found()
+            if self._marker is not None:
+                await self._marker.refuse_to_found()
             made = decision.changes.items()
             changes = [Change(key, encode(key, record)) for key, record in made if record is not None]
             memory.proof.apply(changes)
@@ -230,8 +230,8 @@ class Journal:
                 raise StorageUnavailable(f"the deployment could not be created: {outcome.detail}")
             memory.head = outcome.head
             memory.view.state.apply(made)
-            if self._founding is not None:
-                await self._founding.set(deployment)
+            if self._marker is not None:
+                await self._marker.set(deployment)
         return deployment
 
     async def run(self) -> None:
@@ -243,7 +243,7 @@ class Journal:
                     raise pipeline.fault
                 if pipeline.flight and isinstance(pipeline.flight[0].outcome, CommitRefused | Unknown):
                     pipeline.acknowledge()
-                    await self._settlement.resolve()
+                    await self._in_doubt.resolve()
                 elif pipeline.may_launch():
                     pipeline.launch()
                     await asyncio.sleep(0)  # send this commit before answering the callers of the last one
@@ -262,7 +262,7 @@ class Journal:
         self._closing = True
         pipeline.hurry()
         pipeline.wake.set()
-        while not pipeline.idle or self._settlement.pending:
+        while not pipeline.idle or self._in_doubt.pending:
             pipeline.progress.clear()
             await pipeline.progress.wait()
 
@@ -273,7 +273,7 @@ class Journal:
         outcome unknown.
         """
         self._lease.leadership = None
-        self._settlement.drop()
+        self._in_doubt.drop()
         self._pipeline.end()
         self._admission.drop(problem(Code.NO_LEADER, "leadership was lost before the write was sent to the storage"))
         self._pipeline.progress.set()

@@ -123,7 +123,7 @@ class JournalMemory:
             self.land(group)
         self.view.withdraw()
 
-    def settle(self, head: Head, unwritten: Sequence[str]) -> None:
+    def resolve(self, head: Head, unwritten: Sequence[str]) -> None:
         """Note that the store holds these records under ``head``, except for those that are ``unwritten``."""
         self.head = head
         self.unwritten = set(unwritten)

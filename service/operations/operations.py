@@ -57,7 +57,7 @@ def operations_of(replica: Replica) -> Operations:
         submitter,
         replica.manifests,
         replica.attempts_at_puts,
-        replica.landed_writes,
+        replica.applied_writes,
     )
     verification = Verification(journal, blobs, replica.loop_time)
     cloning = Cloning(journal, blobs, replica.deletions, replica.loop_time, submitter, replica.manifests)
@@ -72,7 +72,7 @@ def operations_of(replica: Replica) -> Operations:
         leading=LeadingOperations(journal, replica.hand_over),
         lookups=StateLookups(replica.lookups, reader, files, trees),
         publisher=Publisher(
-            journal, replica.deletions, submitter, replica.manifests, replica.attempts_at_puts, replica.landed_writes
+            journal, replica.deletions, submitter, replica.manifests, replica.attempts_at_puts, replica.applied_writes
         ),
         reader=reader,
         sessions=SessionOperations(

@@ -8,7 +8,7 @@ from service.blobs.deletion_queue import DeletionQueue
 from service.blobs.keys import place_of
 from service.journal import Journal
 from service.operations.trees import At
-from service.replica.landed_writes import LandedWrites, check_same
+from service.replica.applied_writes import AppliedWrites, check_same
 from service.replica.submitter import Reply, Submitter, reply_of
 from service.replica.trees.attempts import NewestAttempts, known_key
 from service.replica.trees.loading import Manifests
@@ -25,7 +25,7 @@ class Publisher:
         submitter: Submitter,
         manifests: Manifests,
         attempts: NewestAttempts,
-        landed: LandedWrites,
+        landed: AppliedWrites,
     ) -> None:
         self._journal = journal
         self._deletions = deletions

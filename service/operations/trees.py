@@ -13,7 +13,7 @@ from service.basics.problems import problem
 from service.journal import Journal
 from service.operations.file_bytes import bytes_of_small
 from service.operations.records import store_in
-from service.replica.landed_writes import LandedWrites, check_same
+from service.replica.applied_writes import AppliedWrites, check_same
 from service.replica.submitter import Reply, Submitter
 from service.replica.trees.attempts import NewestAttempts, known_key
 from service.replica.trees.loading import Manifests
@@ -85,7 +85,7 @@ class TreeOperations:
         submitter: Submitter,
         manifests: Manifests,
         attempts: NewestAttempts,
-        landed: LandedWrites,
+        landed: AppliedWrites,
     ) -> None:
         self._journal = journal
         self._blobs = blobs

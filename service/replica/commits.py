@@ -1,4 +1,4 @@
-"""Commit what upkeep asks for, and leave time to others."""
+"""Commit what maintenance asks for, and leave time to others."""
 
 from __future__ import annotations
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from service.blobs.deletion_queue import DeletionQueue
+from service.replica.applied_writes import AppliedWrites
 from service.replica.changes import Changes
 from service.replica.epoch_queues import EpochQueues
-from service.replica.landed_writes import LandedWrites
 from service.replica.leases import Leases, UploadLeases
 from service.replica.settings import Settings
 from service.replica.trees.attempts import known_key
@@ -35,7 +35,7 @@ class Effects:
         uploads: UploadLeases,
         changes: Changes,
         epoch_queues: EpochQueues,
-        landed_writes: LandedWrites,
+        applied_writes: AppliedWrites,
         settings: Settings,
     ) -> None:
         self._deletions = deletions
@@ -43,7 +43,7 @@ class Effects:
         self._uploads = uploads
         self._changes = changes
         self._epoch_queues = epoch_queues
-        self._landed_writes = landed_writes
+        self._applied_writes = applied_writes
         self._settings = settings
 
     def landed(self, request: Request, accepted: Accepted) -> None:
@@ -55,7 +55,7 @@ class Effects:
         self._changes.announce(accepted.changes)
         self._epoch_queues.landed(accepted.changes.values())
         if isinstance(request, DeletePath | MakeDirectory) and request.key and not is_leaders(request.key):
-            self._landed_writes.note(known_key(request.store_name, request.key), request, accepted.answer)
+            self._applied_writes.note(known_key(request.store_name, request.key), request, accepted.answer)
         if isinstance(request, EndSession | ExpireSession):
             self._leases.forget(request.session)
             return

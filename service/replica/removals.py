@@ -37,7 +37,7 @@ class Removals:
         try:
             await self._journal.wait(self._journal.submit(request, deadline))
         except Problem as error:
-            # The removal is committed and its bytes are gone: `upkeep` does the rest, here or at the next leader.
+            # The removal is committed and its bytes are gone: `maintenance` does the rest, here or at the next leader.
             log.info(
                 "%s/%s is removed, but its record could not be dropped yet; it is tried again later: %s",
                 finish.store,

@@ -25,15 +25,16 @@ from service.basics.problems import problem
 from service.basics.worker_pool import WorkerPool
 from service.blobs.collector import collect
 from service.blobs.deletion_queue import DeletionQueue
-from service.blobs.founding import FoundingMark
+from service.blobs.deployment_marker import DeploymentMarker
 from service.blobs.timeouts import BlobsWithTimeout
 from service.journal import Journal, LeadershipLost, NotTakenOver
+from service.replica.applied_writes import AppliedWrites
 from service.replica.changes import Changes
 from service.replica.effects import Effects
 from service.replica.epoch_queues import EpochQueues
 from service.replica.hand_over import HandOver, SteppedDown
-from service.replica.landed_writes import LandedWrites
 from service.replica.leases import Leases, UploadLeases
+from service.replica.maintenance import expire_sessions, expire_uploads, finish_removals, scrub, sweep_instances
 from service.replica.removals import Removals
 from service.replica.settings import Settings
 from service.replica.submitter import Submitter
@@ -42,7 +43,6 @@ from service.replica.trees.checking import ManifestCheck
 from service.replica.trees.compaction import Compaction
 from service.replica.trees.loading import Manifests
 from service.replica.trees.trimming import Trimming
-from service.replica.upkeep import expire_sessions, expire_uploads, finish_removals, scrub, sweep_instances
 from service.rules.instances.instances import Instances
 from service.rules.memory.state import State
 from service.rules.records import DEPLOYMENT_KEY, Deployment
@@ -94,10 +94,10 @@ class Replica:
         self.leases = Leases(clock)
         self.uploads = UploadLeases(clock)
         self.deletions = DeletionQueue(self.blobs, clock)
-        self.mark = FoundingMark(self.blobs, pointers, settings.journal.accepted_losses)
-        self.landed_writes = LandedWrites(clock)
+        self.mark = DeploymentMarker(self.blobs, pointers, settings.journal.accepted_losses)
+        self.applied_writes = AppliedWrites(clock)
         effects = Effects(
-            self.deletions, self.leases, self.uploads, self.changes, self.epoch_queues, self.landed_writes, settings
+            self.deletions, self.leases, self.uploads, self.changes, self.epoch_queues, self.applied_writes, settings
         )
         self.journal = Journal(
             "root",
@@ -105,7 +105,7 @@ class Replica:
             clock=clock,
             wall=wall,
             observer=effects,
-            founding=self.mark,
+            marker=self.mark,
             settings=settings.journal,
             jitter=jitter,
         )
@@ -324,11 +324,11 @@ class Replica:
             self.deletions.run(self.settings.deletion_interval_seconds),
             expire_sessions(self.journal, self.leases, self.clock, self.settings.expire_interval_seconds),
             expire_uploads(self.journal, self.uploads, self.clock, self.settings.expire_interval_seconds),
-            finish_removals(self.journal, self.removals, self.clock, self.settings.tidy_interval_seconds),
-            scrub(self.journal, self.clock, self.settings.tidy_interval_seconds),
-            self._trimming.run(self.settings.tidy_interval_seconds),
+            finish_removals(self.journal, self.removals, self.clock, self.settings.maintenance_interval_seconds),
+            scrub(self.journal, self.clock, self.settings.maintenance_interval_seconds),
+            self._trimming.run(self.settings.maintenance_interval_seconds),
             self._compaction.run(),
-            sweep_instances(self.instances, self.clock, self.settings.tidy_interval_seconds),
+            sweep_instances(self.instances, self.clock, self.settings.maintenance_interval_seconds),
             self._keep_mark(),
             self.manifest_check.run(self.settings.collect_interval_seconds),
             self._collect(),
@@ -366,7 +366,7 @@ class Replica:
         raise LeadershipLost("the election was lost")
 
     async def _keep_mark(self) -> None:
-        """Set the founding mark again, now and then, in case it could not be set or somebody removed it."""
+        """Set the deployment marker again, now and then, in case it could not be set or somebody removed it."""
         while True:
             pause = self.settings.collect_interval_seconds
             try:
@@ -374,13 +374,13 @@ class Replica:
                     await self.mark.set(self.journal.deployment, may_go_on=self.journal.lease_holds)
             except Problem:
                 log.info(
-                    "the founding mark is not checked this time, since the lease is in doubt; trying again in %s s",
+                    "the deployment marker is not checked this time, since the lease is in doubt; trying again in %s s",
                     pause,
                 )
             except BackendError as error:
-                pause = self.settings.tidy_interval_seconds
+                pause = self.settings.maintenance_interval_seconds
                 log.warning(
-                    "cannot set the founding mark %s yet, trying again in %s s: %s", self.mark.key, pause, error
+                    "cannot set the deployment marker %s yet, trying again in %s s: %s", self.mark.key, pause, error
                 )
             await asyncio.sleep(pause)
 

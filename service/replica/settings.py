@@ -52,7 +52,7 @@ class Settings:
     collect_after_seconds: float = 3600.0
     collect_interval_seconds: float = 600.0
     expire_interval_seconds: float = 0.25
-    tidy_interval_seconds: float = 30.0
+    maintenance_interval_seconds: float = 30.0
     deletion_interval_seconds: float = 1.0
     resign_seconds: float = 10.0
     stand_back_seconds: float = 5.0

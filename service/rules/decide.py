@@ -47,7 +47,7 @@ from service.rules.requests import (
 )
 from service.rules.stored.trees import Tree, TreePath
 from service.rules.trees import acts as trees
-from service.rules.trees import compaction, keeping, trimming
+from service.rules.trees import compaction, snapshots, trimming
 
 
 def decide(view: View, request: Request, context: DecisionContext) -> Decision:
@@ -74,7 +74,7 @@ def _decided(view: View, request: Request, context: DecisionContext) -> Decision
         case Scrub():
             return scrubbing.scrub(view, request, context)
         case TrimTree() | BeginCompaction() | CompactTree() | DropCompacted() | DropBlobs():
-            return _upkeep_of_tree(view, _store(view, request.store_name), request, context)
+            return _maintenance_of_tree(view, _store(view, request.store_name), request, context)
         case FinishRemoval():
             return handles.finish_removal(view, _store(view, request.store_name), request, context)
         case _:
@@ -120,7 +120,7 @@ def _of_tree(view: View, request: TreeRequest | PinCut | Unpin, context: Decisio
         if isinstance(request, PinCut | Unpin | RollBack | CloneTree):
             if request.session and (dead := guards.session_lives(view, request.session, context)):
                 return dead
-            decision = keeping.decide(view, store, request, context)
+            decision = snapshots.decide(view, store, request, context)
             return _founding(
                 view,
                 store,
@@ -136,7 +136,7 @@ def _of_tree(view: View, request: TreeRequest | PinCut | Unpin, context: Decisio
         return Refused(Code.STORAGE_UNAVAILABLE, f"{error}; try again later")
 
 
-def _upkeep_of_tree(
+def _maintenance_of_tree(
     view: View,
     store: Store,
     request: TrimTree | BeginCompaction | CompactTree | DropCompacted | DropBlobs,
@@ -155,7 +155,7 @@ def _upkeep_of_tree(
             case DropBlobs():
                 return compaction.drop_blobs(view, store, request)
     except ManifestsNotLoaded as error:
-        return Refused(Code.STORAGE_UNAVAILABLE, f"{error}; upkeep goes on once it is")
+        return Refused(Code.STORAGE_UNAVAILABLE, f"{error}; maintenance goes on once it is")
 
 
 def _of_store(view: View, store: Store, session: Session, request: StoreRequest, context: DecisionContext) -> Decision:

@@ -59,7 +59,7 @@ def _settled(entry: Answered, context: DecisionContext) -> bool:
 
 
 def _newest(answered: tuple[Answered, ...]) -> tuple[Answered, ...]:
-    """Return as many of the newest answers as may be kept, at least the very newest, which settling looks for."""
+    """Return as many of the newest answers as may be kept, at least the very newest, which resolving looks for."""
     if len(answered) == 1:
         return answered
     answered = answered[-KEPT_KEYS:]

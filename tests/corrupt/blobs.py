@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from backends.s3.blobs import S3Blobs
-from service.blobs.founding import DIRECTORY
+from service.blobs.deployment_marker import DIRECTORY
 from tests.contracts.places import Services
 from tests.corrupt.embedded import EmbeddedScene, file_thing
 from tests.corrupt.files import FileHistory

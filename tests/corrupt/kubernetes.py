@@ -1,4 +1,4 @@
-"""Pointers in Kubernetes: segments and their entries, the witness, the founding mark and the next segment.
+"""Pointers in Kubernetes: segments and their entries, the witness, the deployment marker and the next segment.
 
 Beside them the Lease. The API takes nothing that is not one of its objects, so bits are flipped and bytes changed in
 the texts that it keeps.
@@ -70,7 +70,7 @@ class KubernetesScene(Scene):
             "newest segment": written[-1],
             "next segment": following[0] if following else after,
             "witness": LAYOUT.witness,
-            "founding mark": LAYOUT.founding,
+            "deployment marker": LAYOUT.deployment_marker,
         }
 
     def _whole(self, name: str) -> Thing:
@@ -180,8 +180,8 @@ STORE = Store(
         Kind("next segment (head)", frozenset(Damage) - {Damage.OLDER}),
         Kind("witness", _WHOLE, harmless=_NO_RECORD),
         Kind("witness (head)", harmless=_NO_RECORD, weight=2),
-        Kind("founding mark", _WHOLE, harmless=_NO_RECORD),
-        Kind("founding mark (head)", harmless=_NO_RECORD, weight=2),
+        Kind("deployment marker", _WHOLE, harmless=_NO_RECORD),
+        Kind("deployment marker (head)", harmless=_NO_RECORD, weight=2),
         Kind("Lease", _WHOLE, harmless=_NO_RECORD),
         Kind("Lease (holder)", harmless=_NO_RECORD),
         Kind(EVERYTHING, frozenset({Damage.GONE}), under_leader=frozenset()),

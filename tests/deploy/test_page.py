@@ -118,7 +118,7 @@ def test_a_lease_for_the_sdks_own_ttl_is_one_that_the_chart_takes(helm: Helm) ->
 
 def test_what_is_to_be_removed_at_last_is_what_milepost_makes() -> None:
     assert f"delete configmaps,leases -l {selector(labels_of('milepost'))}\n" in PAGE
-    assert f"delete configmap {ConfigMapLayout('milepost', 'root').founding}\n" in PAGE
+    assert f"delete configmap {ConfigMapLayout('milepost', 'root').deployment_marker}\n" in PAGE
 
 
 def test_values_that_are_named_exist(helm: Helm) -> None:

@@ -101,7 +101,9 @@ async def _tidies_up(world: World) -> None:
         world.kill(process)
         world.start(place)
     settings, lease = world.plan.settings, world.plan.election.lease
-    turn = settings.tidy_interval_seconds + settings.collect_interval_seconds + (lease if isfinite(lease) else 0.0)
+    turn = (
+        settings.maintenance_interval_seconds + settings.collect_interval_seconds + (lease if isfinite(lease) else 0.0)
+    )
     bytes_go = settings.upload_seconds + 2 * settings.collect_after_seconds
     end = world.loop.time() + bytes_go + _TURNS * turn + _RECOVERY_SECONDS
     while left_over := world.inspection.left_over(world.trees):

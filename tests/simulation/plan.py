@@ -133,7 +133,7 @@ def _settings(random: Random, slow: float) -> Settings:
         collect_after_seconds=random.choice((0.0, 5.0, 600.0)),
         collect_interval_seconds=random.choice((2.0, 30.0)) * slow,
         expire_interval_seconds=0.25 * min(slow, 10.0),
-        tidy_interval_seconds=random.choice((1.0, 30.0)) * min(slow, 10.0),
+        maintenance_interval_seconds=random.choice((1.0, 30.0)) * min(slow, 10.0),
         deletion_interval_seconds=1.0 * slow,
         resign_seconds=random.choice((0.5, 10.0)),
         upload_seconds=random.choice((2.0, 20.0, 900.0)) * min(slow, 10.0),

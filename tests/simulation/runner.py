@@ -41,7 +41,7 @@ class Summary:
         yield f"{self.tally['requests']:,} requests in {self.episodes:,} episodes, {hours:,.1f} virtual hours"
         for what in ("calls", "acknowledged", "refused or given up", "unknown", "groups", *_OF_TREES):
             yield f"  {what:<20} {self.tally[what]:>12,}"
-        for what in ("take-overs", "terms burnt", "pauses", "kills", "stops", "cuts", "outages"):
+        for what in ("take-overs", "terms abandoned", "pauses", "kills", "stops", "cuts", "outages"):
             yield f"  {what:<20} {self.tally[what]:>12,}"
         yield f"{self.wall:,.0f} s, {rate:,.0f} requests a second"
         yield f"{len(self.broken)} episodes broke an invariant" if self.broken else "no invariant was broken"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import milepost
-from milepost.spark.store import SettlingStore
+from milepost.spark.store import ResolvingStore
 from milepost.store import StateHandleStore
 from testbed.server import ServerProcess
 from tests.spark.jobs import Place
@@ -72,9 +72,9 @@ def handles(client: milepost.Client, name: str) -> StateHandleStore:
 
 
 @pytest.fixture
-def certain(handles: StateHandleStore) -> SettlingStore:
+def certain(handles: StateHandleStore) -> ResolvingStore:
     """The same, with writes that end for certain."""
-    return SettlingStore(handles, outage_timeout=10.0)
+    return ResolvingStore(handles, outage_timeout=10.0)
 
 
 @pytest.fixture

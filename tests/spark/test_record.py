@@ -12,7 +12,7 @@ import milepost
 from milepost.errors import NoSafeCheckpoint, RecordUnreadable
 from milepost.job_record import JOB, JobRecord, decode
 from milepost.spark.pointer import JobPointer
-from milepost.spark.store import SettlingStore
+from milepost.spark.store import ResolvingStore
 from milepost.store import StateHandleStore
 
 LAYERED = (Path(__file__).parent / "layered_record.json").read_bytes()
@@ -96,7 +96,7 @@ def test_entries_count_until_the_batch_is_published() -> None:
 
 
 def test_a_job_of_an_older_release_can_be_read_and_is_not_gone_on_with(
-    handles: StateHandleStore, certain: SettlingStore, client: milepost.Client, name: str
+    handles: StateHandleStore, certain: ResolvingStore, client: milepost.Client, name: str
 ) -> None:
     """What it published is known by the manifest; its checkpoint lies in archives, which nobody unpacks any more."""
     record = decode(LAYERED)
@@ -107,7 +107,7 @@ def test_a_job_of_an_older_release_can_be_read_and_is_not_gone_on_with(
     assert client.store(name).read(JOB) == LAYERED
 
 
-def test_a_job_of_an_older_release_that_never_began_goes_on(handles: StateHandleStore, certain: SettlingStore) -> None:
+def test_a_job_of_an_older_release_that_never_began_goes_on(handles: StateHandleStore, certain: ResolvingStore) -> None:
     raw = json.loads(LAYERED)
     state = json.dumps({**raw, "published": None, "manifest": None, "checkpoints": []}).encode()
     handles.add_and_lock(JOB, state)

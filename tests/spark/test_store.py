@@ -20,7 +20,7 @@ from milepost.errors import (
     VersionMismatch,
 )
 from milepost.spark.pointer import JobPointer
-from milepost.spark.store import SettlingStore
+from milepost.spark.store import ResolvingStore
 from milepost.store import StateHandleStore
 from milepost.types import Handle
 from milepost.wire import Code
@@ -80,9 +80,9 @@ class Clock:
         self.now += seconds
 
 
-def certain(real: StateHandleStore, *faults: Fault, outage_timeout: float = 5.0) -> tuple[SettlingStore, Faulty]:
+def certain(real: StateHandleStore, *faults: Fault, outage_timeout: float = 5.0) -> tuple[ResolvingStore, Faulty]:
     clock, faulty = Clock(), Faulty(real, *faults)
-    return SettlingStore(faulty, outage_timeout=outage_timeout, clock=clock, sleep=clock.sleep), faulty
+    return ResolvingStore(faulty, outage_timeout=outage_timeout, clock=clock, sleep=clock.sleep), faulty
 
 
 @pytest.mark.parametrize(
@@ -241,6 +241,6 @@ def test_a_manifest_is_what_was_stored_also_for_the_driver_that_wrote_it(handles
 
 
 def test_without_an_epoch_nobody_writes(client: milepost.Client, name: str) -> None:
-    store = SettlingStore(client.session("nobody").store(name), outage_timeout=1.0)
+    store = ResolvingStore(client.session("nobody").store(name), outage_timeout=1.0)
     with pytest.raises(ValueError, match="epoch"):
         JobPointer.take(store, "here")

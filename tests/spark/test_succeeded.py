@@ -21,16 +21,16 @@ from milepost.errors import (
 from milepost.job_record import JobRecord
 from milepost.spark import Job
 from milepost.spark.recovery import JobRecovery, recover
-from milepost.spark.store import SettlingStore
+from milepost.spark.store import ResolvingStore
 from tests.spark.logs import Logs, left
 
 LOCATION = checkpoint_location(["http://127.0.0.1:1"], "flights", 1)
 
 
-def store(current: int) -> SettlingStore:
+def store(current: int) -> ResolvingStore:
     """The store of the driver of epoch 1, while this epoch is current."""
     plain: Any = SimpleNamespace(epoch=1, current_epoch=lambda: SimpleNamespace(epoch=current))
-    return SettlingStore(plain, outage_timeout=0.0)
+    return ResolvingStore(plain, outage_timeout=0.0)
 
 
 class Moving(Logs):

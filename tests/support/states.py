@@ -1,13 +1,13 @@
-"""What lies in a blob store but the founding mark: the bytes of states."""
+"""What lies in a blob store but the deployment marker: the bytes of states."""
 
 from __future__ import annotations
 
 from backends.contract import BlobStore
-from service.blobs.founding import DIRECTORY
+from service.blobs.deployment_marker import DIRECTORY
 
 
 def is_state(key: str) -> bool:
-    """Whether a blob's key is that of a state, and not the founding mark's."""
+    """Whether a blob's key is that of a state, and not the deployment marker's."""
     return not key.startswith(f"{DIRECTORY}/")
 
 

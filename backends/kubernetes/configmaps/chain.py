@@ -9,8 +9,8 @@ group; that one must be there and empty, since it is made before the other is se
 have deleted it after it was written to. Segments below ``first`` are garbage, and a delayed request may make more of
 them.
 
-The witness and the founding mark were written before the listing, and name a term and a revision. A head that is behind
-these is an older copy.
+The witness and the deployment marker were written before the listing, and name a term and a revision. A head that is
+behind these is an older copy.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Chain:
 
 @dataclass(slots=True)
 class SegmentListing:
-    """A listing shows one journal: its segments by number, its witness, and its founding mark."""
+    """A listing shows one journal: its segments by number, its witness, and its deployment marker."""
 
     layout: ConfigMapLayout
     found: dict[int, ConfigMap]
@@ -99,7 +99,7 @@ class SegmentListing:
 
     @property
     def stamps(self) -> list[Stamp]:
-        """Return the witness and the founding mark, as far as they are there."""
+        """Return the witness and the deployment marker, as far as they are there."""
         stamps = [self.witness, *([] if self.mark is None else [self.mark])]
         return [stamp for stamp in stamps if stamp.metadata is not None]
 

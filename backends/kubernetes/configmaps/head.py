@@ -115,7 +115,8 @@ def decode(text: str | None, name: str) -> SegmentHead | None:
 
 
 class WitnessAnnotation(msgspec.Struct, frozen=True):
-    """The annotation of the witness and of the founding mark: who took the journal over last, and at which revision.
+    """The annotation of the witness and of the deployment marker: who took the journal over last, and at which
+    revision.
 
     The witness follows the groups a moment behind, and the mark is written at each take-over.
     """

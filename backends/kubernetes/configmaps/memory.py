@@ -48,7 +48,7 @@ class ChainMemory:
         """The number of segments that were to be deleted and are still there, as of the last check."""
         self.in_doubt: list[SegmentDraft] = []
         self.witness = chain.witness
-        self.mark = Stamp(layout.founding)
+        self.mark = Stamp(layout.deployment_marker)
         self._lineages = {chain.head.lineage}
         self.is_superseded = False
         """Whether another leader was proven to have written since: this memory then proves nothing any more."""

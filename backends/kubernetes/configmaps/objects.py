@@ -4,7 +4,7 @@
 
     <name>-<slug>-<hash>-000000000001      a segment; segments are in the order of their numbers
     <name>-<slug>-<hash>-term              the witness: which term was taken over last, and at which revision it is
-    <name>-<slug>-<hash>-founded           the founding mark: it shows that the journal exists
+    <name>-<slug>-<hash>-founded           the deployment marker: it shows that the journal exists
 
 All but the mark carry the labels ``milepost/deployment: <name>`` and ``milepost/journal: <hash>``; a ConfigMap without
 them is never touched. The mark carries no label, so that a deletion by label spares it: while it is there, the journal
@@ -116,8 +116,8 @@ class ConfigMapLayout:
         return f"{self.prefix}-term"
 
     @property
-    def founding(self) -> str:
-        """Return the name of the founding mark."""
+    def deployment_marker(self) -> str:
+        """Return the name of the deployment marker."""
         return f"{self.prefix}-founded"
 
     def number(self, name: str) -> int | None:
@@ -134,7 +134,7 @@ class ConfigMapLayout:
         """Return the metadata to write: ``found`` with our labels and ``head``; what others set stays."""
         return msgspec.structs.replace(
             found,
-            labels=found.labels if found.name == self.founding else {**found.labels, **self.labels},
+            labels=found.labels if found.name == self.deployment_marker else {**found.labels, **self.labels},
             annotations={**found.annotations, NAME: self.journal, HEAD: head},
         )
 

@@ -1,4 +1,4 @@
-"""Read and write the two small ConfigMaps that say who took a journal over last: the witness and the founding mark.
+"""Read and write the two small ConfigMaps that say who took a journal over last: the witness and the deployment marker.
 
 They hold no data of ours. What somebody else keeps in a ConfigMap of such a name stays there, beside our annotations.
 """
@@ -24,7 +24,7 @@ _ROUNDS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """The witness or the founding mark, as it was last read or written.
+    """The witness or the deployment marker, as it was last read or written.
 
     ``metadata`` is None if there is no ConfigMap of this name, and ``recorded`` if its annotation is not valid.
     """

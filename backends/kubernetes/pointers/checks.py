@@ -66,7 +66,7 @@ class Checks:
             raise denied[0]
 
     async def _look_at_stamps(self, listed: Mapping[str, ConfigMap]) -> None:
-        """Write the witness and the founding mark again where they do not name this leader, although the head does.
+        """Write the witness and the deployment marker again where they do not name this leader, although the head does.
 
         Then nobody has taken over, except perhaps in this moment, before a first group: such a leader writes them
         after us.

@@ -2,10 +2,10 @@
 
 A write whose condition does not hold has two explanations: another leader took over, or somebody edited, wiped or
 deleted the ConfigMap. What is found there does not always decide: a segment that was wiped may have held the groups of
-a successor. The witness and the founding mark decide. Whoever takes over writes both before the first group, so if one
-of them still names this leader when it is read *after* the segment, then nobody else's group was in what was found. The
-repair is conditional on what was found, so it never undoes a group of somebody else. Where neither is left, the head of
-the segment decides, if it is this leader's own: a successor would have replaced it first.
+a successor. The witness and the deployment marker decide. Whoever takes over writes both before the first group, so if
+one of them still names this leader when it is read *after* the segment, then nobody else's group was in what was found.
+The repair is conditional on what was found, so it never undoes a group of somebody else. Where neither is left, the
+head of the segment decides, if it is this leader's own: a successor would have replaced it first.
 
 Only the metadata of an immutable ConfigMap can be written. That is enough to seal it as it is, and groups go on in the
 next one. If its entries were altered as well, it is deleted on the version found, and made anew, as if somebody had
@@ -69,7 +69,7 @@ def _is_older_copy(head: SegmentHead, ours: SegmentHead) -> bool:
 
 
 async def deposed(maps: Maps, memory: ChainMemory, *, is_ours: bool = False) -> CommitRefused | None:
-    """Read the witness and the founding mark; return a refusal unless nobody has taken over since.
+    """Read the witness and the deployment marker; return a refusal unless nobody has taken over since.
 
     ``is_ours`` says that the last segment was read before this, and has the head that this leader left there. Without
     that, and with neither of the two, it cannot be known: going on then takes a lease that holds, and a new term.

@@ -1,8 +1,8 @@
 """Take a journal over again that this process leads already, after a write whose outcome is not known.
 
 The lease holds, so memory is the truth until something shows that a later term wrote: a segment, the witness or the
-founding mark that names a later term *and* a later revision. (A later term at an earlier revision shows a leader that
-was paused, and put back what it remembered: the rightful leader has seen everything, and is ahead.) In that case
+deployment marker that names a later term *and* a later revision. (A later term at an earlier revision shows a leader
+that was paused, and put back what it remembered: the rightful leader has seen everything, and is ahead.) In that case
 `retake` returns False, and what is listed counts.
 
 Otherwise one of these is found in the last segment, and each has its end:

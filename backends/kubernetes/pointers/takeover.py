@@ -1,4 +1,4 @@
-"""Take a journal over: list it, fence it, record the new term in the witness and in the founding mark.
+"""Take a journal over: list it, fence it, record the new term in the witness and in the deployment marker.
 
 Nothing of the last leader lands after the fence, wherever it was paused between our listing and our write:
 
@@ -55,7 +55,7 @@ async def take_over(
     maps.check_room()
     fenced: Head | None = None
     for _ in range(_LISTINGS):
-        mark = await read(maps, layout.founding)
+        mark = await read(maps, layout.deployment_marker)
         listed = SegmentListing.of(layout, await maps.listed(layout.labels, data=True), mark)
         chain = _accepted(listed, accepted)
         if chain is None:

@@ -32,7 +32,7 @@ from milepost.spark.pointer import JobPointer
 from milepost.spark.preflight import RETAINED, check_retained
 from milepost.spark.recovery import JobRecovery, recover
 from milepost.spark.session_settings import check_free, default_file_system, in_place
-from milepost.spark.store import SettlingStore
+from milepost.spark.store import ResolvingStore
 from milepost.spark.strangers import warn_of_strangers
 from milepost.spark.tree import CheckpointTree
 from milepost.spark.warming import warm_up
@@ -141,7 +141,7 @@ def lead(
         while driver.job is None:
             handles = standby.lead()
             try:
-                certain = SettlingStore(handles, outage_timeout=outage_timeout)
+                certain = ResolvingStore(handles, outage_timeout=outage_timeout)
                 pointer = JobPointer.take(certain, authority or default_authority(urls), must_exist=must_exist)
                 known = _authority(store, pointer, authority)
                 location = checkpoint_location(

@@ -9,20 +9,20 @@ from dataclasses import replace
 
 from milepost.errors import JobUnknown, NoSafeCheckpoint, NotExist
 from milepost.job_record import JOB, JobRecord, decode
-from milepost.spark.store import SettlingStore
+from milepost.spark.store import ResolvingStore
 
 
 class JobPointer:
     """The job record as this driver last read or wrote it."""
 
-    def __init__(self, store: SettlingStore, record: JobRecord, version: str) -> None:
+    def __init__(self, store: ResolvingStore, record: JobRecord, version: str) -> None:
         self.store = store
         self.record = record
         self._version = version
         self._one_moves = threading.Lock()
 
     @classmethod
-    def take(cls, store: SettlingStore, authority: str, *, must_exist: bool = False) -> JobPointer:
+    def take(cls, store: ResolvingStore, authority: str, *, must_exist: bool = False) -> JobPointer:
         """Read the record, or make the first one, with this ``authority`` for the job's checkpoint location. Call this
         after the epoch was granted, never before.
 

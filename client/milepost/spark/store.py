@@ -1,6 +1,6 @@
 """Writes to a job's store with a certain end: done or refused, or still unknown after the caller's outage_timeout.
 
-An unknown outcome is settled by reading back, never by guessing: the digest of a state shows whose write it was.
+An unknown outcome is resolved by reading back, never by guessing: the digest of a state shows whose write it was.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class HandleStore(Protocol):
     def current_epoch(self) -> Epoch: ...
 
 
-class SettlingStore:
-    """A job's store under this driver's epoch; it settles the outcome of each write.
+class ResolvingStore:
+    """A job's store under this driver's epoch; it resolves the outcome of each write.
 
     ``outage_timeout`` is how long, in seconds, a write waits for an outage to end.
     """
@@ -148,7 +148,7 @@ class SettlingStore:
                 if doubt is None or doubt is obstacle:
                     raise obstacle
                 raise doubt from obstacle
-            _log.warning("write not settled yet, reading back and trying again: %s", obstacle)
+            _log.warning("write not resolved yet, reading back and trying again: %s", obstacle)
             self._sleep(_PAUSE)
 
 

@@ -18,7 +18,7 @@ import msgspec
 from milepost.wire import Code
 from service.basics.problems import problem
 from service.operations.trees import At
-from service.replica.landed_writes import REMEMBERED_SECONDS
+from service.replica.applied_writes import REMEMBERED_SECONDS
 from service.rules.requests import NOW, Begun
 
 PARAMETER = "door"

@@ -1,6 +1,6 @@
 """Judge which groups landed, of those whose outcome is in doubt.
 
-The term is burnt first, that is, given up for the next one, so that nothing of the old term can land any more. Only
+The term is abandoned first, that is, given up for the next one, so that nothing of the old term can land any more. Only
 then is the journal loaded. The digest of the head that was taken over says how many of the groups landed; if somebody
 else changed that digest, the ids that requests leave in the records they change say it.
 """
@@ -83,8 +83,8 @@ def landed(flight: Sequence[Group], head: Head, state: State) -> int:
     return next((count for count in range(len(flight), 0, -1) if _left_trace(view, flight[count - 1])), 0)
 
 
-def without_settling(flight: Sequence[Group]) -> Problem:
-    """Return the error for groups that this process will not settle, since it does not lead any more.
+def without_resolving(flight: Sequence[Group]) -> Problem:
+    """Return the error for groups that this process will not resolve, since it does not lead any more.
 
     If the first one was refused, none can land, for each is conditional on the one before it.
     """

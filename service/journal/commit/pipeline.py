@@ -17,7 +17,7 @@ from service.basics.problems import problem
 from service.journal.admission import Admission
 from service.journal.commit.batching import AdaptiveBatching
 from service.journal.commit.groups import Decide, Group, NoOpRequest, build
-from service.journal.commit.judgement import Verdict, judge, without_settling
+from service.journal.commit.judgement import Verdict, judge, without_resolving
 from service.journal.lease import LeaderLease
 from service.journal.memory import JournalMemory
 from service.journal.observer import JournalObserver
@@ -239,7 +239,7 @@ class Pipeline:
         self._admission.again(again)
         self.progress.set()
         log.info(
-            "the commits in doubt are settled at term %d: %d groups had landed, %d requests go back to the queue",
+            "the commits in doubt are resolved at term %d: %d groups had landed, %d requests go back to the queue",
             self._memory.head.term,
             len(verdict.landed),
             len(again),
@@ -254,7 +254,7 @@ class Pipeline:
         self._batching.give_up()
         self._end_delay()
         self.acknowledge()
-        error = without_settling(self.flight)
+        error = without_resolving(self.flight)
         self.cancel_commits()
         for group in self.flight:
             for member in group.members:

@@ -25,7 +25,7 @@ from service.rules.requests import LEADER, BlobRef, CompactTree
 from service.rules.stored.manifest_rows import ManifestRows
 from service.rules.stored.trees import Manifest, Tree
 
-log = logging.getLogger("milepost.upkeep")
+log = logging.getLogger("milepost.maintenance")
 
 
 class ManifestCheck:

@@ -1,4 +1,4 @@
-"""The leader's upkeep of manifests: records that have not changed for long are compacted into one, and these are
+"""The leader's maintenance of manifests: records that have not changed for long are compacted into one, and these are
 merged.
 
 Each step leaves all paths as they were, for whoever reads, and may be the last one: what it began is begun again.
@@ -29,7 +29,7 @@ from service.rules.stored.manifest_rows import ManifestRows
 from service.rules.stored.trees import Tree, TreePath
 from service.rules.trees.manifests import first_to_merge, is_compactable, merged, no_longer_named, packed
 
-log = logging.getLogger("milepost.upkeep")
+log = logging.getLogger("milepost.maintenance")
 
 _MOST_ROWS = 5_000
 """A manifest is made of so many records at most; merging makes larger ones."""
@@ -64,7 +64,7 @@ class Compaction:
 
     async def run(self) -> None:
         """Compaction again and again, until cancelled."""
-        interval = self._settings.tidy_interval_seconds
+        interval = self._settings.maintenance_interval_seconds
         while True:
             await asyncio.sleep(interval)
             for store in await self._due(self._state()) if self._journal.lease_holds() else ():

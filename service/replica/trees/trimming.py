@@ -1,4 +1,4 @@
-"""The leader's upkeep of trees: it drops what nothing shows any more, a batch at a time."""
+"""The leader's maintenance of trees: it drops what nothing shows any more, a batch at a time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from service.rules.stored.paths import LAST
 from service.rules.stored.trees import RangeTombstone, Tree, TreePath
 from service.rules.trees.trimming import trimmed_of
 
-log = logging.getLogger("milepost.upkeep")
+log = logging.getLogger("milepost.maintenance")
 
 _BATCH = 100
 """How many paths one commit trims."""

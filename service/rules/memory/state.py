@@ -34,7 +34,7 @@ _LAST = "\U0010ffff"
 
 
 class State(StateOfTrees):
-    """The state is the committed records, with indexes for answers and upkeep, so that nobody scans all records.
+    """The state is the committed records, with indexes for answers and maintenance, so that nobody scans all records.
 
     `apply` keeps every index at a cost that does not grow with the number of records.
     """

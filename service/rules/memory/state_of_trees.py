@@ -1,4 +1,4 @@
-"""The part of the state that is about trees: paths in order, in manifests as well, and what upkeep may drop or
+"""The part of the state that is about trees: paths in order, in manifests as well, and what maintenance may drop or
 compact.
 """
 

@@ -1,4 +1,4 @@
-"""Define what is asked about the tree of a store: about paths, about what is kept, and what upkeep asks."""
+"""Define what is asked about the tree of a store: about paths, about what is kept, and what maintenance asks."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ most about a quarter show nothing any more.
 
 
 def is_compactable(record: TreePath, until: int, tree: Tree) -> bool:
-    """Return whether a record goes into a manifest: nobody asks for its last change again, and no upkeep waits for it.
+    """Return whether a record goes into a manifest: nobody asks for its last change again, and no maintenance waits for
+    it.
 
     A retry is answered from the record itself up to the revision ``until``. Files under temporary names, and entries
     that died and that a cut shows, are dropped soon; those that only a pin shows may stay for long.

@@ -20,9 +20,9 @@ def trim(view: View, store: Store, request: TrimTree) -> Decision:
     """Drop the entries of these paths that nothing shows, and the range tombstones and rollbacks that the leader saw
     the end of.
 
-    An entry that a range tombstone ended, or a rollback changed, begins before it. So once upkeep has been through all
-    paths that it is about, no more come. While a record of a path cannot be read, they stay: it may be put back, and
-    says nothing of them.
+    An entry that a range tombstone ended, or a rollback changed, begins before it. So once maintenance has been through
+    all paths that it is about, no more come. While a record of a path cannot be read, they stay: it may be put back,
+    and says nothing of them.
     """
     tree = view.tree(store.name) or Tree(store.name)
     if isinstance(tree, Corrupt):

@@ -261,7 +261,7 @@ async def test_where_locks_cannot_be_seen_only_drafts_that_nobody_wrote_to_for_l
 
 
 async def test_drafts_of_writers_that_are_gone_go_every_so_often(place: Path) -> None:
-    store = LocalBlobs(place, tidy_seconds=0.01)
+    store = LocalBlobs(place, maintenance_seconds=0.01)
     await store.open()
     (place / DRAFTS / "abandoned").write_bytes(b"x")
 

@@ -93,14 +93,14 @@ async def test_a_replace_that_fails_for_certain_discards_the_new_blob(fragile: F
 
 
 async def test_an_entry_marked_for_deletion_is_not_replaced_and_both_blobs_go(fragile: FragileService) -> None:
-    """Kubernetes 4: the new one at once, the old one when upkeep has finished the removal."""
+    """Kubernetes 4: the new one at once, the old one when maintenance has finished the removal."""
     a = await fragile.actor("a")
     old = await a.add("pointer", b"old")
     await fragile.mark(a, "pointer")
     with pytest.raises(NotExist):
         await a.replace("pointer", old.version, b"new")
     assert fragile.discarded == fragile.put[1:]
-    await fragile.restart(replace(PROMPT, tidy_interval_seconds=0.02))
+    await fragile.restart(replace(PROMPT, maintenance_interval_seconds=0.02))
     await fragile.blobs_become()
     assert await a.exists("pointer") is None
 

@@ -115,7 +115,7 @@ async def test_a_list_of_digests_stays_as_long_as_its_file_does(tmp_path: Path) 
 
 
 async def test_burning_a_term_does_not_make_a_leaderships_own_blobs_older(tmp_path: Path) -> None:
-    """A request whose bytes were put before the burnt term may yet name them."""
+    """A request whose bytes were put before the abandoned term may yet name them."""
     async with rig(embedded(tmp_path)) as running:
         a = await actor(running, "a")
         mine = await orphan(running)

@@ -31,7 +31,9 @@ async def refused_as_full(call: Awaitable[object]) -> None:
 
 
 async def test_pointers_that_are_full_take_other_writes_at_once(tmp_path: Path) -> None:
-    """What was refused wrote nothing, so memory stays right: no term is burnt, and nothing is taken over or loaded."""
+    """What was refused wrote nothing, so memory stays right: no term is abandoned, and nothing is taken over or
+    loaded.
+    """
     async with rig(embedded(tmp_path)) as running:
         a = await actor(running, "a")
         old = await a.add("pointer", b"old")
@@ -46,7 +48,7 @@ async def test_pointers_that_are_full_take_other_writes_at_once(tmp_path: Path) 
         await a.replace("pointer", old.version, b"new")
         assert await a.read("pointer") == b"new"
         assert (await a.remove("pointer")).removed
-        assert (running.replica.journal.term, running.replica.journal.terms_burnt) == (head.term, 0)
+        assert (running.replica.journal.term, running.replica.journal.terms_abandoned) == (head.term, 0)
 
 
 async def test_blobs_that_are_full_take_states_again_when_there_is_room(tmp_path: Path) -> None:

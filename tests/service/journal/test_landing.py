@@ -32,7 +32,7 @@ class Forever:
         pass
 
 
-@pytest.mark.parametrize("disturbance", [undisturbed, lose_answer()], ids=["landed", "settled"])
+@pytest.mark.parametrize("disturbance", [undisturbed, lose_answer()], ids=["landed", "resolved"])
 async def test_a_fault_of_the_observer_ends_the_leadership_and_loses_no_answer(
     tmp_path: Path, disturbance: Disturbance
 ) -> None:

@@ -74,7 +74,7 @@ async def test_nothing_is_said_while_the_lease_is_in_doubt(tmp_path: Path) -> No
 
 
 async def test_upkeep_removes_what_nobody_confirmed(tmp_path: Path) -> None:
-    settings = replace(PROMPT, tidy_interval_seconds=0.02, instances=Limits(seconds=600.0))
+    settings = replace(PROMPT, maintenance_interval_seconds=0.02, instances=Limits(seconds=600.0))
     async with rig(embedded(tmp_path), settings) as running:
         operations(running).report(STORE, None, HERE, [ONE, OTHER], [])
         running.clock.advance(599.0)

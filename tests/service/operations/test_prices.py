@@ -19,7 +19,7 @@ import pytest
 
 from service.blobs.collector import collect
 from service.http.metrics import Metrics
-from service.replica import upkeep
+from service.replica import maintenance
 from service.replica.submitter import Caller
 from service.rules.records import Handle, Lock, Record, Session, Store, Upload, handle_key, session_key, store_key
 from service.rules.records import upload_key as key_of_upload
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 
 FEW, MANY = 60, 3000
 BEGINNING_SECONDS = 0.2
-"""What a leadership begins with, such as a look at the founding mark, is done by then, as a rule."""
+"""What a leadership begins with, such as a look at the deployment marker, is done by then, as a rule."""
 QUIET = replace(PROMPT, expire_interval_seconds=3600.0, deletion_interval_seconds=3600.0)
 """Nothing is done beside what is asked for."""
 STORE, OTHER, CALLER = "store", "other", Caller(Attempt("few"))
@@ -77,7 +77,7 @@ async def campaign(running: Rig) -> None:
 async def clear_and_scrub(running: Rig) -> None:
     """What was cleared is only marked; its records are dropped when they are old enough, which is not yet."""
     await running.operations.stores.clear(Caller(Attempt("few"), 1), STORE)
-    await upkeep.scrub_all(running.replica.journal, running.clock)
+    await maintenance.scrub_all(running.replica.journal, running.clock)
 
 
 async def look_for_what_is_due(running: Rig) -> None:
@@ -197,6 +197,6 @@ async def test_scrubbing_goes_on_until_nothing_is_left_to_drop(tmp_path: Path) -
         await running.operations.stores.clear(CALLER, STORE)
         assert len(list(state.gone(10**9))) == 450
         running.clock.advance(601.0)
-        await upkeep.scrub_all(running.replica.journal, running.clock)
+        await maintenance.scrub_all(running.replica.journal, running.clock)
         assert not state.stores_with_cleared()
         assert not [key for key in state.records if key.startswith(handle_key(STORE, ""))]

@@ -256,7 +256,7 @@ async def test_an_end_while_its_bytes_are_looked_at_is_an_end(build: Build) -> N
 
 
 async def test_records_of_ended_uploads_are_dropped_after_ten_minutes(build: Build) -> None:
-    async with rig(build, replace(PROMPT, tidy_interval_seconds=0.02)) as running:
+    async with rig(build, replace(PROMPT, maintenance_interval_seconds=0.02)) as running:
         await opened(running, "a")
         used, waiting = await uploaded(running), await announced(running)
         await add(running, used)
@@ -303,7 +303,7 @@ async def test_a_failed_attempt_discards_nothing(build: Build) -> None:
         running.pointers.take_overs.heal()
 
         async def settled() -> bool:
-            return running.replica.journal.terms_burnt > 0 and running.replica.journal.head.term > 1
+            return running.replica.journal.terms_abandoned > 0 and running.replica.journal.head.term > 1
 
         await until(settled)
         await running.emptied_trash()

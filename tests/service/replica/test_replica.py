@@ -146,7 +146,7 @@ async def test_a_leader_that_cannot_take_its_journal_over_lets_another_lead_and_
 
 
 async def test_a_leader_that_cannot_settle_lets_another_lead(tmp_path: Path) -> None:
-    """Its lease holds, since that goes another way; the group that is in doubt is settled by who leads next."""
+    """Its lease holds, since that goes another way; the group that is in doubt is resolved by who leads next."""
     place = embedded(tmp_path)
     async with rig(place, IMPATIENT) as first, rig(place, leading=False) as second:
         a = await actor(first, "a")

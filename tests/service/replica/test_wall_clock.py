@@ -19,7 +19,9 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.anyio
 
 YEAR = timedelta(days=365)
-COLLECTING = replace(PROMPT, collect_after_seconds=3600.0, collect_interval_seconds=0.02, tidy_interval_seconds=0.02)
+COLLECTING = replace(
+    PROMPT, collect_after_seconds=3600.0, collect_interval_seconds=0.02, maintenance_interval_seconds=0.02
+)
 
 
 @pytest.fixture(params=[-YEAR, YEAR], ids=["back", "ahead"])

@@ -200,7 +200,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
 
     @rule()
     def lose_what_is_in_flight(self) -> None:
-        """The term was burnt and nothing of it had landed: the next view is built from what is committed."""
+        """The term was abandoned and nothing of it had landed: the next view is built from what is committed."""
         self.view = View(self.view.state)
         self.group += 1
         self.known = copy.deepcopy(self.committed)

@@ -59,7 +59,7 @@ class Inspection:
             raise Violation(Invariant.BLOB_THERE, f"{blob} was deleted while {self._named[blob]} points to it")
 
     def left_over(self, trees: TreeChronicle) -> list[str]:
-        """What upkeep and the collector have yet to do, or have done wrong."""
+        """What maintenance and the collector have yet to do, or have done wrong."""
         found: list[str] = []
         named, needed = trees.named(), trees.needed()
         for key, record in self.state.records.items():

@@ -20,14 +20,14 @@ from service.journal import Journal, PendingRequest, journal, loading
 from service.journal.commit import groups, judgement, pipeline
 from service.journal.commit.groups import Group, NoOpRequest
 from service.journal.commit.pipeline import Pipeline
+from service.journal.in_doubt.commits import InDoubtCommits
+from service.journal.in_doubt.restoring import Restoring
 from service.journal.lease import LeaderLease
 from service.journal.retries import MaySubmit, Retries
-from service.journal.settling.restoring import Restoring
-from service.journal.settling.settlement import Settlement
 from service.operations.handles import HandleOperations
 from service.operations.reading import StateReader
 from service.operations.states import StateOperations
-from service.replica import removals, upkeep
+from service.replica import maintenance, removals
 from service.replica import replica as leader
 from service.replica.effects import Effects
 from service.replica.leases import Leases
@@ -162,14 +162,14 @@ def refusals_wait(patch: Patch) -> None:
 
 
 def fence_before_judgement(patch: Patch) -> None:
-    """A group in doubt is judged by what is there, without burning the term first."""
-    real_settle, real_take_over = Settlement._settle, SimPointers.take_over
+    """A group in doubt is judged by what is there, without abandoning the term first."""
+    real_resolve, real_take_over = InDoubtCommits._resolve, SimPointers.take_over
     looking: set[PointerStore] = set()
 
-    async def settle(self: Settlement) -> None:
+    async def resolve(self: InDoubtCommits) -> None:
         looking.add(self._store)
         try:
-            await real_settle(self)
+            await real_resolve(self)
         finally:
             looking.discard(self._store)
 
@@ -178,7 +178,7 @@ def fence_before_judgement(patch: Patch) -> None:
             return await self._ask(lambda: self._store.head(name))
         return await real_take_over(self, name, ours)
 
-    patch.setattr(Settlement, "_settle", settle)
+    patch.setattr(InDoubtCommits, "_settle", resolve)
     patch.setattr(SimPointers, "take_over", take_over)
 
 
@@ -358,9 +358,9 @@ def orphans_are_collected(patch: Patch) -> None:
     patch.setattr(leader, "collect", collect)
 
 
-def upkeep_finishes_removals(patch: Patch) -> None:
+def maintenance_finishes_removals(patch: Patch) -> None:
     """A removal that was cut off waits until somebody asks for its handle."""
-    patch.setattr(upkeep, "_unfinished", lambda _view, _key: None)
+    patch.setattr(maintenance, "_unfinished", lambda _view, _key: None)
 
 
 # -- sessions ------------------------------------------------------------------------------------------------------
@@ -410,7 +410,7 @@ GUARDS: tuple[TakeOut, ...] = (
     readers_move_on,
     failed_discard_is_applied,
     orphans_are_collected,
-    upkeep_finishes_removals,
+    maintenance_finishes_removals,
     full_ttl_after_failover,
     keepalive_sees_pending_expiry,
 )

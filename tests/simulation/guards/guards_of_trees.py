@@ -9,7 +9,7 @@ from msgspec.structs import replace as with_fields
 from milepost.wire import Code
 from service.basics.problems import problem
 from service.operations.trees import At, TreeOperations
-from service.replica.landed_writes import LandedWrites
+from service.replica.applied_writes import AppliedWrites
 from service.replica.trees.attempts import NewestAttempts
 from service.rules.decisions import Decision, DecisionContext, Refused
 from service.rules.memory.view import View
@@ -121,4 +121,4 @@ def only_the_same_is_dropped(patch: Patch) -> None:
 def newest_put_stands(patch: Patch) -> None:
     """A file is published by every attempt that comes in, also by one that a newer attempt has overtaken."""
     patch.setattr(NewestAttempts, "check", lambda *_: None)
-    patch.setattr(LandedWrites, "of", lambda *_: None)
+    patch.setattr(AppliedWrites, "of", lambda *_: None)

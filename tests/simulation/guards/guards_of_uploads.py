@@ -10,7 +10,7 @@ from milepost.errors import Problem
 from service.journal import Journal, Served
 from service.journal.retries import MaySubmit
 from service.operations.uploads import Reference, UploadOperations
-from service.replica import upkeep
+from service.replica import maintenance
 from service.replica.leases import UploadLeases
 from service.replica.submitter import Submitter
 from service.rules.acts import uploads
@@ -85,7 +85,7 @@ async def _discarded(submitter: Submitter, request: Request) -> None:
 
 def end_is_committed_first(patch: Patch) -> None:
     """When the time of an upload is up, its bytes go at once."""
-    real = upkeep._expire_upload
+    real = maintenance._expire_upload
 
     async def expire(
         journal: Journal, leases: UploadLeases, store: str, upload_id: str, clock: Callable[[], float]
@@ -97,7 +97,7 @@ def end_is_committed_first(patch: Patch) -> None:
             )
         return await real(journal, leases, store, upload_id, clock)
 
-    patch.setattr(upkeep, "_expire_upload", expire)
+    patch.setattr(maintenance, "_expire_upload", expire)
 
 
 def uploads_name_their_bytes(patch: Patch) -> None:

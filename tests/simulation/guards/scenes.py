@@ -35,7 +35,7 @@ def calm(seed: int) -> Plan:
             collect_after_seconds=0.0,
             collect_interval_seconds=0.5,
             expire_interval_seconds=0.1,
-            tidy_interval_seconds=1.0,
+            maintenance_interval_seconds=1.0,
             deletion_interval_seconds=0.2,
             resign_seconds=0.5,
             inline_below=0,

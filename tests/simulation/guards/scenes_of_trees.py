@@ -53,7 +53,7 @@ def under_dying_leaders(seed: int) -> Plan:
 def compacted(seed: int) -> Plan:
     """The same as `busy`, with time between the batches: most of what drivers delete has been compacted by then."""
     plan = busy(seed)
-    settings = replace(plan.settings, compact_from=2, tidy_interval_seconds=0.3)
+    settings = replace(plan.settings, compact_from=2, maintenance_interval_seconds=0.3)
     return replace(plan, pace=0.5, ttl=40.0, settings=settings)
 
 

@@ -43,7 +43,7 @@ TAKEN_OUT: list[tuple[guards.TakeOut, Scene, set[Invariant]]] = [
     (guards.readers_move_on, scenes.slow_bytes, {THERE}),
     (guards.failed_discard_is_applied, scenes.away_bytes, {NO}),
     (guards.orphans_are_collected, scenes.dying_leaders, {Invariant.RECOVERS}),
-    (guards.upkeep_finishes_removals, scenes.cut_off_removals, {Invariant.RECOVERS}),
+    (guards.maintenance_finishes_removals, scenes.cut_off_removals, {Invariant.RECOVERS}),
     (guards.full_ttl_after_failover, scenes.dying_leaders, {Invariant.BELIEVED, Invariant.FULL_TTL}),
     (guards.keepalive_sees_pending_expiry, scenes.slow_store, {Invariant.BELIEVED}),
 ]

@@ -144,7 +144,7 @@ class World:
         raise TimeoutError("something of a process that was ended still runs")
 
     def _bury(self, process: Process) -> None:
-        self.tally["terms burnt"] += process.replica.journal.terms_burnt
+        self.tally["terms abandoned"] += process.replica.journal.terms_abandoned
         self._lines = [line for line in self._lines if not line.dead]
         self._buried = [dead for dead in (*self._buried, process) if dead.runs]
 

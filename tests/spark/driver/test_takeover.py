@@ -198,7 +198,7 @@ def test_an_outage_of_the_service_delays_a_batch_and_fails_none(
         over = threading.Event()
 
         def come_back() -> None:
-            wait_until(lambda: "write not settled yet" in caplog.text)
+            wait_until(lambda: "write not resolved yet" in caplog.text)
             service.start()
             over.wait()  # a server lives as long as the thread that started it
 

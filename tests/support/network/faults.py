@@ -196,7 +196,7 @@ class FaultyPointers:
 
 
 class FaultyBlobs:
-    """A real `BlobStore` that remembers the keys that were put, but for the founding mark's, and those that were
+    """A real `BlobStore` that remembers the keys that were put, but for the deployment marker's, and those that were
     discarded, in order, how often a list was asked for, and how many bytes were read.
 
     Deletes wait while ``deletes_pass`` is not set; those of the ``stuck`` keys always fail. Whoever asks for a size,

@@ -25,11 +25,11 @@ PROMPT = Settings(
     linger_seconds=0.0,
     expire_interval_seconds=0.02,
     deletion_interval_seconds=0.02,
-    tidy_interval_seconds=3600.0,
+    maintenance_interval_seconds=3600.0,
     collect_interval_seconds=3600.0,
     inline_below=0,
 )
-"""What is due is done at once; what is done every so often (upkeep, the collector) is not done unless a test asks.
+"""What is due is done at once; what is done every so often (maintenance, the collector) is not done unless a test asks.
 
 Small states are blobs as large ones are, so that a test of what becomes of blobs needs no large ones.
 """

@@ -28,7 +28,7 @@ def inspect(directory: Path) -> Aftermath:
 
 
 async def _inspect(directory: Path) -> Aftermath:
-    at_once = replace(PROMPT, collect_after_seconds=0.0, collect_interval_seconds=0.1, tidy_interval_seconds=0.1)
+    at_once = replace(PROMPT, collect_after_seconds=0.0, collect_interval_seconds=0.1, maintenance_interval_seconds=0.1)
     blobs = LocalBlobs(directory / "blobs")
     await blobs.open()
     before = await stored_states(blobs)

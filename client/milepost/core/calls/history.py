@@ -10,7 +10,7 @@ from milepost.wire import Code, Outcome
 # The service decides these refusals knowing what became of the idempotency key; where it is not sure, it answers
 # "outcome unknown". So their "not applied" also holds for earlier attempts. With any other refusal (session ended,
 # credentials expired) "not applied" holds only for the attempt that was refused.
-SETTLING = frozenset(
+RESOLVING = frozenset(
     {
         Code.ALREADY_EXISTS,
         Code.NOT_EXIST,
@@ -41,7 +41,7 @@ class History:
         self.arrived = 0
 
     def note(self, verdict: Again, *, cut_off: bool = False) -> None:
-        """Remember an attempt that settled nothing; ``cut_off`` says that the call's own deadline ended it."""
+        """Remember an attempt that resolved nothing; ``cut_off`` says that the call's own deadline ended it."""
         self._last = verdict.error
         self._cut_off = cut_off
         if self._telling is None or not cut_off:
@@ -61,7 +61,7 @@ class History:
         """
         if self._applied is not None:
             return self._applied
-        unsettled = self.in_doubt and problem.code not in SETTLING
+        unsettled = self.in_doubt and problem.code not in RESOLVING
         if self._changes and (unsettled or problem.outcome is Outcome.UNKNOWN):
             return _unknown(f"refused with {problem}", problem)
         return problem

@@ -139,15 +139,19 @@ def test_a_witness_or_a_mark_that_is_ahead_of_the_newest_segment_is_damage(
     ahead, behind = (WitnessAnnotation.of(Head("root", *counts, "abc")) for counts in (later, earlier))
     with pytest.raises(JournalDamaged, match="older copy"):
         chain_of(LAYOUT, [last(1), witness(ahead.encoded(LAYOUT.witness))])
-    mark = Stamp(LAYOUT.founding, Metadata(LAYOUT.founding, "ns", "uid", "8"), ahead)
+    mark = Stamp(LAYOUT.deployment_marker, Metadata(LAYOUT.deployment_marker, "ns", "uid", "8"), ahead)
     with pytest.raises(JournalDamaged, match="older copy"):
         chain_of(LAYOUT, [last(1)], mark)
     assert chain_of(LAYOUT, [last(1), witness(behind.encoded(LAYOUT.witness))]) is not None
 
 
 def test_a_founding_mark_alone_is_damage() -> None:
-    mark = Stamp(LAYOUT.founding, Metadata(LAYOUT.founding, "ns", "uid", "8"), WitnessAnnotation.of(HEAD_OF_TERM))
-    with pytest.raises(JournalDamaged, match=LAYOUT.founding):
+    mark = Stamp(
+        LAYOUT.deployment_marker,
+        Metadata(LAYOUT.deployment_marker, "ns", "uid", "8"),
+        WitnessAnnotation.of(HEAD_OF_TERM),
+    )
+    with pytest.raises(JournalDamaged, match=LAYOUT.deployment_marker):
         chain_of(LAYOUT, [], mark)
 
 

@@ -77,7 +77,7 @@ async def test_what_somebody_made_in_place_of_the_next_segment_is_not_touched(
         await put(store, head, writes(a=b"2"))
 
 
-@pytest.mark.parametrize("name", [LAYOUT.witness, LAYOUT.founding])
+@pytest.mark.parametrize("name", [LAYOUT.witness, LAYOUT.deployment_marker])
 @pytest.mark.parametrize("harm", ["garble", "wipe", "delete", "older"])
 async def test_the_witness_and_the_founding_mark_are_looked_after(
     site: Site, outsider: Outsider, name: str, harm: str
@@ -126,9 +126,9 @@ async def test_a_deposed_leader_makes_no_witness_and_its_successor_does(site: Si
         head = await put(leader, await leader.take_over(ROOT), writes(a=b"2"))
         await witness_is_current(leader)
         outsider.delete(LAYOUT.witness)
-        outsider.delete(LAYOUT.founding)
+        outsider.delete(LAYOUT.deployment_marker)
         await older.check()
-        assert not {LAYOUT.witness, LAYOUT.founding} & set(outsider.all())
+        assert not {LAYOUT.witness, LAYOUT.deployment_marker} & set(outsider.all())
         await leader.check()
         assert outsider.head(LAYOUT.witness)["term"] == head.term
 
@@ -149,9 +149,9 @@ async def test_a_witness_is_not_made_on_the_word_of_a_segment_that_others_have_l
         kept = {field: saved["metadata"][field] for field in ("labels", "annotations")}
         outsider.put(FIRST, {"metadata": kept, "data": saved["data"]})
         outsider.delete(LAYOUT.witness)
-        outsider.delete(LAYOUT.founding)
+        outsider.delete(LAYOUT.deployment_marker)
         await older.check()
-        assert not {LAYOUT.witness, LAYOUT.founding} & set(outsider.all())
+        assert not {LAYOUT.witness, LAYOUT.deployment_marker} & set(outsider.all())
 
 
 @pytest.mark.parametrize("harm", ["wipe", "delete"])

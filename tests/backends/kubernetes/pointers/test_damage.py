@@ -18,7 +18,7 @@ from tests.support.servers.kubernetes import Site
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
 FIRST, LAST, SPARE = (LAYOUT.segment(number) for number in (1, 2, 3))
-STAMPS = (LAYOUT.witness, LAYOUT.founding)
+STAMPS = (LAYOUT.witness, LAYOUT.deployment_marker)
 
 
 async def left_behind(site: Site) -> Head:
@@ -79,14 +79,14 @@ async def test_a_head_of_another_segment_is_no_head(site: Site, outsider: Outsid
 
 @pytest.mark.parametrize("stamp", STAMPS)
 async def test_an_older_copy_of_the_same_term_is_refused(site: Site, outsider: Outsider, stamp: str) -> None:
-    """The witness tells; the founding mark tells only where the copy is of an older term."""
+    """The witness tells; the deployment marker tells only where the copy is of an older term."""
     async with opened(site.address()) as store:
         head = await put(store, await store.take_over(ROOT), writes(epoch=b"1"))
         saved = backup(outsider, FIRST)
-        if stamp == LAYOUT.founding:
+        if stamp == LAYOUT.deployment_marker:
             head = await store.take_over(ROOT)
         await put(store, head, writes(epoch=b"2"))
-    if stamp == LAYOUT.founding:
+    if stamp == LAYOUT.deployment_marker:
         outsider.delete(LAYOUT.witness)
     outsider.put(FIRST, saved)
     damage = await refused_by(site)
@@ -109,15 +109,15 @@ async def test_an_older_copy_of_the_same_term_is_refused(site: Site, outsider: O
 async def test_what_was_founded_once_is_not_founded_anew(site: Site, outsider: Outsider, all_of_it: bool) -> None:
     """Everything that carries a label of ours is deleted, by who prunes; a replica that never saw it starts then."""
     before = await left_behind(site)
-    assert not outsider.get(LAYOUT.founding)["metadata"].get("labels")
+    assert not outsider.get(LAYOUT.deployment_marker)["metadata"].get("labels")
     for name, item in outsider.all().items():
         assert not [label for label in item["metadata"].get("labels", {}) if not label.startswith("milepost/")]
         if "milepost/deployment" in item["metadata"].get("labels", {}):
             outsider.delete(name)
     damage = await refused_by(site)
-    assert LAYOUT.founding in str(damage)
+    assert LAYOUT.deployment_marker in str(damage)
     if all_of_it:
-        outsider.delete(LAYOUT.founding)
+        outsider.delete(LAYOUT.deployment_marker)
     loss = [] if all_of_it else [str(damage.loss)]
     store = KubernetesPointers(site.address(), timeout=60.0, accept_loss=loss)
     await store.open()

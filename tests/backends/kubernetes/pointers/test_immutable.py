@@ -119,7 +119,7 @@ async def test_an_empty_next_segment_that_holds_somebody_elses_entries_for_good_
             await put(store, head, writes(a=b"%d" % number))
 
 
-@pytest.mark.parametrize("name", [LAYOUT.witness, LAYOUT.founding])
+@pytest.mark.parametrize("name", [LAYOUT.witness, LAYOUT.deployment_marker])
 async def test_the_witness_and_the_founding_mark_are_still_written(site: Site, outsider: Outsider, name: str) -> None:
     async with opened(site.address()) as store:
         await put(store, await store.take_over(ROOT), writes(a=b"1"))

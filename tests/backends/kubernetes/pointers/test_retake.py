@@ -100,7 +100,7 @@ def deletes_what_holds_nothing(outsider: Outsider, _: dict[str, Any]) -> None:
 
 
 def wipes_with_all_that_tells(outsider: Outsider, _: dict[str, Any]) -> None:
-    for name in (LAYOUT.witness, LAYOUT.founding):
+    for name in (LAYOUT.witness, LAYOUT.deployment_marker):
         outsider.delete(name)
     wipe(outsider, LAST)
 
@@ -164,7 +164,7 @@ async def test_it_puts_everything_back_by_itself_soon_after(site: Site, outsider
         await store.take_over(ROOT, head)
 
         async def is_back() -> bool:
-            return {FIRST, LAST, SPARE, LAYOUT.witness, LAYOUT.founding} <= set(outsider.all())
+            return {FIRST, LAST, SPARE, LAYOUT.witness, LAYOUT.deployment_marker} <= set(outsider.all())
 
         await until(is_back)
 
@@ -199,7 +199,7 @@ async def test_what_a_later_term_wrote_counts_and_not_what_is_remembered(site: S
         assert await records(older, new) == {"a": b"2"}
 
 
-@pytest.mark.parametrize("left", [LAYOUT.witness, LAYOUT.founding])
+@pytest.mark.parametrize("left", [LAYOUT.witness, LAYOUT.deployment_marker])
 async def test_a_later_term_of_which_only_one_sign_is_left_is_not_undone(
     site: Site, outsider: Outsider, left: str
 ) -> None:
@@ -209,7 +209,7 @@ async def test_a_later_term_of_which_only_one_sign_is_left_is_not_undone(
         await put(leader, await leader.take_over(ROOT), writes(a=b"2"))
         await witness_is_current(leader)
         wipe(outsider, LAYOUT.segment(1))
-        outsider.delete(({LAYOUT.witness, LAYOUT.founding} - {left}).pop())
+        outsider.delete(({LAYOUT.witness, LAYOUT.deployment_marker} - {left}).pop())
         with pytest.raises(JournalDamaged):
             await older.take_over(ROOT, head)
 
@@ -239,7 +239,7 @@ async def test_a_leader_that_cannot_tell_who_led_last_says_so_and_goes_on_under_
 ) -> None:
     async with opened(site.address()) as store:
         head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
-        for name in (LAYOUT.witness, LAYOUT.founding):
+        for name in (LAYOUT.witness, LAYOUT.deployment_marker):
             outsider.delete(name)
         wipe(outsider, FIRST)
         end = await store.commit(head, writes(b=b"2"), head.revision + 1)
@@ -254,7 +254,7 @@ async def test_a_group_goes_on_without_the_witness_while_the_head_is_the_leaders
 ) -> None:
     async with opened(site.address()) as store:
         head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
-        for name in (LAYOUT.witness, LAYOUT.founding):
+        for name in (LAYOUT.witness, LAYOUT.deployment_marker):
             outsider.delete(name)
         outsider.patch(FIRST, {"data": {"a": "theirs"}})
         head = await put(store, head, writes(b=b"2"))
@@ -346,7 +346,7 @@ async def test_less_than_was_committed_is_refused_also_where_nothing_is_remember
         saved = backup(outsider, FIRST)
         await put(store, head, writes(a=b"2"))
         ours = await put(store, head := await store.take_over(ROOT), writes(a=b"3"))
-    for name in (LAYOUT.witness, LAYOUT.founding):
+    for name in (LAYOUT.witness, LAYOUT.deployment_marker):
         outsider.delete(name)
     outsider.put(FIRST, saved)
     async with opened(site.address()) as store:

@@ -172,7 +172,7 @@ async def test_what_cannot_be_put_right_keeps_nothing_else_from_it(site: Site, o
         head = await put(store, head, [Change("full", b"x" * (CAP * 7 // 8)), *writes(a=b"1")])
         await put(store, head, writes(b=b"1"))
         await spare_is_there(store)
-        outsider.delete(LAYOUT.founding)
+        outsider.delete(LAYOUT.deployment_marker)
         limit(site)
         outsider.patch(first, {"data": {"a": "theirs"}})
         with pytest.raises(StorageFull):

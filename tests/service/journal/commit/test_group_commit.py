@@ -25,7 +25,7 @@ async def test_many_writers_share_groups_and_burn_no_term(tmp_path: Path) -> Non
         before = journal.groups_committed
         added = await asyncio.gather(*(a.add(f"h{number}", b"x" * 100) for number in range(WRITES)))
         assert len({entry.version for entry in added}) == WRITES
-        assert journal.terms_burnt == 0
+        assert journal.terms_abandoned == 0
         assert journal.term == 1
         assert journal.groups_committed - before < WRITES
 

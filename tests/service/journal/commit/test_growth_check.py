@@ -61,7 +61,7 @@ class Desk:
         assert isinstance(self.decide(EndSession(Attempt(session))), Accepted)
 
     def forgets(self, session: str) -> None:
-        """As the upkeep does ten minutes after its end."""
+        """As the maintenance does ten minutes after its end."""
         self.view.state.apply([(f"sessions/{session}", None)])
 
 

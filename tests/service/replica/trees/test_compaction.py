@@ -26,7 +26,9 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
-FOLDING = replace(PROMPT, tidy_interval_seconds=0.02, linger_seconds=0.0, compact_from=20, compact_after_seconds=0.0)
+FOLDING = replace(
+    PROMPT, maintenance_interval_seconds=0.02, linger_seconds=0.0, compact_from=20, compact_after_seconds=0.0
+)
 
 
 def content_of(path: str) -> bytes:
@@ -200,7 +202,7 @@ async def test_no_request_waits_until_all_stores_were_looked_at(tmp_path: Path) 
 
         for of_store in state._of_store.values():
             of_store.paths = cast("SortedList[str]", Paths())
-        running.replica._compaction._settings = replace(FOLDING, tidy_interval_seconds=0.0)
+        running.replica._compaction._settings = replace(FOLDING, maintenance_interval_seconds=0.0)
         task = asyncio.create_task(running.replica._compaction.run())
         while sum(looks) < count:
             await asyncio.sleep(0)

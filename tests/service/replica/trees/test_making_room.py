@@ -1,4 +1,6 @@
-"""Who meets a bound that upkeep frees has it freed at once: the next time that upkeep runs is an hour away here."""
+"""Who meets a bound that maintenance frees has it freed at once: the next time that maintenance runs is an hour
+away here.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
 
 pytestmark = pytest.mark.anyio
 
-HOURLY = replace(PROMPT, tidy_interval_seconds=3600.0, inline_below=4096)
+HOURLY = replace(PROMPT, maintenance_interval_seconds=3600.0, inline_below=4096)
 
 
 async def begun(running: Rig) -> int:

@@ -23,7 +23,7 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
-TIDY = replace(PROMPT, tidy_interval_seconds=0.02, linger_seconds=0.0, inline_below=0)
+TIDY = replace(PROMPT, maintenance_interval_seconds=0.02, linger_seconds=0.0, inline_below=0)
 MANY = 250
 
 

@@ -1,4 +1,4 @@
-"""A bench on which tests try the rules of trees, and upkeep's requests, one after the other."""
+"""A bench on which tests try the rules of trees, and maintenance's requests, one after the other."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Bench:
         return self.ask(DeletePath(LEADER, STORE, path, 1, recursive))
 
     def trim(self) -> None:
-        """Drop what may be dropped, as upkeep does."""
+        """Drop what may be dropped, as maintenance does."""
         tree = self.tree()
         self.ask(
             TrimTree(LEADER, STORE, tuple(record.path for record in self.view.paths(STORE, "")), tree.range_tombstones)

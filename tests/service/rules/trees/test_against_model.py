@@ -348,7 +348,7 @@ class TreesAgainstModel(RuleBasedStateMachine):
 
     @rule()
     def trim(self) -> None:
-        """What upkeep does: every path, and then the range tombstones that were there before."""
+        """What maintenance does: every path, and then the range tombstones that were there before."""
         tree = self.view.tree(STORE)
         range_tombstones = tree.range_tombstones if isinstance(tree, Tree) else ()
         paths = tuple(record.path for record in self.view.paths(STORE, ""))
@@ -404,7 +404,7 @@ class TreesAgainstModel(RuleBasedStateMachine):
     @precondition(lambda self: self.group == self.landed)
     @rule()
     def finish_rollbacks(self) -> None:
-        """As upkeep does: every path, and then the rollbacks that were there before."""
+        """As maintenance does: every path, and then the rollbacks that were there before."""
         _, tree = self._records()
         paths = tuple(self.state.paths(STORE, ""))
         self.ask(TrimTree(LEADER, STORE, paths))

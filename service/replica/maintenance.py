@@ -20,7 +20,7 @@ from service.rules.memory.state import Aged, State
 from service.rules.records import Corrupt, Handle, Session, Store, handle_of
 from service.rules.requests import LEADER, Attempt, ExpireSession, ExpireUpload, Scrub
 
-log = logging.getLogger("milepost.upkeep")
+log = logging.getLogger("milepost.maintenance")
 
 _BATCH = 100
 """How many records one commit drops."""

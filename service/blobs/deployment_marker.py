@@ -1,4 +1,4 @@
-"""Keep the founding mark: a blob which shows that a deployment was founded on certain pointers.
+"""Keep the deployment marker: a blob which shows that a deployment was founded on certain pointers.
 
 It lies apart from the pointers. Pointers of which nothing is left cannot show that there ever were any, so a replica
 that finds them empty looks here before it begins an empty service. The key is made of the place of the pointers, so
@@ -22,7 +22,7 @@ from backends.contract import (
 from service.basics.streams import stream_of
 from service.blobs.timeouts import BlobsWithTimeout
 
-log = logging.getLogger("milepost.founding")
+log = logging.getLogger("milepost.deployment_marker")
 
 DIRECTORY = "founded"
 """No deployment has this id, and the keys of all other blobs begin with a deployment's id."""
@@ -30,7 +30,7 @@ _MOST_BYTES = 1000
 _SHOWN = 40
 
 
-class FoundingMark:
+class DeploymentMarker:
     """Read and write the mark, in ``blobs``, of the deployment on the open ``pointers``.
 
     For ``accepted`` see `JournalDamaged`.
@@ -75,7 +75,7 @@ class FoundingMark:
             return
         if found is not None:
             log.warning(
-                "the founding mark %s named deployment %s, and names %s from now on: if both are in use, give one"
+                "the deployment marker %s named deployment %s, and names %s from now on: if both are in use, give one"
                 " of them another place for blobs",
                 self.key,
                 _shown(found),

@@ -1,4 +1,4 @@
-"""A commit that did not end well: the term is burnt, and every request ends as what truly became of it."""
+"""A commit that did not end well: the term is abandoned, and every request ends as what truly became of it."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ async def test_a_group_cut_off_by_a_lost_lease_is_of_unknown_outcome(tmp_path: P
         adding = asyncio.create_task(a.under(key="k").add("pointer", b"1"))
 
         async def in_doubt() -> bool:
-            return running.replica.journal.terms_burnt == 1
+            return running.replica.journal.terms_abandoned == 1
 
         await until(in_doubt)
         running.election.lose()
@@ -149,7 +149,7 @@ async def test_a_group_that_was_judged_when_the_lease_was_lost_is_of_unknown_out
 
 
 async def test_a_journal_that_another_took_over_is_not_taken_back(tmp_path: Path) -> None:
-    """Who finds in settling that the head has moved on does not lead any more, and cannot tell what landed."""
+    """Who finds in resolving that the head has moved on does not lead any more, and cannot tell what landed."""
     async with rig(embedded(tmp_path)) as running:
         a = await actor(running, "a")
         running.pointers.take_overs.once(TakeOverLost("by the test"))
@@ -197,7 +197,7 @@ async def test_a_group_that_arrives_after_its_term_was_burnt_does_not_land(tmp_p
 
 
 def land_late(running: Rig) -> Disturbance:
-    """The group lands, its answer gets lost, and its caller has given up when that is settled."""
+    """The group lands, its answer gets lost, and its caller has given up when that is resolved."""
 
     async def act(commit: RealCommit) -> Commit:
         await commit()
@@ -232,7 +232,7 @@ async def test_the_removal_of_a_damaged_record_that_landed_is_not_reported_as_no
 
 async def test_what_a_scrub_orphaned_is_discarded_although_its_answer_was_lost(tmp_path: Path) -> None:
     """The leader's own requests leave no answers: what they have written tells that they landed."""
-    async with rig(embedded(tmp_path), replace(PROMPT, tidy_interval_seconds=0.02)) as running:
+    async with rig(embedded(tmp_path), replace(PROMPT, maintenance_interval_seconds=0.02)) as running:
         a = await actor(running, "a", ttl=3600.0)
         await a.add("pointer", b"1")
         await a.clear()
@@ -243,7 +243,7 @@ async def test_what_a_scrub_orphaned_is_discarded_although_its_answer_was_lost(t
             return running.replica.journal.read().view.get(handle_key(STORE, "pointer")) is None
 
         await until(scrubbed)
-        assert running.replica.journal.terms_burnt == 1
+        assert running.replica.journal.terms_abandoned == 1
         assert running.replica.deletions.holds(running.blobs.put_keys[0])
 
 
@@ -254,7 +254,7 @@ async def test_a_commit_that_takes_too_long_is_settled_like_any_other_doubt(tmp_
         running.pointers.disturb(before(asyncio.Event().wait))
         added = await a.add("pointer", b"1")
         assert await a.listing() == [added]
-        assert running.replica.journal.terms_burnt >= 1
+        assert running.replica.journal.terms_abandoned >= 1
 
 
 async def test_a_retry_joins_the_attempt_that_is_in_doubt(tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ async def test_a_full_journal_refuses_adds_one_by_one_and_takes_removals(site: S
             assert problem.outcome is Outcome.NOT_APPLIED
             assert "MiB" in problem.detail
         assert 80 < len(added) < 130
-        assert rig.replica.journal.terms_burnt == 0
+        assert rig.replica.journal.terms_abandoned == 0
         standby = await actor(rig, "standby")
         epoch = await standby.campaign()
         for name in added[:40]:

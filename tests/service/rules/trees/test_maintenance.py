@@ -1,4 +1,6 @@
-"""Upkeep of trees among rollbacks, compacting and damage: nothing comes back, and no blob goes that something names."""
+"""Maintenance of trees among rollbacks, compacting and damage: nothing comes back, and no blob goes that something
+names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settle groups that the store refused, or whose outcome is unknown.
+"""Resolve groups that the store refused, or whose outcome is unknown.
 
 If certainly nothing was written, the leader goes on from memory. Otherwise it takes its journal over under a new term.
 """
@@ -18,11 +18,11 @@ from service.journal import loading
 from service.journal.admission import Admission
 from service.journal.commit import judgement
 from service.journal.commit.pipeline import Pipeline
+from service.journal.in_doubt.restoring import Restoring
 from service.journal.lease import LeaderLease, LeadershipLost, NotTakenOver
 from service.journal.memory import JournalMemory
 from service.journal.observer import JournalObserver
 from service.journal.settings import JournalSettings
-from service.journal.settling.restoring import Restoring
 
 log = logging.getLogger("milepost.journal")
 
@@ -32,11 +32,11 @@ _REFUSALS: Final = 3
 """After this many certain failures of the store in a row, the journal is taken over: a new head may cure the store."""
 
 
-class Settlement:
-    """A `Settlement` settles the groups of ``pipeline`` that are in doubt.
+class InDoubtCommits:
+    """A `InDoubtCommits` resolves the groups of ``pipeline`` that are in doubt.
 
     It also writes back what somebody else changed in the store meanwhile.
-    ``terms_burnt`` counts the terms that were given up for it.
+    ``terms_abandoned`` counts the terms that were given up for it.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Settlement:
         clock: Callable[[], float],
         jitter: random.Random,
     ) -> None:
-        self.terms_burnt = 0
+        self.terms_abandoned = 0
         self._store = store
         self._memory = memory
         self._pipeline = pipeline
@@ -70,7 +70,7 @@ class Settlement:
         return self._verdict is not None
 
     async def resolve(self) -> None:
-        """Settle the groups in flight, of which the first was refused or has an unknown outcome.
+        """Resolve the groups in flight, of which the first was refused or has an unknown outcome.
 
         If all of them were certainly refused, go on from memory. Raises `LeadershipLost`.
         """
@@ -84,7 +84,7 @@ class Settlement:
             ):
                 await self._go_on(first)
                 return
-        await self._settle()
+        await self._resolve()
 
     async def _go_on(self, refused: CommitRefused) -> None:
         """Go on from memory: nothing was written, so memory and head are still right and the term is kept."""
@@ -98,7 +98,7 @@ class Settlement:
             await self._until_confirmed()
 
     async def _until_confirmed(self) -> None:
-        """Wait until the store answers again and shows a head of this term; if it shows another, settle."""
+        """Wait until the store answers again and shows a head of this term; if it shows another, resolve."""
 
         async def confirm() -> bool:
             try:
@@ -113,19 +113,19 @@ class Settlement:
                 return False
 
         if not await self._persistently(confirm, "confirm the head of"):
-            await self._settle()
+            await self._resolve()
 
-    async def _settle(self) -> None:
+    async def _resolve(self) -> None:
         """Take the journal over under the next term, judge the groups in doubt, and put the store right.
 
-        This burns the current term, so that nothing of it can land any more. The groups are judged by what is stored
+        This abandons the current term, so that nothing of it can land any more. The groups are judged by what is stored
         then, and what differs from memory is written back.
         """
         flight, memory = self._pipeline.flight, self._memory
-        self.terms_burnt += 1
+        self.terms_abandoned += 1
         self._pipeline.refusals = 0
         log.warning(
-            "term %d of journal %s is burnt, to settle its commits; this replica takes the journal over again: %s",
+            "term %d of journal %s is abandoned, to resolve its commits; this replica takes the journal over again: %s",
             memory.head.term,
             memory.name,
             flight[0].outcome if flight else "the head moved",
@@ -165,7 +165,7 @@ class Settlement:
         await self._persistently(take_over, "take over")
         verdict, self._verdict = self._verdict, None
         assert verdict is not None
-        memory.settle(ours, restoring.unwritten)
+        memory.resolve(ours, restoring.unwritten)
         self._pipeline.conclude(verdict)
 
     async def _persistently(self, act: Callable[[], Awaitable[T]], doing: str) -> T:
@@ -222,7 +222,7 @@ class Settlement:
         verdict, self._verdict = self._verdict, None
         if verdict is None:
             return
-        unknown = problem(Code.OUTCOME_UNKNOWN, "leadership was lost while the outcome of the write was being settled")
+        unknown = problem(Code.OUTCOME_UNKNOWN, "leadership was lost while the outcome of the write was being resolved")
         for pending in (member.pending for group in verdict.landed for member in group.members):
             pending.fail(unknown)
         for pending, error in verdict.given_up:

@@ -8,8 +8,8 @@ import pytest
 
 from milepost.errors import Problem
 from milepost.wire import Code
-from service.replica import landed_writes
-from service.replica.landed_writes import REMEMBERED_SECONDS, LandedWrites, check_same
+from service.replica import applied_writes
+from service.replica.applied_writes import REMEMBERED_SECONDS, AppliedWrites, check_same
 from service.rules.decisions import Answer
 from service.rules.requests import LEADER, BlobRef, DeletePath, PutFile
 
@@ -19,7 +19,7 @@ ANSWER = Answer(version="7", created=True)
 
 def test_a_put_is_known_with_its_bytes_until_nobody_may_send_it_any_more() -> None:
     now = 5.0
-    puts = LandedWrites(lambda: now)
+    puts = AppliedWrites(lambda: now)
     puts.note("a", PUT, ANSWER)
     found = puts.of("a")
     assert found is not None
@@ -42,8 +42,8 @@ def test_a_put_is_known_with_its_bytes_until_nobody_may_send_it_any_more() -> No
 
 
 def test_no_more_than_so_many_are_known_however_fast_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(landed_writes, "MOST", 3)
-    puts = LandedWrites(lambda: 5.0)
+    monkeypatch.setattr(applied_writes, "MOST", 3)
+    puts = AppliedWrites(lambda: 5.0)
     for number in range(5):
         puts.note(f"{number}", PUT, ANSWER)
     assert [number for number in range(5) if puts.of(f"{number}") is not None] == [2, 3, 4]

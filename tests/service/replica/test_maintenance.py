@@ -10,7 +10,7 @@ import pytest
 
 from backends.contract import StorageUnavailable
 from milepost.errors import DiscardFailed, NotExist, SessionExpired, SessionUnknown, Unavailable
-from service.replica import upkeep
+from service.replica import maintenance
 from service.rules.records import ENDED_SESSION_SECONDS, KEPT_KEYS_SECONDS, handle_key, session_key
 from tests.contracts.state_handle_store.doors.door import Removal
 from tests.service.acting import STORE, actor
@@ -21,7 +21,7 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.anyio
 
 AWAY = StorageUnavailable("by the test")
-TIDY = replace(PROMPT, tidy_interval_seconds=0.02)
+TIDY = replace(PROMPT, maintenance_interval_seconds=0.02)
 
 
 async def recorded(running: Rig, key: str, there: bool) -> None:
@@ -73,7 +73,7 @@ async def test_while_an_expiry_is_in_doubt_no_keepalive_is_granted(
     tmp_path: Path, lost: Disturbance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long the doubt lasts: a session that is told to be alive must be. Then it is told that it has ended."""
-    monkeypatch.setattr(upkeep, "COMMIT_SECONDS", 0.1)
+    monkeypatch.setattr(maintenance, "COMMIT_SECONDS", 0.1)
     async with rig(embedded(tmp_path), replace(PROMPT, expire_interval_seconds=0.6, request_seconds=1.5)) as running:
         await actor(running, "a", ttl=10.0)
         running.pointers.disturb(lost)

@@ -26,7 +26,7 @@ MOST: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class LandedWrite:
+class AppliedWrite:
     """A write that has landed: what it was (`TreeRequest.fingerprint`), its first answer, and the blob of a put.
 
     ``blob`` is None if it is not known which one that was, and for a write that has none.
@@ -39,12 +39,12 @@ class LandedWrite:
     until: float
 
 
-class LandedWrites:
+class AppliedWrites:
     """The writes that have landed under this replica, by their idempotency keys."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._writes: dict[str, LandedWrite] = {}
+        self._writes: dict[str, AppliedWrite] = {}
         """Those come first that landed first."""
 
     def note(self, key: str, write: TreeRequest, answer: Answer) -> None:
@@ -54,16 +54,16 @@ class LandedWrites:
             self._writes.pop(key, None)
             known = None if answer.replayed or not isinstance(write, PutFile) else write.blob.key
             first = replace(answer, replayed=True)
-            self._writes[key] = LandedWrite(write.fingerprint(), first, known, now + REMEMBERED_SECONDS)
+            self._writes[key] = AppliedWrite(write.fingerprint(), first, known, now + REMEMBERED_SECONDS)
         while len(self._writes) > MOST or self._writes[next(iter(self._writes))].until < now:
             del self._writes[next(iter(self._writes))]
 
-    def of(self, key: str) -> LandedWrite | None:
+    def of(self, key: str) -> AppliedWrite | None:
         """Return the write of this key; None if it is not known to have landed."""
         return self._writes.get(key)
 
 
-def check_same(landed: LandedWrite, write: TreeRequest) -> None:
+def check_same(landed: AppliedWrite, write: TreeRequest) -> None:
     """Raise an ``idempotency-mismatch`` problem unless this is the write that has landed: its kind, path and bytes."""
     if landed.fingerprint != write.fingerprint():
         detail = "this permit or key was used for other bytes, for another path or another call: ask with another one"

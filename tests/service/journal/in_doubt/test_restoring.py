@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from backends.embedded.pointers import EmbeddedPointers
+from service.journal.in_doubt.restoring import Restoring
 from service.journal.loading import Loaded
 from service.journal.observer import NoObserver
 from service.journal.proof import Proof
-from service.journal.settling.restoring import Restoring
 from service.rules.memory.state import State
 
 pytestmark = pytest.mark.anyio

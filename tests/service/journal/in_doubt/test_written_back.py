@@ -60,7 +60,7 @@ async def test_what_takes_long_to_write_back_is_not_given_up_while_it_gets_on(tm
         b = await actor(running, "b")
         assert await b.names() == NAMES
         assert running.replica.journal.generation == generation
-        assert running.replica.journal.terms_burnt == 1
+        assert running.replica.journal.terms_abandoned == 1
         assert stored(tmp_path) == NAMES
 
 
@@ -111,7 +111,7 @@ async def test_what_takes_long_to_load_is_not_given_up_while_it_gets_on(
         b = await actor(running, "b")
         assert await b.names() == NAMES
         assert running.replica.journal.generation == 1
-        assert running.replica.journal.terms_burnt == 1
+        assert running.replica.journal.terms_abandoned == 1
 
 
 async def test_a_load_that_does_not_get_on_is_given_up(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ async def test_records_that_the_store_denies_stay_in_memory_and_all_others_are_w
         b = await actor(running, "b")
         assert await b.names() == NAMES
         assert await b.read(NAMES[7]) == b"state"
-        assert (journal.generation, journal.terms_burnt) == (generation, 1)
+        assert (journal.generation, journal.terms_abandoned) == (generation, 1)
         assert stored(tmp_path) == [name for name in NAMES if handle_key(STORE, name) not in denied]
         assert journal.damaged == sorted(denied)
         assert f"the record {min(denied)} could not be written back: by the test" in caplog.text

@@ -19,7 +19,7 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
-HASTY = replace(PROMPT, tidy_interval_seconds=0.05, collect_interval_seconds=0.05)
+HASTY = replace(PROMPT, maintenance_interval_seconds=0.05, collect_interval_seconds=0.05)
 
 
 def marks(directory: Path) -> list[Path]:
