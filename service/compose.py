@@ -24,14 +24,14 @@ from service.http.access.tokens import TokenSource
 from service.http.app import create_app
 from service.http.connection.connections import Connections
 from service.http.context import Context
-from service.http.doors.announcing import announce
-from service.http.doors.door import Door
-from service.http.doors.doors import DataDoors
-from service.http.doors.peer import Peer
-from service.http.doors.registry import Doors
 from service.http.metrics import Metrics
 from service.http.tls.certificates import Certificates
 from service.http.tls.files import public_authorities
+from service.http.webhdfs.datanode.data_node import DataNode
+from service.http.webhdfs.datanode.data_nodes import DataNodes
+from service.http.webhdfs.datanode.peer import Peer
+from service.http.webhdfs.datanode.registration import announce
+from service.http.webhdfs.datanode.registry import DataNodeRegistry
 from service.operations.operations import operations_of
 from service.replica.leader_locator import LeaderLocator
 from service.replica.probes import Probes
@@ -120,7 +120,7 @@ def application(
     operations, settings = operations_of(replica), replica.settings
     key = SharedKey(replica.blobs, replica.pointers)
     peer = Peer(key, replica.clock, cache(public_authorities) if certificates is None else certificates.for_replicas)
-    door = Door(
+    data_node = DataNode(
         replica.journal,
         replica.blobs,
         operations.publisher,
@@ -134,7 +134,9 @@ def application(
     replica.beside = partial(announce, replica.journal, leader_locator, peer)
     context = Context(
         operations=operations,
-        doors=DataDoors(door, Doors(deployment.advertise, replica.clock), key, replica.journal, time.time),
+        data_nodes=DataNodes(
+            data_node, DataNodeRegistry(deployment.advertise, replica.clock), key, replica.journal, time.time
+        ),
         journal=replica.journal,
         leader_locator=leader_locator,
         probes=Probes(replica.journal, replica.pointers, replica.blobs, key, leader_locator),

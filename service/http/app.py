@@ -6,7 +6,6 @@ from fastapi.routing import APIRoute
 
 from service.http.application import Application
 from service.http.context import Context
-from service.http.doors import routes as doors
 from service.http.openapi import pages
 from service.http.openapi.description import Description
 from service.http.page import routes as page
@@ -27,10 +26,11 @@ from service.http.routes import (
 )
 from service.http.routing import Routes
 from service.http.webhdfs import routes as webhdfs
+from service.http.webhdfs.datanode import routes as data_nodes
 
 _OF_STORES = (handles, states, uploads, stores, cuts, files, lookups, instances, sessions, epochs, credentials)
 _API = (*_OF_STORES, health, leading)
-_PARTS = (*_API, pages, page, webhdfs, doors)
+_PARTS = (*_API, pages, page, webhdfs, data_nodes)
 
 
 def create_app(context: Context) -> Application:

@@ -23,10 +23,10 @@ from service.http.access import audit
 from service.http.access.gate import Gate
 from service.http.connection.connections import Connections
 from service.http.context import Context
-from service.http.doors.messages import HERE_PATH
 from service.http.problems import problem_response
 from service.http.requests import Fields, HttpRequest
 from service.http.routing import Routes, allowed
+from service.http.webhdfs.datanode.messages import HEARTBEAT_PATH
 from service.http.webhdfs.errors import remote_exception
 
 log = logging.getLogger("milepost.http")
@@ -95,7 +95,7 @@ class Application:
         finally:
             seconds = clock() - started
             self._context.metrics.note(scope["method"], status, seconds)
-            if self._context.access is not None and not (path == HERE_PATH and status == 200):  # one each second
+            if self._context.access is not None and not (path == HEARTBEAT_PATH and status == 200):  # one each second
                 self._context.access.note(scope["method"], path, status, seconds, request_id, request.token_name)
 
     def refusal(self, error: Problem, fields: Fields, line: bytes) -> Response:

@@ -9,8 +9,8 @@ from service.http.access.authentication import Authentication
 from service.http.access.hosts import Hosts
 from service.http.access.log import AccessLog
 from service.http.connection.connections import Connections
-from service.http.doors.doors import DataDoors
 from service.http.metrics import Metrics
+from service.http.webhdfs.datanode.data_nodes import DataNodes
 from service.journal import Journal
 from service.operations.operations import Operations
 from service.replica.leader_locator import LeaderLocator
@@ -32,7 +32,7 @@ class Context:
     journal: Journal
     leader_locator: LeaderLocator
     probes: Probes
-    doors: DataDoors
+    data_nodes: DataNodes
     metrics: Metrics
     clock: Callable[[], float]
     idle_seconds: float

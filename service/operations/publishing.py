@@ -1,4 +1,4 @@
-"""Publish files whose bytes a door has taken: the leader's part of a put."""
+"""Publish files whose bytes a data node has taken: the leader's part of a put."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Publisher:
         it, since it trusts that nobody begins to name such a blob any more. The present term is returned then, under
         which the bytes have to be put first. Else the answer is returned, or the first one again.
 
-        The blob of a refused attempt is left to the door: it may ask again, and then not be refused.
+        The blob of a refused attempt is left to the data node: it may ask again, and then not be refused.
         """
         journal = self._journal
         if not journal.lease_holds():

@@ -1,7 +1,7 @@
 """Know the writes of files that have landed, so that one that is sent again is answered and not made anew.
 
 What was put may have been renamed, deleted or replaced since, and where something was deleted, something else may be.
-Whoever sends other bytes under the same permit or key is told so: to him it would look as if his bytes were there.
+Whoever sends other bytes under the same token or key is told so: to him it would look as if his bytes were there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from service.rules.decisions import Answer
 from service.rules.requests import PutFile, TreeRequest
 
 REMEMBERED_SECONDS: Final = 4800.0
-"""How long a write is known after it has landed. Nothing is published with a permit that was given longer ago.
+"""How long a write is known after it has landed. Nothing is published with a token that was given longer ago.
 
 So a body may take more than an hour.
 """
@@ -66,5 +66,5 @@ class AppliedWrites:
 def check_same(landed: AppliedWrite, write: TreeRequest) -> None:
     """Raise an ``idempotency-mismatch`` problem unless this is the write that has landed: its kind, path and bytes."""
     if landed.fingerprint != write.fingerprint():
-        detail = "this permit or key was used for other bytes, for another path or another call: ask with another one"
+        detail = "this token or key was used for other bytes, for another path or another call: ask with another one"
         raise problem(Code.IDEMPOTENCY_MISMATCH, detail)

@@ -1,4 +1,4 @@
-"""Put and read files of a replica in this process, as a door does it."""
+"""Put and read files of a replica in this process, as a data node does it."""
 
 from __future__ import annotations
 

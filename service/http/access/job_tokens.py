@@ -21,7 +21,7 @@ from milepost.wire import Code
 from service.basics.problems import problem
 from service.blobs.shared_key import SharedKey
 from service.http.access.tokens import ACCOUNT_PREFIX, Principal, TokenSource, id_of
-from service.http.doors.permits import proof_of
+from service.http.webhdfs.datanode.transfer_tokens import proof_of
 
 LIFE_SECONDS: Final = 7 * 24 * 3600
 """How long a bearer token is good for. A new one can be had at any time, so this only bounds the use of an old copy."""

@@ -56,8 +56,8 @@ TABLE: Final[dict[str, Row]] = {
     "GET /page/{name}": Row(Need.NOTHING),
     "GET /redoc": Row(Need.NOTHING),
     "POST /oauth2/token": Row(Need.NOTHING),  # the credential of a job is in its body
-    "POST /doors/here": Row(Need.NOTHING),  # replicas prove each message by the key that they share
-    "POST /doors/publish": Row(Need.NOTHING),
+    "POST /datanodes/heartbeat": Row(Need.NOTHING),  # replicas prove each message by the key that they share
+    "POST /datanodes/publish": Row(Need.NOTHING),
     "GET /v1/status": Row(Need.TOKEN),
     "GET /v1/whoami": Row(Need.TOKEN),
     "POST /v1/step-down": Row(Need.ADMIN, "step-down"),

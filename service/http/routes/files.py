@@ -161,7 +161,7 @@ async def write(request: HttpRequest, store: str, path: str) -> Response:
         headers, body = reply_headers(made), {"path": at.path, "directory": True}
         return json_response(body, 201 if made.answer.created else 200, headers)
     request.operations.publisher.check_put(at, acting.epoch, attempt, overwrite=not only_new)
-    blob, told = await request.context.doors.take(
+    blob, told = await request.context.data_nodes.take(
         at, acting.epoch, state_of(request), overwrite=not only_new, key=attempt.key, tries=attempt.number - 1
     )
     version = file_version(told.version, blob.sha256)

@@ -125,7 +125,7 @@ async def status(request: HttpRequest) -> Response:
             "term": journal.term,
             "lease_remaining": _finite(journal.lease_remaining()),
             "leading_for": journal.leading_for(),
-            "replicas": context.doors.known.all() if journal.lease_holds() else None,
+            "replicas": context.data_nodes.known.all() if journal.lease_holds() else None,
             "version": context.version,
             "pointers": context.pointers,
             "blobs": context.blobs,

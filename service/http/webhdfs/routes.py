@@ -19,8 +19,6 @@ from service.http.access.needs import Need
 from service.http.access.permission import may_read
 from service.http.bodies import file_of
 from service.http.connection.incremental_response import IncrementalResponse
-from service.http.doors.door import FILE_PATIENCE_SECONDS
-from service.http.doors.permits import PARAMETER, PutPermit, ReadPermit
 from service.http.openapi.files import (
     DELETE_QUERY,
     DONE,
@@ -30,6 +28,8 @@ from service.http.openapi.files import (
     files_operation,
 )
 from service.http.requests import HttpRequest
+from service.http.webhdfs.datanode.data_node import FILE_PATIENCE_SECONDS
+from service.http.webhdfs.datanode.transfer_tokens import PARAMETER, DownloadToken, UploadToken
 from service.http.webhdfs.errors import remote_exception
 from service.http.webhdfs.parameters import destination, flag, number, onto_existing, replaces, text
 from service.http.webhdfs.places import JOBS, Above, allowed, epoch_of, in_tree, of_lost_header, place_of
@@ -73,8 +73,8 @@ READS: Final = (
 )
 WRITES: Final = ("CREATE", "MKDIRS", "RENAME")
 
-_BY_DOORS = frozenset({"OPEN", "CREATE"})
-"""What every replica answers, if the address holds a permit."""
+_BY_DATA_NODES = frozenset({"OPEN", "CREATE"})
+"""What every replica answers, if the address holds a token."""
 
 _MAKE_SURE = "MKDIRS"
 """What clients also ask that only read: it changes nothing where the directory is there, and then needs no epoch."""
@@ -165,7 +165,7 @@ async def _answer(request: HttpRequest, path: str, known: Mapping[str, Answer]) 
         looks = request.method == "GET" or asked == _MAKE_SURE
         allowed(request, Need.READ_OF_JOB if looks else Need.WRITE_OF_JOB, place)
         leads = request.context.journal.lease_holds()
-        if not leads and not (asked in _BY_DOORS and PARAMETER in request.query_params):
+        if not leads and not (asked in _BY_DATA_NODES and PARAMETER in request.query_params):
             raise problem(Code.NO_LEADER, "this replica does not lead")
         if leads and isinstance(place, At):
             await request.operations.trees.ready(place.store)
@@ -227,19 +227,19 @@ async def _children(
 async def _open(request: HttpRequest, place: At | Above) -> Response:
     if isinstance(place, Above):
         raise problem(Code.NOT_EXIST, f"/{place.path} is a directory")
-    query, doors = request.query_params, request.context.doors
+    query, data_nodes = request.query_params, request.context.data_nodes
     start, length = number(query, "offset") or 0, number(query, "length")
     if PARAMETER not in query:
         entry = request.operations.trees.readable(place)
-        return _to_door(request, *await doors.to_read(place, entry, _excluded(query)))
-    permit = await doors.permit(query[PARAMETER], ReadPermit, place)
-    if permit.blob:
-        size, chunks = await doors.own.give(permit, start, length)
+        return _to_data_node(request, *await data_nodes.download_token(place, entry, _excluded(query)))
+    token = await data_nodes.token(query[PARAMETER], DownloadToken, place)
+    if token.blob:
+        size, chunks = await data_nodes.own.give(token, start, length)
         headers = {"Content-Length": str(size), **_closing(request)}
         return StreamingResponse(chunks, 200, headers, "application/octet-stream")
     entry = request.operations.trees.readable(place)
-    if entry.has_own_blob or entry.sha256 != permit.sha256:  # it was replaced meanwhile
-        return _to_door(request, *await doors.to_read(place, entry, _excluded(query)))
+    if entry.has_own_blob or entry.sha256 != token.sha256:  # it was replaced meanwhile
+        return _to_data_node(request, *await data_nodes.download_token(place, entry, _excluded(query)))
     if start > entry.size:
         raise problem(Code.RANGE_NOT_SATISFIABLE, f"{place.path!r} has {entry.size} bytes, and none at {start}")
     data = await request.operations.trees.bytes_of_small(entry)
@@ -301,18 +301,18 @@ async def _trash_root(_request: HttpRequest, place: At | Above) -> Response:
 
 
 async def _create(request: HttpRequest, place: At | Above) -> Response:
-    at, query, doors = in_tree(place), request.query_params, request.context.doors
+    at, query, data_nodes = in_tree(place), request.query_params, request.context.data_nodes
     epoch = epoch_of(request, at)
     if PARAMETER not in query:
         overwrite, parents = replaces(query), flag(query, "createparent", absent=True)
         begun = request.operations.trees.may_put(at, epoch, overwrite=overwrite, parents=parents)
-        put = doors.to_put(at, epoch, overwrite=overwrite, excluded=_excluded(query), begun=begun)
-        return _to_door(request, *await put)
+        put = data_nodes.upload_token(at, epoch, overwrite=overwrite, excluded=_excluded(query), begun=begun)
+        return _to_data_node(request, *await put)
     text = query[PARAMETER]
-    permit = await doors.permit(text, PutPermit, at)
-    if permit.epoch != epoch:
-        raise problem(Code.FORBIDDEN, f"the permit in this address is for epoch {permit.epoch}, not for {epoch}")
-    await doors.own.take(permit, text, file_of(request), patience=FILE_PATIENCE_SECONDS)
+    token = await data_nodes.token(text, UploadToken, at)
+    if token.epoch != epoch:
+        raise problem(Code.FORBIDDEN, f"the token in this address is for epoch {token.epoch}, not for {epoch}")
+    await data_nodes.own.take(token, text, file_of(request), patience=FILE_PATIENCE_SECONDS)
     made = {"Location": f"webhdfs://milepost/{JOBS}/{at.store}/{quote(at.path)}"}
     return Response(status_code=201, headers={**made, **_closing(request)})
 
@@ -361,25 +361,25 @@ def _json(body: Mapping[str, Any]) -> Response:
     return Response(msgspec.json.encode(body))
 
 
-def _to_door(request: HttpRequest, door: str, permit: str) -> Response:
+def _to_data_node(request: HttpRequest, data_node: str, token: str) -> Response:
     """Send the client on to where bytes are taken and given. Its first request never has a body."""
     query = [(name, value) for name, value in request.query_params.multi_items() if name != PARAMETER]
     raw_path = request.scope["raw_path"].decode("ascii")
-    location = f"{door}{raw_path}?{urlencode([*query, (PARAMETER, permit)])}"
+    location = f"{data_node}{raw_path}?{urlencode([*query, (PARAMETER, token)])}"
     if flag(request.query_params, "noredirect"):
         return _json({"Location": location})
     return Response(status_code=307, headers={"Location": location})
 
 
 def _closing(request: HttpRequest) -> dict[str, str]:
-    """Have the client close its connection to a door that does not lead.
+    """Have the client close its connection to a data node that does not lead.
 
-    Java would use it for the next body, without looking whether it still stands, and fail if the door has died since.
-    A new connection that is refused makes Hadoop's client ask for another door.
+    Java would use it for the next body, without looking whether it still stands, and fail if the data node has died
+    since. A new connection that is refused makes Hadoop's client ask for another data node.
     """
     return {} if request.context.journal.lease_holds() else {"Connection": "close"}
 
 
 def _excluded(query: QueryParams) -> list[str]:
-    """Return the doors (host and port) that did not answer the client when it was sent there."""
+    """Return the data nodes (host and port) that did not answer the client when it was sent there."""
     return query.get("excludedatanodes", "").split(",")

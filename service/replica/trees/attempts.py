@@ -1,7 +1,8 @@
 """Know the newest attempt at each put, so that one that comes in late does nothing.
 
-The door that took the bytes of a file asks the leader to publish it, and asks again when it gets no answer. When the
-first of these requests is served at last, the file may have been renamed, deleted or replaced: it must not be put anew.
+The data node that took the bytes of a file asks the leader to publish it, and asks again when it gets no answer. When
+the first of these requests is served at last, the file may have been renamed, deleted or replaced: it must not be put
+anew.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from milepost.wire import Code
 from service.basics.problems import problem
 
 _REMEMBERED_SECONDS = 600.0
-"""How long the newest attempt at a put is known. A door tries for a fraction of that."""
+"""How long the newest attempt at a put is known. A data node tries for a fraction of that."""
 
 MOST: Final = 100_000
 """The newest attempts at so many writes are known at most, of half a kilobyte each. No first attempt is among them: it

@@ -22,7 +22,7 @@ from tests.simulation.guards.guards import Patch
 
 
 def epoch_at_publication(patch: Patch) -> None:
-    """The epoch of a put is checked when its client is sent to a door, and not again when the bytes are there."""
+    """The epoch of a put is checked when its client is sent to a data node, and not again when the bytes are there."""
     real = acts.decide
 
     def decide(view: View, store: Store, request: TreeRequest, context: DecisionContext) -> Decision:

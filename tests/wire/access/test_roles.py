@@ -199,12 +199,12 @@ def test_files_of_another_team_by_no_way(a: Api, b: Api, as_client: As) -> None:
 def test_a_permit_that_got_lost_opens_nothing_for_another_team(a: Api, b: Api) -> None:
     theirs = tree_of(b)
     theirs.create("large", b"x" * 50_000)
-    door = theirs.ask("GET", "large", "OPEN").headers["location"]
+    data_node = theirs.ask("GET", "large", "OPEN").headers["location"]
     put = theirs.ask("PUT", "new", "CREATE").headers["location"]
-    assert b.http.get(door).content == b"x" * 50_000
-    told(refused(a.http.get(door), 403, "AccessControlException"))
+    assert b.http.get(data_node).content == b"x" * 50_000
+    told(refused(a.http.get(data_node), 403, "AccessControlException"))
     told(refused(a.http.put(put, content=b"of a"), 403, "AccessControlException"))
-    moved = door.replace(b.store, a.store)
+    moved = data_node.replace(b.store, a.store)
     refused(a.http.get(moved), 403, "AccessControlException")
     assert theirs.names("") == ["large"]
 

@@ -121,8 +121,8 @@ def test_a_reader_writes_by_no_header_and_no_parameter(a: Api, as_client: As) ->
             for method in ("GET", "HEAD", "OPTIONS", "PUT", "POST", "DELETE"):
                 answer = reader.http.request(method, path, headers={f"X-Milepost-{a.store}-1": "-"})
                 assert answer.status_code in (400, 403), (method, op)
-        door = replace(tree, http=a.http).ask("PUT", "late", "CREATE").headers["location"]
-        assert reader.http.put(door, content=b"x").status_code == 403
+        data_node = replace(tree, http=a.http).ask("PUT", "late", "CREATE").headers["location"]
+        assert reader.http.put(data_node, content=b"x").status_code == 403
     assert (a.everything(), tree.names("")) == before
 
 

@@ -118,14 +118,14 @@ def test_a_body_above_the_least_rate_may_take_longer_than_silence_may(here: InPr
 def put_slowly(here: InProcess, name: str) -> httpx.Response:
     """Put a file as a task does that works for long while the file is open."""
     tree = Tree(here.http, "slow")
-    door = tree.ask("PUT", name, "CREATE").headers["location"]
+    data_node = tree.ask("PUT", name, "CREATE").headers["location"]
 
     def content() -> Iterator[bytes]:
         yield b"first"
         time.sleep(3 * SLOW.idle_seconds)
         yield b"last"
 
-    return here.http.put(door, content=content())
+    return here.http.put(data_node, content=content())
 
 
 def test_a_file_may_be_open_for_longer_than_silence_may_last_elsewhere(here: InProcess) -> None:
@@ -149,11 +149,11 @@ def test_files_that_are_half_sent_keep_nobody_out(tmp_path: Path) -> None:
     connections = Connections(most=30, clock=lambda: now[0])
     with in_process(tmp_path, connections=connections) as here, ExitStack() as held:
         tree = Tree(here.http, "slow")
-        doors = [httpx.URL(tree.ask("PUT", f"half{n}", "CREATE").headers["location"]) for n in range(12)]
+        data_nodes = [httpx.URL(tree.ask("PUT", f"half{n}", "CREATE").headers["location"]) for n in range(12)]
 
-        def half(door: httpx.URL) -> socket.socket:
+        def half(data_node: httpx.URL) -> socket.socket:
             connection = held.enter_context(raw.connected(url_of(here)))
-            connection.sendall(raw.head("PUT", door.raw_path.decode(), {"Content-Length": "100000"}))
+            connection.sendall(raw.head("PUT", data_node.raw_path.decode(), {"Content-Length": "100000"}))
             connection.sendall(b"x" * 50_000)
             return connection
 
@@ -162,14 +162,14 @@ def test_files_that_are_half_sent_keep_nobody_out(tmp_path: Path) -> None:
                 return Tree(another, "slow").create(name, b"x" * 50_000).status_code
 
         early: list[socket.socket] = []
-        for door in doors[:8]:
-            early.append(half(door))
+        for data_node in data_nodes[:8]:
+            early.append(half(data_node))
             until(lambda: len(connections.bodies.silent) == len(early), "it is waited for")
         assert whole("whole") == 201
         now[0] = 60.0
         late: list[socket.socket] = []
-        for door in doors[8:]:
-            late.append(half(door))
+        for data_node in data_nodes[8:]:
+            late.append(half(data_node))
             until(
                 lambda: len(connections.bodies.silent) + len(answered(early)) == len(early) + len(late),
                 "it is waited for, perhaps in the place of another",
@@ -213,11 +213,11 @@ def test_files_that_nobody_reads_are_bounded_together(tmp_path: Path) -> None:
     with in_process(tmp_path, connections=connections) as here, ExitStack() as held:
         tree = Tree(here.http, "slow")
         assert tree.create("large", b"x" * (20 * MIB)).status_code == 201
-        door = httpx.URL(tree.ask("GET", "large", "OPEN").headers["location"])
+        data_node = httpx.URL(tree.ask("GET", "large", "OPEN").headers["location"])
         readers = [held.enter_context(raw.connected(url_of(here))) for _ in range(count)]
         for reader in readers:
             reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            reader.sendall(raw.head("GET", door.raw_path.decode()))
+            reader.sendall(raw.head("GET", data_node.raw_path.decode()))
         until(lambda: len(readers) - len(closed(readers)) <= most // MIB, "those that are too many are cut")
 
 

@@ -45,7 +45,7 @@ def test_a_client_without_one(demanding: ServerProcess, certificates: Certificat
             ("GET", "/v1/status"),
             ("POST", "/v1/sessions"),
             ("POST", "/oauth2/token"),
-            ("POST", "/doors/here"),
+            ("POST", "/datanodes/heartbeat"),
             ("GET", "/openapi.json"),
             ("GET", "/"),
             ("GET", "/page/main.js"),

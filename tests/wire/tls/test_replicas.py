@@ -86,7 +86,7 @@ def test_what_is_put_at_a_follower_is_published_at_the_leader(
     assert tree.send(found[-1], CONTENT).status_code == 201
     assert tree.read("a/file").content == CONTENT
     follower.wait_for_log(f"PUT /webhdfs/v1/jobs/{store}/a/file 201")
-    leader.wait_for_log("POST /doors/publish 200")
+    leader.wait_for_log("POST /datanodes/publish 200")
 
 
 def untold(leader: ServerProcess, directory: Path, certificates: Certificates, flags: tuple[str, ...]) -> str:

@@ -102,7 +102,7 @@ def test_a_raw_target_behind_any_body(tree: Tree, by_default: ServerProcess, bod
 @pytest.mark.parametrize("wrong", [b"\xfc", b"Z\xfcrich", b"\xc3", b"\xed\xa0\x80", b"\xc0\xaf", b"\xff/x"])
 def test_bad_utf_8_is_refused_before_any_data(tree: Tree, by_default: ServerProcess, wrong: bytes) -> None:
     waiting = {"Content-Length": "5", "Expect": "100-continue"}
-    for op in ("CREATE", "CREATE&door=x", "MKDIRS"):
+    for op in ("CREATE", "CREATE&token=x", "MKDIRS"):
         answer = raw.ask(by_default.url, request(tree, "PUT", wrong, op, waiting))
         assert "UTF-8" in refused(answer, 400, "IllegalArgumentException")
     target = (

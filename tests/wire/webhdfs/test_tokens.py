@@ -188,13 +188,13 @@ def test_the_sdk_puts_the_credential_into_the_settings(guarded: ServerProcess, s
 def test_no_secret_of_a_job_is_ever_logged(guarded: ServerProcess, api: Api, http: httpx.Client) -> None:
     tree = led(api, http)
     told = credential(api)
-    door = tree.ask("PUT", "file", "CREATE").headers["location"]
-    tree.send(door, b"v1")
+    data_node = tree.ask("PUT", "file", "CREATE").headers["location"]
+    tree.send(data_node, b"v1")
     refused(tree.create("file/x", b"v1"), 403, "ParentNotDirectoryException")
     http.get("/v1/status", headers={"X-Request-Id": "looked-for"})
     guarded.wait_for_log("looked-for")
     logged = guarded.logged()
     assert f"writer/{api.store}-1" in logged
     assert tree.token is not None
-    for secret in (told["client_secret"], tree.token, door.partition("?")[2]):
+    for secret in (told["client_secret"], tree.token, data_node.partition("?")[2]):
         assert secret not in logged

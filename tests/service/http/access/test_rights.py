@@ -71,7 +71,7 @@ def test_only_these_are_open() -> None:
     opened = {call.split()[1] for call, row in TABLE.items() if row.need is Need.NOTHING}
     health = {"/livez", "/readyz", "/leader", "/metrics"}
     pages = {"/", "/page/{name}", "/redoc", "/docs", "/docs/{name}", "/openapi.json"}
-    assert opened == health | pages | {"/oauth2/token", "/doors/here", "/doors/publish"}
+    assert opened == health | pages | {"/oauth2/token", "/datanodes/heartbeat", "/datanodes/publish"}
 
 
 def test_every_change_of_a_store_needs_a_writer() -> None:

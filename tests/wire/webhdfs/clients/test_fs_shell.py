@@ -177,24 +177,24 @@ def test_nobody_writes_without_saying_an_epoch(shell: Shell, job: Job, some: Pat
 
 
 def test_a_door_that_died_is_passed_over(shell: Shell, some: Path, tmp_path: Path) -> None:
-    """The leader does not know it yet: the client asks for another door by itself."""
+    """The leader does not know it yet: the client asks for another data node by itself."""
     with ExitStack() as running:
         replicas = Set(tmp_path / "replicas", running)
-        leader, (door, other) = replicas.leader(), replicas.followers()
+        leader, (data_node, other) = replicas.leader(), replicas.followers()
         client = running.enter_context(milepost.Client([replica.url for replica in replicas.replicas]))
         session = running.enter_context(client.session(ttl=60, holder="driver"))
         store = session.store("flights")
         epoch = store.campaign().epoch
-        job = Job(leader, store, checkpoint_location([door.url, leader.url, other.url], "flights", epoch), epoch)
+        job = Job(leader, store, checkpoint_location([data_node.url, leader.url, other.url], "flights", epoch), epoch)
         used = 0
         for number in range(200):
             path = f"{job.root}/{number}"
             assert shell.run(job, "-put", str(some), path).status == 0
-            used = door.logged().count("PUT /webhdfs/v1/jobs/flights/")
+            used = data_node.logged().count("PUT /webhdfs/v1/jobs/flights/")
             if used:
                 break
         assert used
-        door.kill()
+        data_node.kill()
         for number in range(4):
             ran = shell.run(job, "-put", str(some), f"{job.root}/after-{number}")
             assert ran.status == 0, ran

@@ -1,4 +1,4 @@
-"""The doors that a leader knows of: the replicas that lately said that they take and give bytes."""
+"""The data nodes that a leader knows of: the replicas that lately said that they take and give bytes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Callable, Container
 from urllib.parse import urlsplit
 
 KNOWN_SECONDS = 7.0
-"""How long a door is sent clients after it last said that it is there."""
+"""How long a data node is sent clients after it last said that it is there."""
 
 _MOST = 100
 
 
-class Doors:
-    """The other replicas that are doors, by address, in turn. ``clock`` gives monotonic seconds."""
+class DataNodeRegistry:
+    """The other replicas that are data nodes, by address, in turn. ``clock`` gives monotonic seconds."""
 
     def __init__(self, own: str, clock: Callable[[], float]) -> None:
         self.own = own.rstrip("/")
@@ -20,7 +20,7 @@ class Doors:
         self._until: dict[str, float] = {}
 
     def note(self, url: str) -> None:
-        """Note that the door at this address is there."""
+        """Note that the data node at this address is there."""
         url = url.rstrip("/")
         if url != self.own and (url in self._until or len(self._until) < _MOST):
             self._until[url] = self._clock() + KNOWN_SECONDS
@@ -30,14 +30,14 @@ class Doors:
         self._until.pop(url.rstrip("/"), None)
 
     def all(self) -> list[str]:
-        """Return the addresses of all doors, this replica's own first."""
+        """Return the addresses of all data nodes, this replica's own first."""
         now = self._clock()
         return [self.own, *sorted(url for url, until in self._until.items() if until > now)]
 
     def next(self, excluded: Container[str] = ()) -> str:
-        """Return the address of the door whose turn it is; of this replica itself, if there is no other.
+        """Return the address of the data node whose turn it is; of this replica itself, if there is no other.
 
-        Hosts and ports in ``excluded`` did not answer the client. A door that does not lead outlives a change of
+        Hosts and ports in ``excluded`` did not answer the client. A data node that does not lead outlives a change of
         leader with a body half taken, so the leader takes bytes only where nobody else does.
         """
         now = self._clock()

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 import pytest
 import trustme
 
-from service.http.doors import exchanges
-from service.http.doors.exchanges import Exchanges, NoAnswer, NotReached
 from service.http.tls.files import public_authorities
+from service.http.webhdfs.datanode import exchanges
+from service.http.webhdfs.datanode.exchanges import Exchanges, NoAnswer, NotReached
 from testbed.ports import Port
 
 pytestmark = pytest.mark.anyio

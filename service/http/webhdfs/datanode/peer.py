@@ -12,8 +12,8 @@ from milepost.errors import Problem
 from milepost.wire import PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, Code, Header, Outcome
 from service.basics.problems import problem
 from service.blobs.shared_key import SharedKey
-from service.http.doors.exchanges import Answer, Exchanges, NoAnswer, NotReached
-from service.http.doors.messages import HERE_PATH, PUBLISH_PATH, Here, Publish, Published, signed
+from service.http.webhdfs.datanode.exchanges import Answer, Exchanges, NoAnswer, NotReached
+from service.http.webhdfs.datanode.messages import HEARTBEAT_PATH, PUBLISH_PATH, Heartbeat, Publish, Published, signed
 
 __all__ = ["NoAnswer", "NotReached", "Peer"]
 
@@ -28,9 +28,9 @@ class Peer:
         self._key = key
         self._exchanges = Exchanges(clock, tls)
 
-    async def here(self, leader: str, message: Here, seconds: float) -> None:
-        """Tell the leader that this replica is a door. Raises `NotReached`, `NoAnswer` and problems."""
-        await self._said(leader + HERE_PATH, message, seconds)
+    async def heartbeat(self, leader: str, message: Heartbeat, seconds: float) -> None:
+        """Tell the leader that this replica is a data node. Raises `NotReached`, `NoAnswer` and problems."""
+        await self._said(leader + HEARTBEAT_PATH, message, seconds)
 
     async def publish(self, leader: str, message: Publish, seconds: float) -> Published:
         """Have the leader publish a file. Raises `NotReached`, `NoAnswer` and problems."""
@@ -40,7 +40,7 @@ class Peer:
         except msgspec.DecodeError as error:
             raise NoAnswer(f"{leader} answered what no replica answers") from error
 
-    async def _said(self, url: str, message: Here | Publish, seconds: float) -> bytes:
+    async def _said(self, url: str, message: Heartbeat | Publish, seconds: float) -> bytes:
         body, headers = signed(message, await self._key.get())
         answer = await self._exchanges.post(url, body, headers, seconds)
         if Header.TERM.lower() not in answer.headers:

@@ -1,7 +1,7 @@
-"""A data door: it takes the bytes of a file and has them published at whoever leads, and gives the bytes of files.
+"""A data node: it takes the bytes of a file and has them published at whoever leads, and gives the bytes of files.
 
 It holds no rules: the leader decides, under the epoch, when the last byte has come. A body outlives a change of leader.
-What was published is known by the permit's key, so that asking again is safe.
+What was published is known by the token's key, so that asking again is safe.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from service.blobs.intake import Incoming, begin, take_in
 from service.blobs.keys import file_key
 from service.blobs.range_delivery import RangeDelivery
 from service.blobs.timeouts import BlobsWithTimeout
-from service.http.doors.messages import Publish, Published, published
-from service.http.doors.peer import NoAnswer, NotReached, Peer
-from service.http.doors.permits import PutPermit, ReadPermit, check_not_late
+from service.http.webhdfs.datanode.messages import Publish, Published, published
+from service.http.webhdfs.datanode.peer import NoAnswer, NotReached, Peer
+from service.http.webhdfs.datanode.transfer_tokens import DownloadToken, UploadToken, check_not_late
 from service.journal import Journal
 from service.operations.publishing import Publisher
 from service.operations.trees import At
@@ -33,10 +33,10 @@ from service.replica.leader_locator import LeaderLocator
 from service.replica.submitter import Reply
 from service.rules.requests import BlobRef
 
-log = logging.getLogger("milepost.doors")
+log = logging.getLogger("milepost.datanodes")
 
 PUBLISH_SECONDS = 30.0
-"""How long a door tries to publish what it has taken, while there is no leader or no answer of it."""
+"""How long a data node tries to publish what it has taken, while there is no leader or no answer of it."""
 
 FILE_PATIENCE_SECONDS = 20.0
 """How long the blob store repeats what fails for a moment, for a client of WebHDFS.
@@ -45,10 +45,12 @@ Hadoop's client waits 60 s for the answer after the last byte, and never sends a
 """
 
 ANSWER_SECONDS = 50.0
-"""A door answers so long after the last byte, but for an exchange that is under way: while Hadoop's client waits."""
+"""A data node answers so long after the last byte, but for an exchange that is under way: while Hadoop's client
+waits.
+"""
 
 EXCHANGE_SECONDS = 3.0
-"""How long a door waits for one answer, which is less than a lease: then it looks who leads, and asks again.
+"""How long a data node waits for one answer, which is less than a lease: then it looks who leads, and asks again.
 
 A leader that is frozen, or cut off, keeps its connections and never answers. Another one leads some seconds later.
 """
@@ -56,7 +58,9 @@ A leader that is frozen, or cut off, keeps its connections and never answers. An
 _PAUSE_SECONDS = 0.2
 _DISCARD_SECONDS = 5.0
 _MOST_ATTEMPTS = 1000
-"""A door makes fewer attempts than this to publish what it has taken, so that those of a later try count as later."""
+"""A data node makes fewer attempts than this to publish what it has taken, so that those of a later try count as
+later.
+"""
 
 _ASK_AGAIN = frozenset(
     {
@@ -71,14 +75,14 @@ _ASK_AGAIN = frozenset(
 
 
 class Taken(NamedTuple):
-    """The bytes that a door has taken, and how their publication ended."""
+    """The bytes that a data node has taken, and how their publication ended."""
 
     blob: BlobRef
     published: Published
 
 
-class Door:
-    """The door of this replica. For ``max_state_bytes`` and ``inline_below`` see `Settings`.
+class DataNode:
+    """The data node of this replica. For ``max_state_bytes`` and ``inline_below`` see `Settings`.
 
     ``clock`` gives monotonic seconds, ``wall`` seconds since 1970.
     """
@@ -108,27 +112,27 @@ class Door:
         self._inline_below = inline_below
         self._publishing: set[asyncio.Task[Reply | int]] = set()
 
-    async def give(self, permit: ReadPermit, start: int, length: int | None) -> tuple[int, AsyncIterator[bytes]]:
-        """Return bytes of the file that a permit is for, and how many they are. Raises problems.
+    async def give(self, token: DownloadToken, start: int, length: int | None) -> tuple[int, AsyncIterator[bytes]]:
+        """Return bytes of the file that a token is for, and how many they are. Raises problems.
 
         For which of them are proven see `RangeDelivery.deliver`.
         """
-        if not 0 <= start <= permit.size:
-            raise problem(Code.RANGE_NOT_SATISFIABLE, f"{permit.path!r} has {permit.size} bytes, and none at {start}")
-        end = permit.size if length is None else min(permit.size, start + length)
-        ref = BlobRef(permit.blob, permit.size, permit.sha256)
+        if not 0 <= start <= token.size:
+            raise problem(Code.RANGE_NOT_SATISFIABLE, f"{token.path!r} has {token.size} bytes, and none at {start}")
+        end = token.size if length is None else min(token.size, start + length)
+        ref = BlobRef(token.blob, token.size, token.sha256)
         return end - start, await self._delivery.deliver(ref, start, None if length is None else end)
 
     async def take(
-        self, permit: PutPermit, text: str, incoming: Incoming, tries: int = 0, patience: float = PATIENCE_SECONDS
+        self, token: UploadToken, text: str, incoming: Incoming, tries: int = 0, patience: float = PATIENCE_SECONDS
     ) -> Taken:
-        """Take the bytes of a file, and return once it is published. ``text`` is the permit as it came.
+        """Take the bytes of a file, and return once it is published. ``text`` is the token as it came.
 
         For ``patience`` see `BlobStore.put`.
 
-        ``tries`` is how often the client has sent the bytes before under the permit's key, which a permit that the
-        client got has only once. Raises problems. Bytes that are refused are discarded, unless an earlier attempt may
-        have published them: nobody but the door knows of all attempts, and that it makes no more. All others that are
+        ``tries`` is how often the client has sent the bytes before under the token's key, which a token that the client
+        got has only once. Raises problems. Bytes that are refused are discarded, unless an earlier attempt may have
+        published them: nobody but the data node knows of all attempts, and that it makes no more. All others that are
         not published are left to the collector.
         """
         came = self._clock()
@@ -137,7 +141,7 @@ class Door:
             """Yield the chunks for as long as they can be published: a body without an end is not taken for ever."""
             nonlocal came
             async for chunk in body:
-                check_not_late(permit, self._wall())
+                check_not_late(token, self._wall())
                 yield chunk
             came = self._clock()
 
@@ -146,13 +150,13 @@ class Door:
         if begun.data is not None:
             blob = BlobRef("", len(begun.data), begun.sha256)
         else:
-            blob = await self._put(permit, permit.term, begun.rest, patience)
+            blob = await self._put(token, token.term, begun.rest, patience)
         end = min(self._clock() + PUBLISH_SECONDS, came + ANSWER_SECONDS)
         attempt, doubt = tries * _MOST_ATTEMPTS, False
         while True:
             attempt += 1
             try:
-                ended = await self._published(permit, text, blob, begun.data, attempt, end)
+                ended = await self._published(token, text, blob, begun.data, attempt, end)
             except NotReached as error:
                 why = str(error)
             except NoAnswer as error:
@@ -167,21 +171,21 @@ class Door:
             else:
                 if ended.term is None:
                     return Taken(blob, ended)
-                blob = await self._again(permit, ended.term, blob, patience)
+                blob = await self._again(token, ended.term, blob, patience)
                 continue
             if self._clock() + _PAUSE_SECONDS >= end:
-                said = f"/jobs/{permit.store}/{permit.path} was taken, but could not be published: {why}"
+                said = f"/jobs/{token.store}/{token.path} was taken, but could not be published: {why}"
                 raise problem(Code.OUTCOME_UNKNOWN if doubt else Code.NO_LEADER, said)
-            log.info("%r of %s is not published yet, trying again: %s", permit.path, permit.store, why)
+            log.info("%r of %s is not published yet, trying again: %s", token.path, token.store, why)
             await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _published(
-        self, permit: PutPermit, text: str, blob: BlobRef, data: bytes | None, attempt: int, end: float
+        self, token: UploadToken, text: str, blob: BlobRef, data: bytes | None, attempt: int, end: float
     ) -> Published:
         """Publish once, here or at the leader."""
-        at, seconds = At(permit.store, permit.path), max(0.1, min(EXCHANGE_SECONDS, end - self._clock()))
+        at, seconds = At(token.store, token.path), max(0.1, min(EXCHANGE_SECONDS, end - self._clock()))
         if self._journal.lease_holds():
-            return published(await self._published_here(permit, blob, data, attempt, seconds))
+            return published(await self._published_here(token, blob, data, attempt, seconds))
         leader = await self._leader_locator.elsewhere()
         if leader is None:
             raise NotReached("there is no leader at the moment")
@@ -189,23 +193,23 @@ class Door:
         return await self._peer.publish(leader.rstrip("/"), message, seconds)
 
     async def _published_here(
-        self, permit: PutPermit, blob: BlobRef, data: bytes | None, attempt: int, seconds: float
+        self, token: UploadToken, blob: BlobRef, data: bytes | None, attempt: int, seconds: float
     ) -> Reply | int:
         """Publish as the leader. What takes longer goes on by itself, as at another leader; the next attempt joins it.
 
         Raises `NoAnswer` then, since this replica may not lead any more.
         """
-        check_not_late(permit, self._wall())
+        check_not_late(token, self._wall())
         publishing = asyncio.create_task(
             self._publisher.publish(
-                At(permit.store, permit.path),
-                permit.epoch,
+                At(token.store, token.path),
+                token.epoch,
                 blob,
                 data,
-                overwrite=permit.overwrite,
-                key=permit.key,
+                overwrite=token.overwrite,
+                key=token.key,
                 attempt=attempt,
-                begun=permit.begun,
+                begun=token.begun,
             )
         )
         self._publishing.add(publishing)
@@ -216,8 +220,8 @@ class Door:
             raise NoAnswer(f"this replica has not published it within {seconds:g} s")
         return publishing.result()
 
-    async def _put(self, permit: PutPermit, term: int, incoming: Incoming, patience: float) -> BlobRef:
-        key = file_key(permit.deployment, permit.store, term)
+    async def _put(self, token: UploadToken, term: int, incoming: Incoming, patience: float) -> BlobRef:
+        key = file_key(token.deployment, token.store, term)
         return await take_in(self._blobs, key, incoming, self._max_state_bytes, patience)
 
     async def _discard(self, blob: BlobRef) -> None:
@@ -228,16 +232,16 @@ class Door:
         except (BackendError, TimeoutError) as error:
             log.info("the refused bytes %s are left to the collector: %s", blob.key, error)
 
-    async def _again(self, permit: PutPermit, term: int, old: BlobRef, patience: float) -> BlobRef:
+    async def _again(self, token: UploadToken, term: int, old: BlobRef, patience: float) -> BlobRef:
         """Put the bytes once more, under a newer leadership, whose collector may be about to delete the old ones.
 
         If the old blob was published after all, the next attempt learns that. So nobody deletes it here.
         """
         if not old.key:
             return old
-        log.info("%r of %s was taken under an older leader: its bytes are copied", permit.path, permit.store)
+        log.info("%r of %s was taken under an older leader: its bytes are copied", token.path, token.store)
         try:
             chunks = await deliver(self._blobs, old)
-            return await self._put(permit, term, Incoming(chunks, old.size, old.sha256), patience)
+            return await self._put(token, term, Incoming(chunks, old.size, old.sha256), patience)
         except DeliveryCut as error:
             raise problem(Code.STORAGE_UNAVAILABLE, f"the bytes cannot be read back: {error}") from error

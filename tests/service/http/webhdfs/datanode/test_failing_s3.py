@@ -1,4 +1,4 @@
-"""S3 fails for a moment while a door takes a file, or gives one: its client, which asks but once, does not notice.
+"""S3 fails for a moment while a data node takes a file, or gives one: its client, which asks but once, does not notice.
 
 What the store does itself is shown in tests/backends/s3/test_repeating.py.
 """
@@ -16,9 +16,9 @@ import pytest
 from backends.s3.blobs import S3Blobs
 from milepost.errors import Unavailable
 from service.blobs.intake import Incoming
-from service.http.doors.door import Door
-from service.http.doors.peer import Peer
-from service.http.doors.permits import PutPermit, ReadPermit
+from service.http.webhdfs.datanode.data_node import DataNode
+from service.http.webhdfs.datanode.peer import Peer
+from service.http.webhdfs.datanode.transfer_tokens import DownloadToken, UploadToken
 from service.operations.trees import At
 from service.replica.leader_locator import LeaderLocator
 from tests.contracts.places import Services
@@ -43,29 +43,29 @@ class _Nobody(Peer):
 
 @dataclass
 class Scene:
-    """A leader whose blobs are on S3, behind a gateway, and its door."""
+    """A leader whose blobs are on S3, behind a gateway, and its data node."""
 
     leader: Rig
     before: Gateway
-    door: Door
+    data_node: DataNode
     epoch: int
 
     async def take(self, content: bytes, patience: float = 120.0) -> None:
         """Put a file as the client of WebHDFS does."""
         journal = self.leader.replica.journal
-        permit = PutPermit(STORE, AT.path, self.epoch, True, "k", journal.deployment, journal.term, WALL + 60)
+        token = UploadToken(STORE, AT.path, self.epoch, True, "k", journal.deployment, journal.term, WALL + 60)
 
         async def chunks() -> AsyncIterator[bytes]:
             for begin in range(0, len(content), 65_536):
                 yield content[begin : begin + 65_536]
 
-        await self.door.take(permit, "", Incoming(chunks()), patience=patience)
+        await self.data_node.take(token, "", Incoming(chunks()), patience=patience)
 
     async def give(self) -> bytes:
         """Read the file."""
         entry = self.leader.operations.trees.entry(AT)
-        permit = ReadPermit(STORE, AT.path, entry.blob, entry.size, entry.sha256, WALL + 60)
-        _, chunks = await self.door.give(permit, 0, None)
+        token = DownloadToken(STORE, AT.path, entry.blob, entry.size, entry.sha256, WALL + 60)
+        _, chunks = await self.data_node.give(token, 0, None)
         return b"".join([chunk async for chunk in chunks])
 
 
@@ -77,7 +77,7 @@ async def scene(tmp_path: Path, services: Services) -> AsyncIterator[Scene]:
         url = server.url(BUCKET, f"tests/{secrets.token_hex(8)}", before.url)
         leader = await stack.enter_async_context(rig(embedded(tmp_path, lambda: S3Blobs(url)), PROMPT))
         epoch = await (await actor(leader, "driver")).campaign()
-        door = Door(
+        data_node = DataNode(
             leader.replica.journal,
             leader.replica.blobs,
             leader.operations.publisher,
@@ -89,7 +89,7 @@ async def scene(tmp_path: Path, services: Services) -> AsyncIterator[Scene]:
             inline_below=0,
         )
         before.requests.clear()
-        yield Scene(leader, before, door, epoch)
+        yield Scene(leader, before, data_node, epoch)
         before()
 
 

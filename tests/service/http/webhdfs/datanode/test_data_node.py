@@ -1,7 +1,7 @@
-"""A door takes bytes, and they are published once: whoever leads by then, and whatever answer is lost.
+"""A data node takes bytes, and they are published once: whoever leads by then, and whatever answer is lost.
 
-The door is a replica that does not lead, and speaks to the leader in this process: an answer can be lost at a chosen
-moment only here. That real replicas speak to each other is shown in tests/wire/webhdfs.
+The data node is a replica that does not lead, and speaks to the leader in this process: an answer can be lost at a
+chosen moment only here. That real replicas speak to each other is shown in tests/wire/webhdfs.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from service.blobs.intake import Incoming
 from service.blobs.keys import place_of
 from service.blobs.range_digests import RANGE_BYTES
 from service.blobs.shared_key import SharedKey
-from service.http.doors import door as door_module
-from service.http.doors.door import Door
-from service.http.doors.messages import Publish, Published, published
-from service.http.doors.peer import NoAnswer, NotReached, Peer
-from service.http.doors.permits import LATE_SECONDS, LIFE_SECONDS, PutPermit, ReadPermit
+from service.http.webhdfs.datanode import data_node as door_module
+from service.http.webhdfs.datanode.data_node import DataNode
+from service.http.webhdfs.datanode.messages import Publish, Published, published
+from service.http.webhdfs.datanode.peer import NoAnswer, NotReached, Peer
+from service.http.webhdfs.datanode.transfer_tokens import LATE_SECONDS, LIFE_SECONDS, DownloadToken, UploadToken
 from service.journal import Journal
 from service.operations.publishing import Publisher
 from service.operations.trees import At
@@ -78,7 +78,7 @@ class Wire(Peer):
         self.faults: list[str] = []
         self.attempts: list[int] = []
         self.seconds: list[float] = []
-        self.permit: PutPermit | None = None
+        self.token: UploadToken | None = None
         self.meanwhile: Callable[[], Awaitable[object]] | None = None
         """What happens after a refusal whose answer is lost."""
 
@@ -92,16 +92,16 @@ class Wire(Peer):
             raise NoAnswer(f"a fault of this test: no answer within {seconds} s")
         if fault == "full of requests":
             raise problem(Code.TOO_MANY_REQUESTS, "a fault of this test")
-        permit = self.permit
-        assert permit is not None
+        token = self.token
+        assert token is not None
         try:
             ended = await self.leader.operations.publisher.publish(
                 At(message.store, message.path),
-                permit.epoch,
+                token.epoch,
                 BlobRef(message.blob, message.size, message.sha256),
                 message.data,
-                overwrite=permit.overwrite,
-                key=permit.key,
+                overwrite=token.overwrite,
+                key=token.key,
                 attempt=message.attempt,
             )
         except Problem:
@@ -124,21 +124,21 @@ class Wire(Peer):
 
 @dataclass
 class Scene:
-    """A leader, a door that does not lead, and what lies between."""
+    """A leader, a data node that does not lead, and what lies between."""
 
     leader: Rig
     idle: Rig
     wire: Wire
     epoch: int
     later: float = 0.0
-    door: Door = field(init=False)
+    data_node: DataNode = field(init=False)
 
     def __post_init__(self) -> None:
-        self.door = self.door_of(self.idle)
+        self.data_node = self.door_of(self.idle)
 
-    def door_of(self, rig: Rig, journal: Journal | None = None, publisher: Publisher | None = None) -> Door:
-        """The door of a replica, perhaps with another journal or publisher than its own."""
-        return Door(
+    def door_of(self, rig: Rig, journal: Journal | None = None, publisher: Publisher | None = None) -> DataNode:
+        """The data node of a replica, perhaps with another journal or publisher than its own."""
+        return DataNode(
             journal or rig.replica.journal,
             rig.replica.blobs,
             publisher or rig.operations.publisher,
@@ -150,12 +150,12 @@ class Scene:
             inline_below=4096,
         )
 
-    def permit(self, key: str = "k", *, overwrite: bool = False, until: int = int(WALL)) -> PutPermit:
+    def token(self, key: str = "k", *, overwrite: bool = False, until: int = int(WALL)) -> UploadToken:
         """What the leader writes into a redirect."""
         journal = self.leader.replica.journal
-        return PutPermit(STORE, AT.path, self.epoch, overwrite, key, journal.deployment, journal.term, until)
+        return UploadToken(STORE, AT.path, self.epoch, overwrite, key, journal.deployment, journal.term, until)
 
-    async def take(self, permit: PutPermit, *parts: bytes | Callable[[], Awaitable[object]]) -> None:
+    async def take(self, token: UploadToken, *parts: bytes | Callable[[], Awaitable[object]]) -> None:
         """Take a body; what can be called is called in the midst of it."""
 
         async def chunks() -> AsyncIterator[bytes]:
@@ -165,8 +165,8 @@ class Scene:
                 else:
                     await part()
 
-        self.wire.permit = permit
-        await self.door.take(permit, "", Incoming(chunks()))
+        self.wire.token = token
+        await self.data_node.take(token, "", Incoming(chunks()))
 
     def entry(self) -> Entry:
         """What is at the path now."""
@@ -203,7 +203,7 @@ async def scene(directory: Path, settings: Settings = PROMPT) -> AsyncIterator[S
 @pytest.mark.parametrize("content", [b"", b"v1", b"x" * 4096, LARGE], ids=len)
 async def test_what_a_door_took_is_published(tmp_path: Path, content: bytes) -> None:
     async with scene(tmp_path) as at:
-        await at.take(at.permit(), content[:100], content[100:])
+        await at.take(at.token(), content[:100], content[100:])
         assert (at.entry().size, at.entry().epoch) == (len(content), at.epoch)
         assert bool(at.entry().blob) is (len(content) >= 4096)
         assert await at.content() == content
@@ -225,7 +225,7 @@ async def test_a_put_that_took_long_leaves_less_time_to_publish(
         monkeypatch.setattr(blobs, "put", slow)
         at.wire.faults = ["not reached"] * 1000
         with pytest.raises(Unavailable, match="could not be published"):
-            await at.take(at.permit(), LARGE)
+            await at.take(at.token(), LARGE)
         assert at.wire.attempts == [1]
 
 
@@ -233,12 +233,12 @@ async def test_a_put_that_took_long_leaves_less_time_to_publish(
 async def test_a_lost_answer_is_asked_for_again_and_the_put_is_made_once(tmp_path: Path, content: bytes) -> None:
     async with scene(tmp_path) as at:
         at.wire.faults = ["not reached", "answer lost", "full of requests", "answer lost"]
-        await at.take(at.permit(), content)
+        await at.take(at.token(), content)
         assert at.wire.attempts == [1, 2, 3, 4, 5]
         assert at.entry().created_revision == at.leader.replica.journal.head.revision
         assert len(await at.blobs()) == bool(at.entry().blob)
         with pytest.raises(AlreadyExists):
-            await at.take(at.permit("another"), content)
+            await at.take(at.token("another"), content)
 
 
 @pytest.mark.parametrize("content", [b"v1", LARGE], ids=len)
@@ -247,7 +247,7 @@ async def test_a_leader_that_does_not_answer_is_not_waited_for_while_another_may
 ) -> None:
     async with scene(tmp_path) as at:
         at.wire.faults = ["frozen", "frozen"]
-        await at.take(at.permit(), content)
+        await at.take(at.token(), content)
         assert at.wire.attempts == [1, 2, 3]
         assert all(0 < seconds <= SHORTEST_LEASE for seconds in at.wire.seconds)
         assert await at.content() == content
@@ -268,7 +268,7 @@ async def test_a_door_that_comes_late_does_not_ask_a_leader_that_does_not_know_i
 
         at.wire.faults = ["refused by the last leader"]
         with pytest.raises(OutcomeUnknown, match="attempt 1001"):
-            await at.take(at.permit(), content, overtaken)
+            await at.take(at.token(), content, overtaken)
         assert at.wire.attempts == [1]
         with pytest.raises(NotExist):
             at.entry()
@@ -277,12 +277,12 @@ async def test_a_door_that_comes_late_does_not_ask_a_leader_that_does_not_know_i
 async def test_a_refusal_whose_answer_is_lost_takes_no_bytes_from_the_attempt_that_is_not_refused(
     tmp_path: Path,
 ) -> None:
-    """Something was in the way, and is not any more when the door asks again."""
+    """Something was in the way, and is not any more when the data node asks again."""
     async with scene(tmp_path) as at:
-        await at.take(at.permit("first"), b"in the way")
+        await at.take(at.token("first"), b"in the way")
         at.wire.faults = ["refusal lost"]
         at.wire.meanwhile = lambda: at.leader.operations.trees.delete(AT, at.epoch, recursive=False)
-        await at.take(at.permit("second"), LARGE)
+        await at.take(at.token("second"), LARGE)
         await at.leader.emptied_trash()
         assert await at.content() == LARGE
 
@@ -312,14 +312,14 @@ async def test_bytes_that_are_refused_for_now_are_there_when_they_are_not_refuse
             await until(waits)
             gate.set()
 
-        _, _ = await asyncio.gather(at.take(at.permit(), LARGE), landed_behind_it())
+        _, _ = await asyncio.gather(at.take(at.token(), LARGE), landed_behind_it())
         assert at.wire.attempts == [1, 2]
         await at.leader.emptied_trash()
         assert await at.content() == LARGE
 
 
 class LeadsOnce:
-    """The journal of a door that leads when a body has come, and has lost its lease when it looks again."""
+    """The journal of a data node that leads when a body has come, and has lost its lease when it looks again."""
 
     def __init__(self) -> None:
         self.looks = 0
@@ -351,8 +351,8 @@ async def test_a_door_that_leads_does_not_wait_for_itself_while_another_may_lead
     monkeypatch.setattr(door_module, "EXCHANGE_SECONDS", 0.05)
     async with scene(tmp_path) as at:
         stuck = Stuck()
-        at.door = at.door_of(at.idle, cast(Journal, LeadsOnce()), cast(Publisher, stuck))
-        await asyncio.wait_for(at.take(at.permit(), b"v1"), 10.0)
+        at.data_node = at.door_of(at.idle, cast(Journal, LeadsOnce()), cast(Publisher, stuck))
+        await asyncio.wait_for(at.take(at.token(), b"v1"), 10.0)
         assert (at.wire.attempts, stuck.cancelled) == ([2], False)
         assert await at.content() == b"v1"
 
@@ -361,7 +361,7 @@ async def test_a_door_that_leads_does_not_wait_for_itself_while_another_may_lead
 async def test_a_put_that_the_old_leader_made_is_known_to_the_new_one(tmp_path: Path, content: bytes) -> None:
     async with scene(tmp_path) as at:
         at.wire.faults = ["answer lost, and the leader"]
-        await at.take(at.permit(), content)
+        await at.take(at.token(), content)
         assert at.entry().epoch == at.epoch
         assert await at.content() == content
         if at.entry().blob:
@@ -371,11 +371,11 @@ async def test_a_put_that_the_old_leader_made_is_known_to_the_new_one(tmp_path: 
 async def test_a_body_that_outlives_its_leader_is_published_under_the_next(tmp_path: Path) -> None:
     """Its first blob is of an older term, which the collector may delete at any moment: it is not what is named."""
     async with scene(tmp_path) as at:
-        permit = at.permit()
-        await at.take(permit, LARGE[:5000], at.leader.restart, LARGE[5000:])
+        token = at.token()
+        await at.take(token, LARGE[:5000], at.leader.restart, LARGE[5000:])
         named = place_of(at.entry().blob)
         assert named is not None
-        assert named.term >= at.leader.replica.journal.first_term > permit.term
+        assert named.term >= at.leader.replica.journal.first_term > token.term
         replica = at.leader.replica
         await collect(
             replica.journal,
@@ -393,10 +393,10 @@ async def test_a_body_that_outlives_its_leader_is_published_under_the_next(tmp_p
 
 async def test_a_collector_that_was_quicker_fails_the_put_and_names_nothing(tmp_path: Path) -> None:
     async with scene(tmp_path) as at:
-        await at.take(at.permit("first"), b"v1")
+        await at.take(at.token("first"), b"v1")
         at.wire.faults = ["collected"]
         with pytest.raises(BlobMissing):
-            await at.take(at.permit("second", overwrite=True), LARGE[:5000], at.leader.restart, LARGE[5000:])
+            await at.take(at.token("second", overwrite=True), LARGE[:5000], at.leader.restart, LARGE[5000:])
         assert await at.content() == b"v1"
 
 
@@ -410,7 +410,7 @@ async def test_a_driver_that_was_deposed_in_mid_body_publishes_nothing(tmp_path:
             await (await actor(at.leader, "next")).campaign()
 
         with pytest.raises(Fenced):
-            await at.take(at.permit(), LARGE[:5000], depose, bytes(size - 5000))
+            await at.take(at.token(), LARGE[:5000], depose, bytes(size - 5000))
         await at.leader.emptied_trash()
         assert await at.blobs() == set()
         with pytest.raises(NotExist):
@@ -427,7 +427,7 @@ async def test_in_the_end_it_says_what_is_known(
     async with scene(tmp_path) as at:
         at.wire.faults = [fault] * 1000
         with pytest.raises(error, match="could not be published"):
-            await at.take(at.permit(), b"v1")
+            await at.take(at.token(), b"v1")
 
 
 @pytest.mark.parametrize("deposed", [False, True], ids=["current", "deposed"])
@@ -436,15 +436,15 @@ async def test_a_landed_put_is_answered_again_for_the_same_bytes_and_refused_for
     tmp_path: Path, content: bytes, deposed: bool
 ) -> None:
     async with scene(tmp_path) as at:
-        await at.take(at.permit(), content)
-        permit, blobs = at.permit(), await at.blobs()
+        await at.take(at.token(), content)
+        token, blobs = at.token(), await at.blobs()
         if deposed:
             await (await actor(at.leader, "driver")).end()
             await (await actor(at.leader, "next")).campaign()
         for other in (content[:-1] + b"!", content + b"more", b"", LARGE + content):
             with pytest.raises(IdempotencyMismatch):
-                await at.take(permit, other)
-        await at.take(permit, content)
+                await at.take(token, other)
+        await at.take(token, content)
         assert await at.content() == content
         await at.leader.emptied_trash()
         assert await at.blobs() == blobs
@@ -453,23 +453,23 @@ async def test_a_landed_put_is_answered_again_for_the_same_bytes_and_refused_for
 async def test_a_permit_that_is_sent_again_makes_no_file_anew_however_late_its_last_byte_comes(tmp_path: Path) -> None:
     """It is known that it has landed for as long as anything can be published with it."""
     async with scene(tmp_path) as at:
-        permit, begun = at.permit(), at.leader.clock()
-        await at.take(permit, LARGE)
+        token, begun = at.token(), at.leader.clock()
+        await at.take(token, LARGE)
         assert await at.leader.operations.trees.rename(AT, "state/2", at.epoch, OntoExisting.REFUSE)
         for waited in (LIFE_SECONDS + 15.0, LIFE_SECONDS + LATE_SECONDS - 10.0):
             at.leader.clock.advance(begun + waited - at.leader.clock())
             await put(at.leader, "another", at.epoch)
-            await at.take(permit, LARGE[:5000], LARGE[5000:])
+            await at.take(token, LARGE[:5000], LARGE[5000:])
             with pytest.raises(NotExist):
                 at.entry()
 
 
 async def test_a_door_that_leads_publishes_nothing_with_a_permit_that_is_too_old(tmp_path: Path) -> None:
     async with scene(tmp_path) as at:
-        at.door = at.door_of(at.leader)
-        await at.take(at.permit("in time", until=int(WALL) - LATE_SECONDS), b"v1")
+        at.data_node = at.door_of(at.leader)
+        await at.take(at.token("in time", until=int(WALL) - LATE_SECONDS), b"v1")
         with pytest.raises(AccessDenied, match="too late"):
-            await at.take(at.permit("late", overwrite=True, until=int(WALL) - LATE_SECONDS - 1), b"v2")
+            await at.take(at.token("late", overwrite=True, until=int(WALL) - LATE_SECONDS - 1), b"v2")
         assert await at.content() == b"v1"
         assert at.wire.attempts == []
 
@@ -485,16 +485,16 @@ async def test_a_body_without_an_end_is_taken_for_no_longer_than_it_can_be_publi
                 at.later += LATE_SECONDS / 10
                 yield LARGE
 
-        permit = at.wire.permit = at.permit()
+        token = at.wire.token = at.token()
         with pytest.raises(AccessDenied, match="too late"):
-            await at.door.take(permit, "", Incoming(without_end()))
+            await at.data_node.take(token, "", Incoming(without_end()))
         assert taken == 11
         assert await at.blobs() == set()
 
 
 async def test_bytes_of_another_store_or_deployment_become_no_file_of_this_one(tmp_path: Path) -> None:
     async with scene(tmp_path) as at:
-        await at.take(at.permit(), LARGE)
+        await at.take(at.token(), LARGE)
         publisher, real = at.leader.operations.publisher, at.entry().blob
         deployment, _, term, name = real.split("/")
         for key in (f"{deployment}/other/{term}/{name}", f"another/{STORE}/{term}/{name}", "doors/x", "../x"):
@@ -515,21 +515,21 @@ async def test_all_replicas_get_one_key_whoever_makes_it(tmp_path: Path) -> None
 async def test_what_is_damaged_is_not_given_in_two_parts_either(tmp_path: Path, size: int) -> None:
     content = bytes(range(250)) * (size // 250)
     async with scene(tmp_path) as scene_:
-        await scene_.take(scene_.permit(), content)
+        await scene_.take(scene_.token(), content)
         entry = scene_.entry()
-        permit = ReadPermit(AT.store, AT.path, entry.blob, entry.size, entry.sha256, 0)
+        token = DownloadToken(AT.store, AT.path, entry.blob, entry.size, entry.sha256, 0)
         for start in (0, 1, size // 2, size - 1, size):
-            given, chunks = await scene_.door.give(permit, start, None)
+            given, chunks = await scene_.data_node.give(token, start, None)
             assert b"".join([chunk async for chunk in chunks]) == content[start:]
             assert given == size - start
 
         (stored,) = (tmp_path / "blobs").rglob(entry.blob.rpartition("/")[2])
         stored.write_bytes(content[:-1] + b"!")
         got = bytearray()
-        door = scene_.door_of(scene_.idle)  # which has none of it in memory
+        data_node = scene_.door_of(scene_.idle)  # which has none of it in memory
 
         async def go_on() -> None:
-            async for chunk in (await door.give(permit, len(got), None))[1]:
+            async for chunk in (await data_node.give(token, len(got), None))[1]:
                 got.extend(chunk)
 
         for _ in range(2):  # as Hadoop's client does: where it was cut off, it goes on from there
@@ -542,12 +542,12 @@ async def test_a_reader_at_an_offset_takes_what_he_needs_from_the_store(tmp_path
     """He asks for the rest of the file, as Hadoop's client does, and closes the connection when he has enough."""
     content = bytes(range(250)) * 40_000
     async with scene(tmp_path) as at:
-        await at.take(at.permit(), content)
+        await at.take(at.token(), content)
         entry = at.entry()
-        permit = ReadPermit(AT.store, AT.path, entry.blob, entry.size, entry.sha256, 0)
+        token = DownloadToken(AT.store, AT.path, entry.blob, entry.size, entry.sha256, 0)
         at.idle.blobs.bytes_read = 0
         for start in (len(content) - 8, len(content) - 5_000, 4, 3_000_000, 3_060_000):
-            size, chunks = await at.door.give(permit, start, None)
+            size, chunks = await at.data_node.give(token, start, None)
             assert size == len(content) - start
             assert content[start:].startswith(await anext(chunks))
         assert at.idle.blobs.bytes_read < 4 * RANGE_BYTES

@@ -1,4 +1,4 @@
-"""A permit says by itself what may be done with it, and how long."""
+"""A token says by itself what may be done with it, and how long."""
 
 from __future__ import annotations
 
@@ -10,11 +10,19 @@ import pytest
 
 from milepost.errors import AccessDenied
 from service.blobs.shared_key import SharedKey
-from service.http.doors.door import Door
-from service.http.doors.doors import DataDoors
-from service.http.doors.messages import PROOF, Here, checked, signed
-from service.http.doors.permits import LATE_SECONDS, LIFE_SECONDS, PutPermit, ReadPermit, opened, proof_of, sealed
-from service.http.doors.registry import Doors
+from service.http.webhdfs.datanode.data_node import DataNode
+from service.http.webhdfs.datanode.data_nodes import DataNodes
+from service.http.webhdfs.datanode.messages import PROOF, Heartbeat, checked, signed
+from service.http.webhdfs.datanode.registry import DataNodeRegistry
+from service.http.webhdfs.datanode.transfer_tokens import (
+    LATE_SECONDS,
+    LIFE_SECONDS,
+    DownloadToken,
+    UploadToken,
+    proof_of,
+    sign,
+    verify,
+)
 from service.operations.trees import At
 from tests.service.acting import STORE
 from tests.support.servers.replicas import Rig, embedded, rig
@@ -35,18 +43,18 @@ class Days:
         return self.now
 
 
-def doors_of(running: Rig, wall: Days) -> DataDoors:
+def doors_of(running: Rig, wall: Days) -> DataNodes:
     replica = running.replica
-    own = Door.__new__(Door)  # nothing is taken or given here
+    own = DataNode.__new__(DataNode)  # nothing is taken or given here
     key = SharedKey(replica.blobs, replica.pointers)
-    return DataDoors(own, Doors(running.advertise, running.clock), key, replica.journal, wall)
+    return DataNodes(own, DataNodeRegistry(running.advertise, running.clock), key, replica.journal, wall)
 
 
 async def test_a_put_is_begun_within_its_time_and_published_within_another(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path)) as running:
         wall = Days()
-        doors = doors_of(running, wall)
-        _, text = await doors.to_put(AT, 1, overwrite=False, excluded=())
+        data_nodes = doors_of(running, wall)
+        _, text = await data_nodes.upload_token(AT, 1, overwrite=False, excluded=())
         for waited, may_begin, may_publish in (
             (0.0, True, True),
             (LIFE_SECONDS, True, True),
@@ -56,8 +64,8 @@ async def test_a_put_is_begun_within_its_time_and_published_within_another(tmp_p
         ):
             wall.now = WALL + waited
             for allowed, asked in (
-                (may_begin, doors.permit(text, PutPermit, AT)),
-                (may_publish, doors.to_publish(text, AT)),
+                (may_begin, data_nodes.token(text, UploadToken, AT)),
+                (may_publish, data_nodes.to_publish(text, AT)),
             ):
                 if allowed:
                     assert (await asked).path == AT.path
@@ -68,31 +76,31 @@ async def test_a_put_is_begun_within_its_time_and_published_within_another(tmp_p
 
 async def test_a_permit_is_for_one_thing_at_one_path(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path)) as running:
-        doors = doors_of(running, Days())
-        _, text = await doors.to_put(AT, 1, overwrite=False, excluded=())
+        data_nodes = doors_of(running, Days())
+        _, text = await data_nodes.upload_token(AT, 1, overwrite=False, excluded=())
         for asked in (
-            doors.permit(text, ReadPermit, AT),
-            doors.to_publish(text, At(STORE, "state/2")),
-            doors.to_publish(text, At("other", AT.path)),
-            doors.to_publish(text[:-1], AT),
-            doors.to_publish("", AT),
+            data_nodes.token(text, DownloadToken, AT),
+            data_nodes.to_publish(text, At(STORE, "state/2")),
+            data_nodes.to_publish(text, At("other", AT.path)),
+            data_nodes.to_publish(text[:-1], AT),
+            data_nodes.to_publish("", AT),
         ):
             with pytest.raises(AccessDenied):
                 await asked
 
 
 def test_what_proves_a_permit_proves_no_message_and_the_other_way_round() -> None:
-    """Whoever asks for files gets permits, and says with that what is in them."""
+    """Whoever asks for files gets tokens, and says with that what is in them."""
     key = b"k" * 32
-    permit = ReadPermit(AT.store, AT.path, "", 1, "0", int(WALL))
-    text = sealed(permit, key)
+    token = DownloadToken(AT.store, AT.path, "", 1, "0", int(WALL))
+    text = sign(token, key)
     raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    assert opened(text, key, ReadPermit, AT) == permit
+    assert verify(text, key, DownloadToken, AT) == token
     with pytest.raises(AccessDenied):
         checked(raw[32:], raw[:32].hex(), key)
-    said, headers = signed(Here("http://127.0.0.1:9"), key)
+    said, headers = signed(Heartbeat("http://127.0.0.1:9"), key)
     checked(said, headers[PROOF], key)
-    body = msgspec.json.encode(permit)
+    body = msgspec.json.encode(token)
     foreign = base64.urlsafe_b64encode(proof_of(body, key, b"message") + body).decode()
     with pytest.raises(AccessDenied):
-        opened(foreign, key, ReadPermit, AT)
+        verify(foreign, key, DownloadToken, AT)

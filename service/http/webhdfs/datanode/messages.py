@@ -1,4 +1,4 @@
-"""What a door says to the leader, and how each proves that it is a replica of the same deployment."""
+"""What a data node says to the leader, and how each proves that it is a replica of the same deployment."""
 
 from __future__ import annotations
 
@@ -8,25 +8,27 @@ import msgspec
 
 from milepost.wire import Code
 from service.basics.problems import problem
-from service.http.doors.permits import proof_of
+from service.http.webhdfs.datanode.transfer_tokens import proof_of
 from service.replica.submitter import Reply
 
 PROOF = "Milepost-Proof"
 _MESSAGE = b"message"
-HERE_PATH, PUBLISH_PATH = "/doors/here", "/doors/publish"
+HEARTBEAT_PATH, PUBLISH_PATH = "/datanodes/heartbeat", "/datanodes/publish"
 
 
-class Here(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A replica is a door: clients can be sent to it. With ``leaving`` it is not any more."""
+class Heartbeat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A replica is a data node: clients can be sent to it. With ``leaving`` it is not any more."""
 
     url: str
     leaving: bool = False
 
 
 class Publish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A door has taken the bytes that a permit is for: they are ``data``, or else a blob. ``attempt`` counts from 1."""
+    """A data node has taken the bytes that a token is for: they are ``data``, or else a blob. ``attempt`` counts
+    from 1.
+    """
 
-    permit: str
+    token: str
     store: str
     path: str
     size: int
@@ -59,7 +61,7 @@ def published(ended: Reply | int) -> Published:
     return Published(None, answer.version or "", answer.created, answer.replayed, ended.revision, ended.term)
 
 
-def signed(message: Here | Publish, key: bytes) -> tuple[bytes, dict[str, str]]:
+def signed(message: Heartbeat | Publish, key: bytes) -> tuple[bytes, dict[str, str]]:
     """Return a message's bytes, and the headers to send them with."""
     body = msgspec.json.encode(message)
     return body, {"Content-Type": "application/json", PROOF: proof_of(body, key, _MESSAGE).hex()}
