@@ -61,18 +61,19 @@ class LoopTimeBudget:
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._numbers = count()
 
-    async def each(self, items: Iterable[T], act: Callable[[T], object]) -> None:
-        """Call ``act`` with each of the items, in slices. The items must not change meanwhile."""
+    async def each(self, items: Iterable[T], visit: Callable[[T], object]) -> None:
+        """Call ``visit`` with each of the items, in slices. The items must not change meanwhile."""
         async with self.turn() as turn:
             for item in items:
-                act(item)
+                visit(item)
                 if turn.used_up:
                     await turn.next()
 
     async def each_after(
-        self, items_after: Callable[[T], Iterator[T]], first: T, act: Callable[[T], bool | None]
+        self, items_after: Callable[[T], Iterator[T]], first: T, visit: Callable[[T], bool | None]
     ) -> None:
-        """Call ``act`` in slices with each item that ``items_after`` gives for ``first``, until ``act`` returns true.
+        """Call ``visit`` in slices with each item that ``items_after`` gives for ``first``, until ``visit`` returns
+        true.
 
         ``items_after`` is called again and again for what follows the last item, since what it reads may change
         meanwhile.
@@ -81,7 +82,7 @@ class LoopTimeBudget:
         async with self.turn() as turn:
             while batch := list(islice(items_after(last), _BATCH)):
                 for last in batch:
-                    if act(last):
+                    if visit(last):
                         return
                     if turn.used_up:
                         await turn.next()

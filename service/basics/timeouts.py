@@ -13,12 +13,12 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-async def within(seconds: float, act: Awaitable[T]) -> T:
-    """Return the result of ``act``. Raises TimeoutError after ``seconds``.
+async def within(seconds: float, work: Awaitable[T]) -> T:
+    """Return the result of ``work``. Raises TimeoutError after ``seconds``.
 
-    ``act`` is then cancelled, and ends by itself; this also happens when the caller is cancelled while it waits.
+    ``work`` is then cancelled, and ends by itself; this also happens when the caller is cancelled while it waits.
     """
-    task = asyncio.ensure_future(act)
+    task = asyncio.ensure_future(work)
     try:
         await asyncio.wait((task,), timeout=seconds)
     finally:

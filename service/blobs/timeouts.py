@@ -103,8 +103,8 @@ class BlobsWithTimeout:
         """See `BlobStore.checked_digest`."""
         return await self._step(self.beneath.checked_digest(key))
 
-    async def _step(self, act: Awaitable[T]) -> T:
+    async def _step(self, work: Awaitable[T]) -> T:
         try:
-            return await within(self._seconds, act)
+            return await within(self._seconds, work)
         except TimeoutError as error:
             raise StorageUnavailable(f"the blob store gave {error}") from error

@@ -77,7 +77,7 @@ class Application:
         request = HttpRequest(scope, receive, send, self._context, fields)
         try:
             response = await self._answer(request, segments)
-            if request.act:
+            if request.audit_name:
                 _note(request, path, response.status_code, request_id)
             self._add_common_headers(response, request_id, about_store=segments[1:3] == _STORES and len(segments) > 3)
             status = response.status_code
@@ -85,7 +85,7 @@ class Application:
         except asyncio.CancelledError:
             # The server stops and does not wait any longer. Only the client is told, if its answer has not begun.
             log.warning("%s %s was cancelled: this server is stopping (request %s)", scope["method"], path, request_id)
-            if request.act and not status:
+            if request.audit_name and not status:
                 _note(request, path, 0, request_id)
             if not status:
                 response = _refusal_for(segments)(_cancelled_problem(scope["method"]))
@@ -120,7 +120,7 @@ class Application:
         try:
             endpoints, parameters = self._routes.find(segments)
             endpoint = endpoints.get(request.method)
-            request.act = endpoint.row.act if endpoint is not None else ""
+            request.audit_name = endpoint.row.audit_name if endpoint is not None else ""
             sent_on = await self._gate.passes(request, segments, endpoint, parameters)
             if sent_on is not None:
                 return sent_on
@@ -165,7 +165,7 @@ def _note(request: HttpRequest, path: str, status: int, request_id: str) -> None
         return
     outcome = audit.DONE if error is None else f"{error.outcome.value}:{error.code.value}"
     audit.note(
-        request.act,
+        request.audit_name,
         path,
         by=request.token_name,
         outcome=outcome if status else Outcome.UNKNOWN.value,

@@ -57,7 +57,7 @@ class HttpRequest(requests.Request):
         self.job: Job | None = None
         self.problem: Problem | None = None
         """What the request is refused with, once it is."""
-        self.act = ""
+        self.audit_name = ""
         """The name of the request in the audit log, empty if it is not to be there."""
         self.detail = ""
         """What the audit log tells of it besides its path."""

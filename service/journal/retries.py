@@ -59,13 +59,13 @@ class Retries:
         first.done.add_done_callback(lambda done: _end_alike(pending, done))
         return pending
 
-    async def run(self, scope: KeyScope, act: Callable[[MaySubmit], Awaitable[T]], timeout: float) -> tuple[T, bool]:
-        """Run ``act`` as the newest attempt of its key, and return its result and False.
+    async def run(self, scope: KeyScope, work: Callable[[MaySubmit], Awaitable[T]], timeout: float) -> tuple[T, bool]:
+        """Run ``work`` as the newest attempt of its key, and return its result and False.
 
         If a newer attempt takes its place before it has submitted its request, wait for that one, and return the newer
         one's result and True.
 
-        Raises what ``act`` or the newer attempt raises; an ``outcome-unknown`` problem if the newer attempt does not
+        Raises what ``work`` or the newer attempt raises; an ``outcome-unknown`` problem if the newer attempt does not
         end within ``timeout`` seconds; an ``idempotency-mismatch`` problem if the newer attempt is another request.
         """
         attempt = _RunningAttempt()
@@ -74,7 +74,7 @@ class Retries:
         self._newest[scope] = attempt
         try:
             try:
-                result, joined = await act(attempt.may_submit), False
+                result, joined = await work(attempt.may_submit), False
             except Superseded:
                 result, joined = await attempt.result_of_newer(timeout), True
         except Exception as error:

@@ -108,17 +108,17 @@ class Cloning:
         for tree in (source, store):
             await self._manifests.ready(tree)
         request = CloneTree(caller.attempt, store, "", caller.epoch, f"{source}/{snapshot}")
-        foreseen = await self._submitter.foreseen_once_trimmed(request)
-        if isinstance(foreseen, Accepted) and foreseen.answer.replayed:
+        dry_run = await self._submitter.dry_run_once_trimmed(request)
+        if isinstance(dry_run, Accepted) and dry_run.answer.replayed:
             return await self._submitter.perform(request)
         generation, term = self._journal.generation, self._journal.term
 
-        async def act(may_submit: MaySubmit) -> Reply:
+        async def attempt(may_submit: MaySubmit) -> Reply:
             cut = self._cut(source, snapshot)
             copies = _Copies(caller, source, store, cut.revision, term)
             return await self._copied(copies, replace(request, cut=cut), generation, may_submit)
 
-        return await self._submitter.attempted(caller, store, act)
+        return await self._submitter.deduplicated(caller, store, attempt)
 
     def _cut(self, source: str, snapshot: str) -> Cut:
         tree = tree_in(self._state(), source)
@@ -138,7 +138,7 @@ class Cloning:
         assert request.manifest is not None
         with self._state().holding(request.manifest.blob, rows):
             try:
-                served = await self._submitter.decided(request, generation, may_submit)
+                served = await self._submitter.submit_and_wait(request, generation, may_submit)
             except Superseded:
                 await self._discard(copies)
                 raise

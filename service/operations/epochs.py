@@ -54,7 +54,7 @@ class EpochOperations:
         end = self._clock() + wait
         request = Campaign(caller.attempt, store)
 
-        async def act(may_submit: MaySubmit) -> Reply:
+        async def attempt(may_submit: MaySubmit) -> Reply:
             try:
                 return await self._submitter.perform(request, may_submit)
             except EpochHeld as error:
@@ -71,7 +71,7 @@ class EpochOperations:
                         held = error
                 raise _still_held(place, held)
 
-        return await self._submitter.attempted(caller, store, act)
+        return await self._submitter.deduplicated(caller, store, attempt)
 
     async def resign(self, caller: Caller, store: str) -> Reply:
         """Give the epoch back, so that another session may be granted the next one."""

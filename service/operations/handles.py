@@ -11,9 +11,9 @@ from service.basics.problems import problem
 from service.journal import Journal
 from service.operations.records import store_in
 from service.replica.submitter import Caller, Reply, Submitter
-from service.rules.acts.handles import absent, present
 from service.rules.answers import handle_body
 from service.rules.decisions import Answer
+from service.rules.handlers.handles import absent, present
 from service.rules.memory.lookup import Lookup
 from service.rules.records import Corrupt, Handle
 from service.rules.requests import LockHandle, ReleaseHandle, Remove

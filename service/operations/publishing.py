@@ -80,7 +80,7 @@ class Publisher:
         def may_submit(_: Request) -> None:
             self._attempts.check(known_as, attempt)
 
-        served = await self._submitter.decided(request, journal.generation, may_submit)
+        served = await self._submitter.submit_and_wait(request, journal.generation, may_submit)
         reply = reply_of(served)
         self._landed.note(known_as, request, reply.answer)
         return reply
@@ -94,4 +94,4 @@ class Publisher:
             known = self._journal.read().view.answered((at.store, attempt.session, attempt.key))
             if known is not None or self._landed.of(known_key(at.store, attempt.key)) is not None:
                 return
-        self._submitter.foreseen(PutFile(attempt, at.store, at.path, epoch, NO_BLOB, b"", overwrite))
+        self._submitter.dry_run(PutFile(attempt, at.store, at.path, epoch, NO_BLOB, b"", overwrite))

@@ -71,7 +71,7 @@ class SessionOperations:
         answer does not say "not applied" if this call changed the record before, as to another TTL.
         """
         received = self._clock()
-        served = await self._submitter.decided(OpenSession(caller.attempt, ttl, holder, owner))
+        served = await self._submitter.submit_and_wait(OpenSession(caller.attempt, ttl, holder, owner))
         reply = reply_of(served)
         if reply.answer.created and not reply.answer.replayed:
             return reply
@@ -144,14 +144,14 @@ class SessionOperations:
             return False
 
         await self._loop_time.each_after(
-            lambda last: self._journal.read().view.state.of_sessions.listed(last), after, add
+            lambda last: self._journal.read().view.state.session_index.listed(last), after, add
         )
         page.term = self._journal.read().term  # raises unless the lease still holds
         return page
 
     def _summary(self, state: State, session: Session) -> dict[str, Any]:
         """Return what a listing says of a living session."""
-        led = state.of_sessions.led_by(session, MOST_EPOCHS_SHOWN + 1)
+        led = state.session_index.led_by(session, MOST_EPOCHS_SHOWN + 1)
         epochs = [{"store": store, "epoch": _epoch_of(state, store)} for store in led[:MOST_EPOCHS_SHOWN]]
         return {
             **session_body(session),

@@ -97,20 +97,22 @@ class StateOperations:
         generation = journal.generation
         key = blob_key(journal.deployment, store, journal.term)
 
-        async def act(may_submit: MaySubmit) -> Reply:
+        async def attempt(may_submit: MaySubmit) -> Reply:
             begun = await begin(incoming, self._inline_below, self._max_state_bytes)
             if begun.data is not None:
                 few = BlobRef("", len(begun.data), begun.sha256)
-                return reply_of(await self._submitter.decided(request_of(few, begun.data, None), None, may_submit))
+                return reply_of(
+                    await self._submitter.submit_and_wait(request_of(few, begun.data, None), None, may_submit)
+                )
             blob = await take_in(self._blobs, key, begun.rest, self._max_state_bytes)
             return await self._move_pointer(request_of(blob, None, None), blob, generation, may_submit)
 
-        return await self._submitter.attempted(caller, store, act)
+        return await self._submitter.deduplicated(caller, store, attempt)
 
     async def _move_pointer(self, request: Request, blob: BlobRef, generation: int, may_submit: MaySubmit) -> Reply:
         served: Served | None = None
         try:
-            served = await self._submitter.decided(request, generation, may_submit)
+            served = await self._submitter.submit_and_wait(request, generation, may_submit)
             reply = reply_of(served)
         except Superseded:
             await self._deletions.try_delete(blob.key)

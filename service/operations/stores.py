@@ -15,9 +15,9 @@ from service.journal import Journal
 from service.operations.cuts import cut_body
 from service.operations.encoded_lists import JsonList
 from service.replica.submitter import Caller, Reply, Submitter, reply_of
-from service.rules.acts.stores import inventory_entry
 from service.rules.answers import epoch_body
 from service.rules.decisions import Accepted
+from service.rules.handlers.stores import inventory_entry
 from service.rules.memory.snapshots import Snapshot
 from service.rules.records import Corrupt, Store
 from service.rules.requests import Clear, LockAll, ReleaseAll
@@ -56,7 +56,7 @@ class StoreOperations:
         in a list of their own. The answer to a replay lists the handles as they are now, since the first answer is too
         large to be kept.
         """
-        served = await self._submitter.decided(LockAll(caller.attempt, store))
+        served = await self._submitter.submit_and_wait(LockAll(caller.attempt, store))
         reply = reply_of(served)
         assert isinstance(served.decision, Accepted)
         assert served.decision.inventory is not None

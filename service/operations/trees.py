@@ -97,12 +97,12 @@ class TreeOperations:
 
     async def each_store(
         self,
-        act: Callable[[str], object],
+        visit: Callable[[str], object],
         after: str = "",
         most: int | None = None,
         shown: Callable[[str], bool] = lambda _: True,
     ) -> None:
-        """Call ``act`` in slices with the names of stores after ``after``, ``most`` of them if that is given.
+        """Call ``visit`` in slices with the names of stores after ``after``, ``most`` of them if that is given.
 
         Those that are not ``shown`` are passed over as if they were not there.
         """
@@ -111,7 +111,7 @@ class TreeOperations:
         def add(name: str) -> bool:
             nonlocal given
             if shown(name):
-                act(name)
+                visit(name)
                 given += 1
             return given == most
 
@@ -149,15 +149,15 @@ class TreeOperations:
         return found
 
     async def each_child(
-        self, at: At, act: Callable[[str, Entry], object], after: str = "", most: int | None = None
+        self, at: At, visit: Callable[[str, Entry], object], after: str = "", most: int | None = None
     ) -> None:
-        """Call ``act`` with each of the `children`, in slices.
+        """Call ``visit`` with each of the `children`, in slices.
 
         What is renamed while a long directory is read may be missing, or be there under either name.
         """
         entry = self.entry(at)
         if not entry.directory:
-            act("", entry)
+            visit("", entry)
             return
         all_readable(self._journal.read().view.state, at)
         given = 0
@@ -168,7 +168,7 @@ class TreeOperations:
             view = self._journal.read().view.state
             there = shown(view, store_in(view, at.store), tree_in(view, at.store), path)
             if isinstance(there, Entry):
-                act(path[before:], there)
+                visit(path[before:], there)
                 given += 1
             return given == most
 
@@ -217,7 +217,7 @@ class TreeOperations:
         Return what has to be there still once the bytes have come. Without ``parents`` no directory is made.
         """
         begun = Begun(parents=parents)
-        self._submitter.foreseen(PutFile(LEADER, at.store, at.path, epoch, NO_BLOB, b"", overwrite, begun))
+        self._submitter.dry_run(PutFile(LEADER, at.store, at.path, epoch, NO_BLOB, b"", overwrite, begun))
         for above in reversed(ancestors_of(at.path)):
             there = self.find(At(at.store, above))
             if there is not None:

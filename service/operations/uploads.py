@@ -71,17 +71,17 @@ class UploadOperations:
         generation = journal.generation
         blob = BlobRef(blob_key(journal.deployment, store, journal.term), size, sha256)
 
-        async def act(may_submit: MaySubmit) -> Reply:
+        async def attempt(may_submit: MaySubmit) -> Reply:
             began = self._clock()
             signed = await self._signed(blob, seconds)
             request = CreateUpload(caller.attempt, store, secrets.token_hex(16), blob, seconds)
-            reply = reply_of(await self._submitter.decided(request, generation, may_submit))
+            reply = reply_of(await self._submitter.submit_and_wait(request, generation, may_submit))
             if reply.answer.body["upload"] != request.upload:
                 began = self._clock()
                 signed = await self._signed_again(store, reply.answer.body["upload"])
             return _with_url(reply, signed, self._clock() - began)
 
-        return await self._submitter.attempted(caller, store, act)
+        return await self._submitter.deduplicated(caller, store, attempt)
 
     async def add_or_replace(
         self, caller: Caller, store: str, reference: Reference, request_of: Callable[[BlobRef, UploadRef], Request]
@@ -89,11 +89,11 @@ class UploadOperations:
         """Check the bytes of an upload, then move the pointer. A failed request never deletes these bytes."""
         announced = BlobRef("", reference.size, reference.sha256)
 
-        async def act(may_submit: MaySubmit) -> Reply:
+        async def attempt(may_submit: MaySubmit) -> Reply:
             ref = UploadRef(reference.upload, await self._found(store, reference))
-            return reply_of(await self._submitter.decided(request_of(announced, ref), None, may_submit))
+            return reply_of(await self._submitter.submit_and_wait(request_of(announced, ref), None, may_submit))
 
-        return await self._submitter.attempted(caller, store, act)
+        return await self._submitter.deduplicated(caller, store, attempt)
 
     async def _found(self, store: str, reference: Reference) -> BlobRef | None:
         """Return the blob that was put for a pending upload; None if there is none, or the upload is not pending.

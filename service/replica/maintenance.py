@@ -12,8 +12,8 @@ from service.journal import Journal
 from service.replica.commits import COMMIT_SECONDS, commit
 from service.replica.leases import Leases, UploadLeases
 from service.replica.removals import Removals
-from service.rules.acts.handles import finish_of
 from service.rules.decisions import Accepted, DecisionContext, FinishNeeded
+from service.rules.handlers.handles import finish_of
 from service.rules.instances.instances import Instances
 from service.rules.memory.lookup import Lookup
 from service.rules.memory.state import Aged, State

@@ -65,19 +65,19 @@ class Submitter:
         self._clock = clock
         self.request_seconds = request_seconds
 
-    async def attempted(self, caller: Caller, store: str, act: Callable[[MaySubmit], Awaitable[Reply]]) -> Reply:
+    async def deduplicated(self, caller: Caller, store: str, attempt: Callable[[MaySubmit], Awaitable[Reply]]) -> Reply:
         """Run an attempt that does more than submit one request, and return its reply.
 
         A newer attempt with the same idempotency key takes its place, as `Retries.run` says.
         """
         session, key = caller.attempt.session, caller.attempt.key
         if key is None:
-            return await act(_always)
+            return await attempt(_always)
         self._check_owner(caller.attempt)
-        reply, joined = await self._journal.retries.run((store, session, key), act, self.request_seconds)
+        reply, joined = await self._journal.retries.run((store, session, key), attempt, self.request_seconds)
         return replace(reply, answer=replace(reply.answer, replayed=True)) if joined else reply
 
-    def foreseen(self, request: Request) -> Accepted | Blocked:
+    def dry_run(self, request: Request) -> Accepted | Blocked:
         """Return how the rules would decide a request now, without submitting it. Raises a problem if they refuse it.
 
         So a request that takes long to prepare can be refused before that.
@@ -87,8 +87,8 @@ class Submitter:
             raise refusal(decision)
         return decision
 
-    async def foreseen_once_trimmed(self, request: StoreRequest) -> Accepted | Blocked:
-        """Return what `foreseen` does, but trim the store's tree first if that is what the request waits for."""
+    async def dry_run_once_trimmed(self, request: StoreRequest) -> Accepted | Blocked:
+        """Return what `dry_run` does, but trim the store's tree first if that is what the request waits for."""
         deadline = self._deadline()
         while isinstance(decision := self._judged(request), Refused):
             if not await self._makes_room(request, decision, deadline):
@@ -97,9 +97,11 @@ class Submitter:
 
     async def perform(self, request: Request, may_submit: MaySubmit = _always) -> Reply:
         """Submit a request and return its reply; finish removals that block it first. Raises problems."""
-        return reply_of(await self.decided(request, None, may_submit))
+        return reply_of(await self.submit_and_wait(request, None, may_submit))
 
-    async def decided(self, request: Request, generation: int | None = None, may_submit: MaySubmit = _always) -> Served:
+    async def submit_and_wait(
+        self, request: Request, generation: int | None = None, may_submit: MaySubmit = _always
+    ) -> Served:
         """Submit a request and return how it ended, be it a refusal of the rules.
 
         A removal that blocks it is finished first, and a tree that is to be trimmed for it is trimmed.

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from milepost.wire import Code, Outcome
 from service.rules import guards, replays
-from service.rules.acts import deployments, epochs, handles, scrubbing, sessions, stores, uploads
 from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Inventory, Refused
+from service.rules.handlers import deployments, epochs, handles, scrubbing, sessions, stores, uploads
 from service.rules.memory.lookup import ManifestsNotLoaded
 from service.rules.memory.view import View
 from service.rules.records import Handle, Session, Store, store_key
@@ -46,8 +46,8 @@ from service.rules.requests import (
     Unpin,
 )
 from service.rules.stored.trees import Tree, TreePath
-from service.rules.trees import acts as trees
 from service.rules.trees import compaction, snapshots, trimming
+from service.rules.trees import handlers as trees
 
 
 def decide(view: View, request: Request, context: DecisionContext) -> Decision:
@@ -109,7 +109,7 @@ def _by_the_living(view: View, request: Request, context: DecisionContext) -> De
     assert isinstance(request, StoreRequest)
     if damaged := guards.store_readable(view, request.store_name):
         return damaged
-    return _of_store(view, _store(view, request.store_name), session, request, context)
+    return _store_indexes(view, _store(view, request.store_name), session, request, context)
 
 
 def _of_tree(view: View, request: TreeRequest | PinCut | Unpin, context: DecisionContext) -> Decision:
@@ -158,7 +158,9 @@ def _maintenance_of_tree(
         return Refused(Code.STORAGE_UNAVAILABLE, f"{error}; maintenance goes on once it is")
 
 
-def _of_store(view: View, store: Store, session: Session, request: StoreRequest, context: DecisionContext) -> Decision:
+def _store_indexes(
+    view: View, store: Store, session: Session, request: StoreRequest, context: DecisionContext
+) -> Decision:
     if isinstance(request, Add | Replace | Remove | Clear) and (
         fenced := guards.epoch_is_current(store, request.epoch, context.epoch_floor)
     ):

@@ -37,7 +37,7 @@ LINES = sorted(
 )
 SMALLER = {
     r"-m mypy (--python-version \S+ )?.*": r"-m mypy \1client/milepost/wire.py",
-    r"--numprocesses \d+ .*--ignore tests/client": "tests/service/rules/acts/test_handles.py",
+    r"--numprocesses \d+ .*--ignore tests/client": "tests/service/rules/handlers/test_handles.py",
     r"(-m node .*)tests/system/node": r"\1tests/system/node/test_leaders.py",
     r"tools/test-sdk (\w+) .*": r"bash -n tools/test-sdk \1",
     r"-m tests.stopwatch": "-c 0",

@@ -33,19 +33,19 @@ class CutOperations:
         """Keep a cut under a name. Raises `NotExist`, `AlreadyExists`."""
         target, reader = self._calls.path("tree", "pins", checked_name(name)), answers.document(file_answers.revision)
         body = json_body({"revision": revision})
-        return (yield from self._calls.act("PUT", target, reader, JSON, body, timeout=timeout)).value
+        return (yield from self._calls.send("PUT", target, reader, JSON, body, timeout=timeout)).value
 
     def unpin(self, name: str, timeout: float | None = None) -> Operation[None]:
         """Keep a cut no longer for the sake of its name. Raises `NotExist`."""
         target = self._calls.path("tree", "pins", checked_name(name))
-        yield from self._calls.act("DELETE", target, answers.nothing, timeout=timeout)
+        yield from self._calls.send("DELETE", target, answers.nothing, timeout=timeout)
 
     def roll_back(self, revision: int, keep: Collection[str], timeout: float | None = None) -> Operation[int]:
         """Let the files of the job be those of a cut again, but for those in ``keep``. Raises `NotExist`, `Fenced`."""
         target, reader = self._calls.path("tree", "rollback"), answers.document(file_answers.revision)
         headers = {**JSON, **self._calls.epoch_header()}
         body = json_body({"revision": revision, **({"keep": list(keep)} if keep else {})})
-        return (yield from self._calls.act("POST", target, reader, headers, body, timeout=timeout)).value
+        return (yield from self._calls.send("POST", target, reader, headers, body, timeout=timeout)).value
 
     def clone(self, source: str, snapshot: str, timeout: float | None = None) -> Operation[Clone]:
         """Begin the files of the job with copies of a snapshot of another one. Raises `NotExist`, `NotEmpty`."""
@@ -53,4 +53,4 @@ class CutOperations:
         timeout = self._calls.caller.timeout if timeout is None else timeout
         body = json_body({"source": checked_name(source), "snapshot": snapshot})
         headers = {**JSON, **self._calls.epoch_header()}
-        return (yield from self._calls.act("POST", target, reader, headers, body, timeout=timeout, wait=timeout)).value
+        return (yield from self._calls.send("POST", target, reader, headers, body, timeout=timeout, wait=timeout)).value

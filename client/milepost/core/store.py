@@ -97,12 +97,12 @@ class StoreOperations(StoreCalls):
         lock).
         """
         reader = answers.document(answers.handle_named(name))
-        return (yield from self.act("POST", self._handle(name, "lock"), reader, timeout=timeout)).value
+        return (yield from self.send("POST", self._handle(name, "lock"), reader, timeout=timeout)).value
 
     def get_all_and_lock(self, timeout: float | None = None) -> Operation[LockedHandles]:
         """Do Flink's getAllAndLock: lock all handles and return their records, and the damaged ones."""
         reader = answers.document(answers.locked)
-        return (yield from self.act("POST", self.path("locks"), reader, timeout=timeout)).value
+        return (yield from self.send("POST", self.path("locks"), reader, timeout=timeout)).value
 
     def get_all_handles(
         self, page_size: int, timeout: float | None = None, *, with_damaged: bool = False
@@ -143,20 +143,22 @@ class StoreOperations(StoreCalls):
         headers = {} if version is None else if_match(version)
         reader = answers.document(answers.removal)
         headers = {**headers, **self.epoch_header()}
-        return (yield from self.act("DELETE", self._handle(name), reader, headers, timeout=timeout)).value
+        return (yield from self.send("DELETE", self._handle(name), reader, headers, timeout=timeout)).value
 
     def clear_entries(self, timeout: float | None = None) -> Operation[int]:
         """Do Flink's clearEntries: remove all handles, and return how many there were."""
         reader = answers.document(answers.cleared)
-        return (yield from self.act("DELETE", self.path("handles"), reader, self.epoch_header(), timeout=timeout)).value
+        return (
+            yield from self.send("DELETE", self.path("handles"), reader, self.epoch_header(), timeout=timeout)
+        ).value
 
     def release(self, name: str, timeout: float | None = None) -> Operation[None]:
         """Do Flink's release: release the session's lock on a handle."""
-        yield from self.act("DELETE", self._handle(name, "lock"), answers.nothing, timeout=timeout)
+        yield from self.send("DELETE", self._handle(name, "lock"), answers.nothing, timeout=timeout)
 
     def release_all(self, timeout: float | None = None) -> Operation[None]:
         """Do Flink's releaseAll: release all locks of the session in this store."""
-        yield from self.act("DELETE", self.path("locks"), answers.nothing, timeout=timeout)
+        yield from self.send("DELETE", self.path("locks"), answers.nothing, timeout=timeout)
 
     def current_epoch(self, timeout: float | None = None) -> Operation[Epoch]:
         """Ask for the store's current epoch, whoever holds it."""
@@ -168,7 +170,7 @@ class StoreOperations(StoreCalls):
         the epoch is free. No attempt begins after ``within`` seconds. Raises `EpochHeld`.
         """
         within = max(within, LEAST_TO_ASK)
-        reply = yield from self.act(
+        reply = yield from self.send(
             "POST",
             self.path("epoch"),
             answers.document(answers.epoch_of(self.context.session)),
@@ -187,13 +189,13 @@ class StoreOperations(StoreCalls):
         """
         reader = answers.document(file_answers.file_credential)
         try:
-            return (yield from self.act("POST", self.path("epoch", "credentials"), reader, timeout=timeout)).value
+            return (yield from self.send("POST", self.path("epoch", "credentials"), reader, timeout=timeout)).value
         except NotSupported:
             return None
 
     def resign(self, timeout: float | None = None) -> Operation[None]:
         """Give up the epoch. Raises `Fenced` if another session holds it."""
-        yield from self.act("DELETE", self.path("epoch"), answers.nothing, timeout=timeout)
+        yield from self.send("DELETE", self.path("epoch"), answers.nothing, timeout=timeout)
         self.epoch = None
 
     def _write(
@@ -221,7 +223,7 @@ class StoreOperations(StoreCalls):
         if reply is None:
             headers["Content-Type"] = STATE_MEDIA_TYPE
             left = deadline - self.caller.clock()
-            reply = yield from self.act(method, target, reader, headers, body, timeout=left, key=key)
+            reply = yield from self.send(method, target, reader, headers, body, timeout=left, key=key)
         body.transfer.end_stored(reply.value.size)
         check_labels(reply.value, sent, request_id_of(reply.answer))
         return reply.value
@@ -244,7 +246,7 @@ class StoreOperations(StoreCalls):
         def announce(request: Body, timeout: float) -> Operation[Reply[Upload]]:
             announced = answers.document(upload_of, 201)
             target = self.path("uploads")
-            return self.act("POST", target, announced, JSON, request, timeout=timeout, final=REFUSED_FOR_NOW)
+            return self.send("POST", target, announced, JSON, request, timeout=timeout, final=REFUSED_FOR_NOW)
 
         for _ in range(2):  # twice: an upload may expire just before it is named
             upload = yield from put(self.caller, announce, body, deadline)
@@ -252,7 +254,7 @@ class StoreOperations(StoreCalls):
                 break
             try:
                 return (
-                    yield from self.act(
+                    yield from self.send(
                         method,
                         target,
                         reader,

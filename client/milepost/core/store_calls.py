@@ -27,7 +27,7 @@ class StoreCalls:
         self.context = context
         self.epoch = epoch
 
-    def act(
+    def send(
         self,
         method: str,
         target: str,

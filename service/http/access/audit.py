@@ -15,9 +15,11 @@ _MOST = 300
 """So many characters of each value are told: strangers choose some of them, and each attempt makes a line."""
 
 
-def note(act: str, on: str, *, by: str = "", outcome: str = DONE, request_id: str = "", detail: str = "") -> None:
+def note(
+    audit_name: str, on: str, *, by: str = "", outcome: str = DONE, request_id: str = "", detail: str = ""
+) -> None:
     """Add a line: what was done, on what, by whom, with which outcome, by which request."""
-    members = {"act": act, "on": on, "by": by or _NOBODY, "outcome": outcome, "request": request_id or _NOBODY}
+    members = {"act": audit_name, "on": on, "by": by or _NOBODY, "outcome": outcome, "request": request_id or _NOBODY}
     if detail:
         members["detail"] = detail
     log.info("%s", " ".join(f"{name}={_value(text)}" for name, text in members.items()))

@@ -10,8 +10,8 @@ from milepost.errors import Problem
 from milepost.wire import Code, Header
 from service.basics.problems import problem
 from service.http.access.certified import is_certified
+from service.http.access.job_access import NEEDS_OF_JOBS, may_use
 from service.http.access.needs import Need
-from service.http.access.of_jobs import NEEDS_OF_JOBS, may_use
 from service.http.access.permission import of_retry, require
 from service.http.access.tokens import bearer_of
 from service.http.context import Context

@@ -14,7 +14,7 @@ class Need(Enum):
     ``NOTHING`` calls are answered to everybody: they show nothing of what is stored, or prove in their own way who
     asks. Those of ``READ_OF_JOB`` and ``WRITE_OF_JOB`` are about what a job's own token opens as well: its files, and
     where its state is loaded. Some name the store inside of a path that only their route takes apart; then the route
-    asks for the right (`service.http.access.of_jobs`).
+    asks for the right (`service.http.access.job_access`).
     """
 
     NOTHING = auto()
@@ -32,7 +32,7 @@ class Row(NamedTuple):
     """What a call needs, and the name under which it is in the audit log; empty for a call that is not."""
 
     need: Need
-    act: str = ""
+    audit_name: str = ""
 
 
 _STORE: Final = "/v1/stores/{store}"

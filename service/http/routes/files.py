@@ -11,7 +11,7 @@ from starlette.responses import Response
 from milepost.wire import STATE_MEDIA_TYPE, Code, Header, digest_header, quote_version
 from service.basics.problems import problem
 from service.http import ranges
-from service.http.access.of_jobs import epoch_under
+from service.http.access.job_access import epoch_under
 from service.http.bodies import no_fields, state_of
 from service.http.headers import accepts, caller_of_files, check_without, checked_name, creates_only, if_match
 from service.http.openapi.documents import FIELDS, FILE_ACTING, FILE_WRITING, PAGED, SENDING, openapi_operation

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from milepost.wire import MAX_INSTANCES, Code, Header
 from service.basics.problems import problem
-from service.http.access.of_jobs import epoch_under
+from service.http.access.job_access import epoch_under
 from service.http.bodies import json_of
 from service.http.headers import accepts, checked_name, epoch_of
 from service.http.openapi.documents import FIELDS, PAGED, json_body, json_schema, openapi_operation

@@ -174,5 +174,5 @@ async def end(request: HttpRequest, session: str) -> Response:
     """End the session, as its client wishes. Handles stay."""
     acting = caller(request, session)
     if request.owner and request.operations.sessions.owner(acting.session) not in ("", request.owner):
-        request.act = "end-session"
+        request.audit_name = "end-session"
     return empty_reply(await request.operations.sessions.end(acting))

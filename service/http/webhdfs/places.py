@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from milepost.errors import Problem
 from milepost.wire import NAME, Code, job_epoch_header, job_epoch_of
 from service.basics.problems import noted, problem
+from service.http.access.job_access import epoch_under, may_use
 from service.http.access.needs import Need
-from service.http.access.of_jobs import epoch_under, may_use
 from service.http.paths import named_path
 from service.http.requests import Fields, HttpRequest
 from service.operations.trees import At

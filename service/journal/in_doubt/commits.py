@@ -168,10 +168,10 @@ class InDoubtCommits:
         memory.resolve(ours, restoring.unwritten)
         self._pipeline.conclude(verdict)
 
-    async def _persistently(self, act: Callable[[], Awaitable[T]], doing: str) -> T:
-        """Return the result of ``act``, which is tried again while the lease holds and the store does not answer.
+    async def _persistently(self, work: Callable[[], Awaitable[T]], doing: str) -> T:
+        """Return the result of ``work``, which is tried again while the lease holds and the store does not answer.
 
-        ``doing`` is what ``act`` does to the journal, for the log. Gives up when ``give_up_seconds`` have passed since
+        ``doing`` is what ``work`` does to the journal, for the log. Gives up when ``give_up_seconds`` have passed since
         it began or, later, since it made progress. Raises `LeadershipLost`.
         """
         delay = 0.05
@@ -180,7 +180,7 @@ class InDoubtCommits:
             if not self._lease.holds():
                 raise LeadershipLost("the lease ran out while the outcome of a write was in doubt")
             try:
-                return await act()
+                return await work()
             except TakeOverLost as error:
                 raise LeadershipLost("another replica took the journal over") from error
             except (BackendError, TimeoutError) as error:

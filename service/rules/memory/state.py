@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Iterator
 from sortedcontainers import SortedList
 
 from service.rules.memory.lookup import is_pending
-from service.rules.memory.of_sessions import OfSessions
-from service.rules.memory.of_store import OfStore
+from service.rules.memory.session_index import SessionIndex
 from service.rules.memory.snapshots import Snapshot
-from service.rules.memory.state_of_trees import StateOfTrees
+from service.rules.memory.store_index import StoreIndex
+from service.rules.memory.tree_index import TreeIndex
 from service.rules.records import (
     Corrupt,
     Handle,
@@ -33,7 +33,7 @@ _LAST = "\U0010ffff"
 """This sorts after every name and key."""
 
 
-class State(StateOfTrees):
+class State(TreeIndex):
     """The state is the committed records, with indexes for answers and maintenance, so that nobody scans all records.
 
     `apply` keeps every index at a cost that does not grow with the number of records.
@@ -42,7 +42,7 @@ class State(StateOfTrees):
     def __init__(self) -> None:
         super().__init__()
         self.sessions: dict[str, Session | Corrupt] = {}
-        self.of_sessions = OfSessions()
+        self.session_index = SessionIndex()
         self._answers: dict[KeyScope, str] = {}
         self._locks: SortedList[tuple[str, str, str]] = SortedList()
         self._locked_stores: dict[str, SortedList[str]] = {}
@@ -95,50 +95,50 @@ class State(StateOfTrees):
         if parts[0] != "stores" or len(parts) < 2:
             return
         store = parts[1]
-        of_store = self._of_store.get(store)
-        if of_store is None:
-            of_store = self._of_store[store] = OfStore(store)
+        index = self._store_indexes.get(store)
+        if index is None:
+            index = self._store_indexes[store] = StoreIndex(store)
         if was_damaged is not is_damaged:
-            self._count_unreadable(of_store.name, is_damaged - was_damaged)
+            self._count_unreadable(index.name, is_damaged - was_damaged)
         if len(parts) == 2:
-            self._index_store(of_store, old, new)
+            self._index_store(index, old, new)
         elif len(parts) == 4 and parts[2] == "handles":
-            self._index_handle(key, parts[3], of_store, old, new)
+            self._index_handle(key, parts[3], index, old, new)
         elif len(parts) == 4 and parts[2] == "uploads":
-            of_store.upload_changed(key, new)
+            index.upload_changed(key, new)
             _move(self._gone, _used_up_since(key, old), _used_up_since(key, new))
             self._count_blobs(old.blob if is_pending(old) else "", new.blob if is_pending(new) else "")
         elif len(parts) == 4 and parts[2] == "files":
-            of_store.path_changed(old, new)
+            index.path_changed(old, new)
             for blob in new.blobs if isinstance(new, TreePath) else ():
                 self._count_blobs("", blob)
             for blob in old.blobs if isinstance(old, TreePath) else ():
                 self._count_blobs(blob, "")
         elif parts[2:] == ["tree"]:
-            of_store.unfinished = isinstance(new, Tree) and bool(new.range_tombstones or new.rollbacks)
+            index.unfinished = isinstance(new, Tree) and bool(new.range_tombstones or new.rollbacks)
             self._index_manifests(old, new)
         if len(parts) > 2 and parts[2] in ("tree", "files"):
-            _mark(self._to_trim, of_store.name, of_store.may_be_trimmed)
-        if of_store.has_cleared:
-            self._cleared[of_store.name] = None
+            _mark(self._to_trim, index.name, index.may_be_trimmed)
+        if index.has_cleared:
+            self._cleared[index.name] = None
         elif self._cleared:
             self._cleared.pop(store, None)
 
     def _index_session(self, key: str, name: str, old: Record | None, new: Record | None) -> None:
         _move(self._ended, _ended_since(key, old), _ended_since(key, new))
-        self.of_sessions.session_changed(name, old, new)
+        self.session_index.session_changed(name, old, new)
         if isinstance(new, Session | Corrupt):
             self.sessions[name] = new
         else:
             self.sessions.pop(name, None)
 
-    def _index_handle(self, key: str, name: str, of_store: OfStore, old: Record | None, new: Record | None) -> None:
+    def _index_handle(self, key: str, name: str, index: StoreIndex, old: Record | None, new: Record | None) -> None:
         """Update the indexes of a handle. Most changes and loading go through this, so what is equal is skipped."""
         was = old if type(old) is Handle else None
         is_ = new if type(new) is Handle else None
         if is_ is not None and is_.name == name:
             name = is_.name  # the same string, so that the indexes keep no other
-        of_store.handle_changed(name, old, new)
+        index.handle_changed(name, old, new)
         was_gone = (was.changed, key) if was is not None and was.gone else None
         is_gone = (is_.changed, key) if is_ is not None and is_.gone else None
         if was_gone != is_gone:
@@ -151,18 +151,18 @@ class State(StateOfTrees):
         if was_locked != is_locked:
             before, after = {lock.session for lock in was_locked}, {lock.session for lock in is_locked}
             for session in before - after:
-                self._locks.remove((session, of_store.name, name))
+                self._locks.remove((session, index.name, name))
             for session in after - before:
-                self._locks.add((session, of_store.name, name))
+                self._locks.add((session, index.name, name))
 
-    def _index_store(self, of_store: OfStore, old: Record | None, new: Record | None) -> None:
-        store, cleared = of_store.name, new.cleared if isinstance(new, Store) else 0
-        if cleared != of_store.cleared:
+    def _index_store(self, index: StoreIndex, old: Record | None, new: Record | None) -> None:
+        store, cleared = index.name, new.cleared if isinstance(new, Store) else 0
+        if cleared != index.cleared:
             snapshot = self._newest()
             if snapshot is not None:
-                snapshot.note_names(store, of_store.names)
-            of_store.clear(cleared)
-        self.of_sessions.store_changed(store, old, new)
+                snapshot.note_names(store, index.names)
+            index.clear(cleared)
+        self.session_index.store_changed(store, old, new)
         was = old.locked if isinstance(old, Store) else ()
         is_ = new.locked if isinstance(new, Store) else ()
         if was == is_:
@@ -217,8 +217,8 @@ class State(StateOfTrees):
         return None if self._snapshot is None else self._snapshot()
 
     def _names_of(self, store: str) -> SortedList[str] | None:
-        of_store = self._of_store.get(store)
-        return of_store.names if of_store is not None else None
+        index = self._store_indexes.get(store)
+        return index.names if index is not None else None
 
     def names(self, store: str, after: str = "") -> Iterator[str]:
         """Yield the names of a store's handles that a listing shows, sorted, from the one after ``after`` on."""
@@ -230,10 +230,10 @@ class State(StateOfTrees):
 
         With ``cleared``: how many it would show if those born up to that revision were cleared.
         """
-        of_store = self._of_store.get(store)
-        if of_store is None:
+        index = self._store_indexes.get(store)
+        if index is None:
             return 0
-        return len(of_store.names) if cleared in (None, of_store.cleared) else of_store.count_above(cleared or 0)
+        return len(index.names) if cleared in (None, index.cleared) else index.count_above(cleared or 0)
 
     def damaged(self) -> Collection[str]:
         """Return the keys of the records that cannot be read."""
@@ -246,12 +246,12 @@ class State(StateOfTrees):
 
     def damaged_in(self, store: str) -> Iterable[str]:
         """Return the names of a store's handles whose records cannot be read."""
-        of_store = self._of_store.get(store)
-        return of_store.damaged if of_store is not None else ()
+        index = self._store_indexes.get(store)
+        return index.damaged if index is not None else ()
 
     def stores(self, after: str = "") -> Iterator[str]:
         """Yield the names of the stores, sorted, from the one after ``after`` on."""
-        return iter(self._of_store.irange(after, inclusive=(False, True)))
+        return iter(self._store_indexes.irange(after, inclusive=(False, True)))
 
     def locked_by(self, session: str, after: tuple[str, str] = ("", "")) -> Iterator[tuple[str, str]]:
         """Yield store and name of the handles whose own records have a lock of the session, sorted, after ``after``."""
@@ -347,23 +347,23 @@ class State(StateOfTrees):
 
         There are none unless the store was cleared at or before revision ``until``.
         """
-        of_store = self._of_store.get(store)
-        if of_store is None or of_store.cleared > until:
+        index = self._store_indexes.get(store)
+        if index is None or index.cleared > until:
             return iter(())
-        return (handle_key(store, name) for name in of_store.cleared_names())
+        return (handle_key(store, name) for name in index.cleared_names())
 
     def pending_uploads(self) -> Iterator[tuple[str, Upload]]:
         """Yield the uploads that are pending, each with its store."""
-        for store, of_store in self._of_store.items():
-            for key in of_store.pending:
+        for store, index in self._store_indexes.items():
+            for key in index.pending:
                 upload = self.records[key]
                 assert isinstance(upload, Upload)
                 yield store, upload
 
     def count_uploads(self, store: str) -> int:
         """Return how many uploads are pending in a store."""
-        of_store = self._of_store.get(store)
-        return len(of_store.pending) if of_store is not None else 0
+        index = self._store_indexes.get(store)
+        return len(index.pending) if index is not None else 0
 
     def answered_in(self, scope: KeyScope) -> str | None:
         """Return the key of the record that keeps the answer of that scope."""

@@ -13,7 +13,7 @@ from milepost.errors import EpochHeld, SessionExpired, Unavailable
 from service.operations import epochs
 from service.replica.epoch_queues import EpochQueues
 from service.replica.submitter import Caller
-from service.rules.acts import epochs as rules
+from service.rules.handlers import epochs as rules
 from service.rules.records import Session
 from service.rules.requests import Attempt
 from tests.service.acting import STORE, actor

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from milepost.wire import Code
-from service.rules.acts.stores import inventory_entry
 from service.rules.decide import decide
 from service.rules.decisions import Accepted, Blocked, Decision, DecisionContext, FinishNeeded, Refused
+from service.rules.handlers.stores import inventory_entry
 from service.rules.memory.state import State
 from service.rules.memory.view import View
 from service.rules.records import Corrupt, Handle, Record, Session, Store, handle_key, handle_of, session_key, store_key

@@ -151,7 +151,7 @@ class PlainModel:
             return Judged(Code.FENCED, {"current": store.epoch})
         if isinstance(request, HandleRequest):
             return self._of_handle(store, request, version)
-        return self._of_store(store, request)
+        return self._store_indexes(store, request)
 
     def _open(self, request: OpenSession, session: PlainSession | None) -> Judged:
         if session is not None and session.ended:
@@ -214,7 +214,7 @@ class PlainModel:
         handle.removing = True
         return Judged(None, {"removed": True}, changed=True)
 
-    def _of_store(self, store: PlainStore, request: StoreRequest) -> Judged:
+    def _store_indexes(self, store: PlainStore, request: StoreRequest) -> Judged:
         present = [handle for handle in store.handles.values() if not handle.removing]
         match request:
             case LockAll():

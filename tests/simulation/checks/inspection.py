@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Iterable
 
 from backends.contract import BlobMissing
-from service.rules.acts.handles import absent, present
 from service.rules.answers import epoch_body, handle_body
+from service.rules.handlers.handles import absent, present
 from service.rules.memory.state import State
 from service.rules.memory.view import View
 from service.rules.records import Handle, Record, Session, Store, Upload, handle_of, store_of

@@ -33,8 +33,8 @@ from service.replica.effects import Effects
 from service.replica.leases import Leases
 from service.replica.submitter import Caller, Reply
 from service.rules import guards, locks, replays
-from service.rules.acts import handles
 from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
+from service.rules.handlers import handles
 from service.rules.memory.view import View
 from service.rules.records import Corrupt, Handle, Session, Store, handle_key
 from service.rules.requests import Add, BlobRef, Clear, FinishRemoval, KeyScope, Remove, Replace, Request

@@ -16,25 +16,25 @@ from service.rules.memory.view import View
 from service.rules.records import Store
 from service.rules.requests import OntoExisting, PutFile, TreeRequest
 from service.rules.stored.trees import Entry, Tree, TreePath
-from service.rules.trees import acts, compaction, draft, trimming
+from service.rules.trees import compaction, draft, handlers, trimming
 from service.rules.trees.visibility import visible
 from tests.simulation.guards.guards import Patch
 
 
 def epoch_at_publication(patch: Patch) -> None:
     """The epoch of a put is checked when its client is sent to a data node, and not again when the bytes are there."""
-    real = acts.decide
+    real = handlers.decide
 
     def decide(view: View, store: Store, request: TreeRequest, context: DecisionContext) -> Decision:
         published = isinstance(request, PutFile) and request.key is not None
         return real(view, store, replace(request, epoch=store.epoch) if published else request, context)
 
-    patch.setattr(acts, "decide", decide)
+    patch.setattr(handlers, "decide", decide)
 
 
 def fence_in_the_grant(patch: Patch) -> None:
     """A grant leaves the fence of the tree where it is: the first write under the new epoch moves it."""
-    real = acts.decide
+    real = handlers.decide
 
     def decide(view: View, store: Store, request: TreeRequest, context: DecisionContext) -> Decision:
         entries = [entry for record in view.paths(store.name, "") for entry in record.entries]
@@ -42,15 +42,15 @@ def fence_in_the_grant(patch: Patch) -> None:
         moving = request.epoch is not None and fence <= request.epoch <= store.epoch
         return real(view, with_fields(store, epoch=request.epoch) if moving else store, request, context)
 
-    patch.setattr(acts, "decide", decide)
+    patch.setattr(handlers, "decide", decide)
 
 
 def rename_refuses_atomically(patch: Patch) -> None:
     """What is at the target of a rename is looked at when the request comes in, and not again when it is decided."""
-    real, rename_for_real = acts._Act._in_the_way, TreeOperations.rename
+    real, rename_for_real = handlers._TreeHandler._in_the_way, TreeOperations.rename
 
     def in_the_way(
-        self: acts._Act, entry: Entry, target: str, there: Entry | None, onto: OntoExisting
+        self: handlers._TreeHandler, entry: Entry, target: str, there: Entry | None, onto: OntoExisting
     ) -> Refused | None:
         return real(self, entry, target, there, OntoExisting.REPLACE if onto is OntoExisting.REFUSE else onto)
 
@@ -65,7 +65,7 @@ def rename_refuses_atomically(patch: Patch) -> None:
             raise problem(Code.ALREADY_EXISTS, f"{target} already exists")
         return await rename_for_real(self, at, target, epoch, onto)
 
-    patch.setattr(acts._Act, "_in_the_way", in_the_way)
+    patch.setattr(handlers._TreeHandler, "_in_the_way", in_the_way)
     patch.setattr(TreeOperations, "rename", rename)
 
 

@@ -13,8 +13,8 @@ from service.operations.uploads import Reference, UploadOperations
 from service.replica import maintenance
 from service.replica.leases import UploadLeases
 from service.replica.submitter import Submitter
-from service.rules.acts import uploads
 from service.rules.decisions import Accepted, Answer, DecisionContext, Refused
+from service.rules.handlers import uploads
 from service.rules.memory import state
 from service.rules.memory.view import View
 from service.rules.records import Store, Upload
@@ -61,7 +61,7 @@ def bytes_are_looked_through(patch: Patch) -> None:
 def upload_outlives_attempts(patch: Patch) -> None:
     """An attempt that failed discards the bytes, as one discards those that it put itself."""
 
-    real = Submitter.decided
+    real = Submitter.submit_and_wait
 
     async def hasty(
         self: Submitter, request: Request, generation: int | None = None, may_submit: MaySubmit = lambda _: None
@@ -75,7 +75,7 @@ def upload_outlives_attempts(patch: Patch) -> None:
             await _discarded(self, request)
         return served
 
-    patch.setattr(Submitter, "decided", hasty)
+    patch.setattr(Submitter, "submit_and_wait", hasty)
 
 
 async def _discarded(submitter: Submitter, request: Request) -> None:

@@ -200,7 +200,7 @@ async def test_no_request_waits_until_all_stores_were_looked_at(tmp_path: Path) 
                 running.clock.advance(TURN_SECONDS)
                 return 1
 
-        for of_store in state._of_store.values():
+        for of_store in state._store_indexes.values():
             of_store.paths = cast("SortedList[str]", Paths())
         running.replica._compaction._settings = replace(FOLDING, maintenance_interval_seconds=0.0)
         task = asyncio.create_task(running.replica._compaction.run())

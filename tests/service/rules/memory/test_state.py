@@ -177,11 +177,11 @@ def compare(state: State) -> None:
         assert state.count_locked_stores(session) == len(whole)
         for created_revision in (1, 2):
             led = [store for store in STORES if leads(records.get(store_key(store)), session, created_revision)]
-            assert state.of_sessions.led_by(Session(session, 1.0, created_revision), 9) == led
-            assert state.of_sessions.led_by(Session(session, 1.0, created_revision), 1) == led[:1]
+            assert state.session_index.led_by(Session(session, 1.0, created_revision), 9) == led
+            assert state.session_index.led_by(Session(session, 1.0, created_revision), 1) == led[:1]
     there = [session for session in SESSIONS if is_there(records.get(session_key(session)))]
-    assert list(state.of_sessions.listed("")) == there
-    assert list(state.of_sessions.listed("s")) == [session for session in there if session > "s"]
+    assert list(state.session_index.listed("")) == there
+    assert list(state.session_index.listed("s")) == [session for session in there if session > "s"]
     blobs = [record.blob for record in records.values() if isinstance(record, Handle) or is_pending(record)]
     assert {blob for blob in ("x", "y", "z") if state.names_blob("s", blob)} == set(blobs)
     unreadable = [store_of(key) for key, record in records.items() if isinstance(record, Corrupt)]
@@ -248,7 +248,7 @@ def test_indexes_say_what_a_scan_would(groups: list[Changed]) -> None:
         compare(state)
     state.apply([(key, None) for key in list(state.records)])
     compare(state)
-    assert not any([state.of_sessions._listed, state.of_sessions._led])
+    assert not any([state.session_index._listed, state.session_index._led])
     left = (state._locks, state._locked_stores, state._blobs, state._removing, state._gone, state._ended)
     assert not any([*left, state._cleared, state._unreadable, state._answers, state.sessions])
 

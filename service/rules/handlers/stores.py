@@ -7,9 +7,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from service.rules import locks, replays
-from service.rules.acts.handles import present
 from service.rules.answers import handle_body
 from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Inventory
+from service.rules.handlers.handles import present
 from service.rules.memory.lookup import Lookup
 from service.rules.memory.view import View
 from service.rules.records import (

@@ -51,23 +51,23 @@ def decide(view: View, store: Store, request: TreeRequest, context: DecisionCont
     for path in (request.path, request.target) if isinstance(request, RenamePath) else (request.path,):
         if snapshot_of(path) is not None:
             return Refused(Code.FORBIDDEN, f"{_named(path)} cannot be written: what is in {SNAPSHOTS} was so at a cut")
-    act = _Act(view, store, record or Tree(store.name), context)
+    handler = _TreeHandler(view, store, record or Tree(store.name), context)
     try:
         match request:
             case PutFile():
-                return act.put(request)
+                return handler.put(request)
             case MakeDirectory():
-                return act.make_directory(request)
+                return handler.make_directory(request)
             case RenamePath():
-                return act.rename(request)
+                return handler.rename(request)
             case DeletePath():
-                return act.delete(request)
+                return handler.delete(request)
     except TooManyTombstones as error:
-        return act.too_many_tombstones(request, error.tombstones)
+        return handler.too_many_tombstones(request, error.tombstones)
     raise TypeError(f"no rule for {type(request).__name__}")
 
 
-class _Act:
+class _TreeHandler:
     def __init__(self, view: View, store: Store, tree: Tree, context: DecisionContext) -> None:
         self._view = view
         self._store = store

@@ -15,7 +15,7 @@ _LAST = "\U0010ffff"
 """This sorts after every name."""
 
 
-class OfStore:
+class StoreIndex:
     """These indexes cover the records of one store. Updating them does not cost more in a larger store.
 
     ``names`` holds the handles that a listing shows, sorted. It is never emptied: a clear puts another list in its

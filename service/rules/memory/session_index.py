@@ -13,7 +13,7 @@ _Life = tuple[str, int]
 """A session's id and the revision at which it was created: an id may be used again long after its session ended."""
 
 
-class OfSessions:
+class SessionIndex:
     """The sessions that live or cannot be read, sorted by id, and for each life of a session the stores that it leads.
 
     Updating this does not cost more with more sessions or stores.

@@ -10,19 +10,19 @@ from contextlib import contextmanager
 from sortedcontainers import SortedDict
 
 from service.rules.memory.lookup import Lookup
-from service.rules.memory.of_store import OfStore
+from service.rules.memory.store_index import StoreIndex
 from service.rules.records import Record
 from service.rules.stored.manifest_rows import ManifestRows
 from service.rules.stored.paths import LAST, path_key
 from service.rules.stored.trees import Manifest, Tree, TreePath
 
 
-class StateOfTrees(Lookup):
+class TreeIndex(Lookup):
     """The committed records, the manifests that are in memory, and lookups of the paths of trees over both."""
 
     def __init__(self) -> None:
         self.records: dict[str, Record] = {}
-        self._of_store: SortedDict[str, OfStore] = SortedDict()
+        self._store_indexes: SortedDict[str, StoreIndex] = SortedDict()
         self._blobs: dict[str, int] = {}
         self.held: dict[str, ManifestRows] = {}
         self._to_trim: dict[str, None] = {}
@@ -50,10 +50,10 @@ class StateOfTrees(Lookup):
 
         ``manifests`` are those to look into, if they are not the ones that the tree has. Raises `ManifestsNotLoaded`.
         """
-        of_store = self._of_store.get(store)
-        if of_store is None:
+        index = self._store_indexes.get(store)
+        if index is None:
             return None
-        own = next(of_store.paths.irange(path, inclusive=(False, True)), None)
+        own = next(index.paths.irange(path, inclusive=(False, True)), None)
         rows = self.manifests(store) if manifests is None else manifests
         found = [own, *(each.after(path) for each in rows)]
         return min((each for each in found if each is not None), default=None)
@@ -90,8 +90,8 @@ class StateOfTrees(Lookup):
 
     def own_paths(self, store: str, after: str = "") -> Iterator[TreePath]:
         """Yield the records that paths of a tree have of their own, sorted by path, from the one after ``after`` on."""
-        of_store = self._of_store.get(store)
-        for path in of_store.paths.irange(after, inclusive=(False, True)) if of_store is not None else ():
+        index = self._store_indexes.get(store)
+        for path in index.paths.irange(after, inclusive=(False, True)) if index is not None else ():
             record = self.records[path_key(store, path)]
             if isinstance(record, TreePath):
                 yield record
@@ -99,7 +99,7 @@ class StateOfTrees(Lookup):
     def may_be_compacted(self, store: str, least: int) -> bool:
         """Return whether at least so many paths of a store's tree have own records, or its manifests are stale."""
         tree = self.tree(store)
-        return len(self._of_store[store].paths) >= least or (isinstance(tree, Tree) and tree.stale)
+        return len(self._store_indexes[store].paths) >= least or (isinstance(tree, Tree) and tree.stale)
 
     def unloaded(self, store: str) -> list[Manifest]:
         """Return the manifests of a tree whose rows are not in memory."""
@@ -113,10 +113,10 @@ class StateOfTrees(Lookup):
 
     def dead_paths(self, store: str, after: tuple[int, str], until: int) -> Iterator[tuple[int, str]]:
         """Yield when an entry of a path died, and the path, from the one after ``after`` up to revision ``until``."""
-        of_store = self._of_store.get(store)
-        return of_store.dead.irange(after, (until, LAST), (False, True)) if of_store is not None else iter(())
+        index = self._store_indexes.get(store)
+        return index.dead.irange(after, (until, LAST), (False, True)) if index is not None else iter(())
 
     def drafts(self, store: str, after: tuple[int, str], until: int) -> Iterator[tuple[int, str]]:
         """Yield when a file under a temporary name was born, and its path, in the same way."""
-        of_store = self._of_store.get(store)
-        return of_store.drafts.irange(after, (until, LAST), (False, True)) if of_store is not None else iter(())
+        index = self._store_indexes.get(store)
+        return index.drafts.irange(after, (until, LAST), (False, True)) if index is not None else iter(())

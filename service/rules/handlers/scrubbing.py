@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from service.rules.acts.handles import absent
 from service.rules.decisions import Accepted, Answer, Decision, DecisionContext
+from service.rules.handlers.handles import absent
 from service.rules.memory.view import View
 from service.rules.records import Handle, Record, Session, Store, Upload, store_of
 from service.rules.requests import Scrub

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from milepost.wire import Code
 from service.rules import guards, locks, replays
-from service.rules.acts import uploads
 from service.rules.answers import handle_body
 from service.rules.decisions import Accepted, Answer, Blocked, Changes, Decision, DecisionContext, FinishNeeded, Refused
+from service.rules.handlers import uploads
 from service.rules.memory.view import View
 from service.rules.records import Corrupt, Handle, Lock, Session, Store, handle_key
 from service.rules.requests import (

@@ -26,7 +26,7 @@ from service.rules.stored.manifest_rows import ManifestRows
 from service.rules.stored.paths import checked_path, path_key
 from service.rules.stored.trees import MOST_CUTS, MOST_RANGE_TOMBSTONES, Entry, Pin, Tree
 from service.rules.trees import visibility
-from service.rules.trees.acts import MOST_RENAMED
+from service.rules.trees.handlers import MOST_RENAMED
 from service.rules.trees.visibility import visible
 from tests.service.rules.trees.bench import STORE, Bench
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.rules.acts.handles import absent
+from service.rules.handlers.handles import absent
 from service.rules.records import Corrupt, handle_key
 from service.rules.requests import LEADER, Attempt, Clear, LockAll, LockHandle, Remove, Scrub
 from tests.service.rules.bench import STORE, Bench, add, blob
