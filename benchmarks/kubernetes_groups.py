@@ -49,7 +49,7 @@ async def measure(store: KubernetesPointers, head: Head, size: int, seconds: flo
         changes = [Change(f"stores/flights/handles/h{key}", VALUE) for key in keys]
         end = await store.commit(head, changes, head.revision + size)
         if not isinstance(end, Done):
-            raise TypeError(f"a group did not land: {end}")
+            raise TypeError(f"a group was not committed: {end}")
         head, groups = end.head, groups + 1
     passed = time.monotonic() - began
     return Figure(groups * size / passed, passed / groups, (store.bytes_sent - sent) / groups / size), head

@@ -38,11 +38,11 @@ class Journal:
 
     async def write(self, key: str) -> None:
         """Replace a record; return once that is done."""
-        landed = asyncio.get_running_loop().create_future()
-        self._waiting.append((key, landed))
+        committed = asyncio.get_running_loop().create_future()
+        self._waiting.append((key, committed))
         if self._running is None:
             self._running = asyncio.create_task(self._run())
-        await landed
+        await committed
 
     async def _run(self) -> None:
         while self._waiting:
@@ -56,8 +56,8 @@ class Journal:
         end = await self._pointers.commit(self._head, changes, self._head.revision + len(changes))
         assert isinstance(end, Done), end
         self._head = end.head
-        for _, landed in group:
-            landed.set_result(None)
+        for _, committed in group:
+            committed.set_result(None)
 
 
 async def rate(url: str, stores: int, records: int, *, apart: bool) -> tuple[float, float]:

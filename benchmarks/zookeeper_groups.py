@@ -68,7 +68,7 @@ async def measure(
         sent = time.monotonic()
         end = await store.commit(under, changes, under.revision + size)
         if not isinstance(end, Done):
-            raise TypeError(f"a group did not land: {end}")
+            raise TypeError(f"a group was not committed: {end}")
         done += size
         latencies.append(time.monotonic() - sent)
 
@@ -80,8 +80,8 @@ async def measure(
         head = replace(head, revision=head.revision + size)
         number += 1
         if len(flight) >= in_flight:
-            landed, flight = await asyncio.wait(flight, return_when=asyncio.FIRST_COMPLETED)
-            for task in landed:
+            committed, flight = await asyncio.wait(flight, return_when=asyncio.FIRST_COMPLETED)
+            for task in committed:
                 task.result()
     await asyncio.gather(*flight)
     return Figure(done / (time.monotonic() - begun), statistics.median(latencies)), head
@@ -94,7 +94,7 @@ async def filled(store: ZooKeeperPointers) -> Head:
         changes = [Change(f"stores/flights/handles/h{number}", VALUE) for number in range(begin, begin + 256)]
         end = await store.commit(head, changes, head.revision + 1)
         if not isinstance(end, Done):
-            raise TypeError(f"a group did not land: {end}")
+            raise TypeError(f"a group was not committed: {end}")
         head = end.head
     return await known(store)
 

@@ -3,9 +3,9 @@
 Once the file is closed, every DataNode that is still in the pipeline has synced the bytes to its disk, since the client
 asks for that with the last packet of each block, and the NameNode has logged that the file is complete.
 
-A rename whose answer was lost may have landed. So may one that was refused, if the library sent it twice. To find out,
-the temporary file is moved once more, out of the way: after that the rename can land no more, and the file is renamed
-from there, for as long as the caller is patient.
+A rename whose answer was lost may have been committed. So may one that was refused, if the library sent it twice. To
+find out, the temporary file is moved once more, out of the way: after that the rename can no longer be committed, and
+the file is renamed from there, for as long as the caller is patient.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class HdfsDraft:
             try:
                 return await self._move()
             except BackendError as error:
-                if await repeated(self._has_landed, self._patience):
+                if await repeated(self._is_visible, self._patience):
                     return None
                 self._may_be_visible = False
                 self._temporary = self._aside()  # it was moved there, or is nowhere
@@ -147,7 +147,7 @@ class HdfsDraft:
 
     # -- tidying up --------------------------------------------------------------------------------------------------
 
-    async def _has_landed(self) -> bool:
+    async def _is_visible(self) -> bool:
         """Return whether the blob has its own name; if not, it never will have. Raises `StorageUnavailable`."""
         connection = self._connection
         try:
@@ -174,7 +174,7 @@ class HdfsDraft:
     async def _leave_nothing(self) -> None:
         connection = self._connection
         try:
-            if self._may_be_visible and await self._has_landed():
+            if self._may_be_visible and await self._is_visible():
                 await connection.delete(self._target)
             await connection.delete(self._temporary)
             await connection.delete(self._aside())

@@ -6,9 +6,9 @@ A request that was to change something ends in one of three ways (`Fate`):
 - not applied: the API server refused the request while it read, checked or compared it. That is every 4xx but the two
   that a proxy on the way may send as well, and the 500 by which etcd says that the request is too large;
 - unknown: any other answer, since the API server may send it after etcd has written. (After a 504 that was seen: the
-  write had landed.) That etcd has no space left proves nothing either: it compares its size with its quota when a write
-  comes in, which is then refused, and again when it applies one, which it then writes *and* refuses. It is also unknown
-  if there is no answer, unless nothing was sent.
+  write had been committed.) That etcd has no space left proves nothing either: it compares its size with its quota when
+  a write comes in, which is then refused, and again when it applies one, which it then writes *and* refuses. It is also
+  unknown if there is no answer, unless nothing was sent.
 
 ::
 

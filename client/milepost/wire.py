@@ -166,7 +166,7 @@ PROBLEMS: Final[dict[Code, ProblemKind]] = {
         503, "Removed, but the bytes could not be discarded yet", retryable=True, outcome=Outcome.APPLIED
     ),
     Code.OUTCOME_UNKNOWN: ProblemKind(
-        503, "Whether the write landed is not known", retryable=True, outcome=Outcome.UNKNOWN
+        503, "Whether the write was committed is not known", retryable=True, outcome=Outcome.UNKNOWN
     ),
     Code.SHUTTING_DOWN: ProblemKind(503, "The replica is shutting down", retryable=True),
     Code.STORAGE_FULL: ProblemKind(507, "The storage is full"),

@@ -61,11 +61,11 @@ class LeaderLease:
     def require(self, leadership: Leadership) -> None:
         """Raise `LeadershipLost` unless the lease of ``leadership`` still runs. Call it after each take-over.
 
-        This is for a process that was paused before its take-over landed. In the pause its lease may have run out, and
-        a successor may have taken the journal over. The late take-over then takes the journal from that successor,
-        which still answers from memory. But where the lease runs after the take-over, there is no successor yet: any
-        later one takes over under a higher term, and fences everything that is written under this term. No other check
-        is needed.
+        This is for a process that was paused before its take-over was committed. In the pause its lease may have run
+        out, and a successor may have taken the journal over. The late take-over then takes the journal from that
+        successor, which still answers from memory. But where the lease runs after the take-over, there is no successor
+        yet: any later one takes over under a higher term, and fences everything that is written under this term. No
+        other check is needed.
         """
         if leadership.remaining(self._clock()) <= 0:
             raise LeadershipLost("the lease ran out while the journal was taken over")

@@ -24,7 +24,7 @@ log = logging.getLogger("milepost.journal")
 
 
 class JournalMemory:
-    """The records of a journal, as committed and as they will be once the groups in flight have landed.
+    """The records of a journal, as committed and as they will be once the groups in flight have been committed.
 
     ``head`` is the head after the last commit. ``view`` shows both states of the records; ``proof`` and ``size_limit``
     already include the groups in flight. ``unwritten`` has the keys of records that are right in memory but could not
@@ -84,10 +84,10 @@ class JournalMemory:
         now, lineage, wall = self._clock(), self.head.lineage, self._wall()
         keys_horizon = self._ages.before(now - KEPT_KEYS_SECONDS)
         sessions_horizon = self._ages.before(now - ENDED_SESSION_SECONDS)
-        floor, most, landed = self._epoch_floor, self._most_uploads, self.head.revision
+        floor, most, committed = self._epoch_floor, self._most_uploads, self.head.revision
 
         def context(revision: int) -> DecisionContext:
-            return DecisionContext(revision, lineage, wall, keys_horizon, sessions_horizon, floor, most, landed)
+            return DecisionContext(revision, lineage, wall, keys_horizon, sessions_horizon, floor, most, committed)
 
         return context
 
@@ -101,12 +101,12 @@ class JournalMemory:
         group.digest = self.proof.digest
         self.size_limit.taken += group.growth
 
-    def land(self, group: Group) -> None:
+    def commit(self, group: Group) -> None:
         """Make a committed group what readers see from now on, with the snapshots that its inventories need.
 
         A snapshot shows the records right after this group, without any later change.
         """
-        self.view.land(group.number)
+        self.view.commit(group.number)
         for member in group.members:
             if member.accepted.inventory is not None:
                 member.accepted.inventory.snapshot = self.view.state.snapshot()
@@ -114,13 +114,13 @@ class JournalMemory:
         self.unwritten.difference_update(group.values)
         self._ages.note(self._clock(), group.revision)
 
-    def withdraw(self, landed: Sequence[Group], others: Sequence[Group]) -> None:
-        """Take all groups out of flight: those that ``landed`` are shown to readers, the ``others`` are undone."""
+    def withdraw(self, committed: Sequence[Group], others: Sequence[Group]) -> None:
+        """Take all groups out of flight: those that ``committed`` are shown to readers, the ``others`` are undone."""
         for group in reversed(others):
             self.proof.put_back(group.replaced)
             self.size_limit.taken -= group.growth
-        for group in landed:
-            self.land(group)
+        for group in committed:
+            self.commit(group)
         self.view.withdraw()
 
     def resolve(self, head: Head, unwritten: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ class JournalObserver(Protocol):
     An exception that a method raises ends the leadership.
     """
 
-    def landed(self, request: Request, accepted: Accepted) -> None:
+    def committed(self, request: Request, accepted: Accepted) -> None:
         """Note that the changes of ``request`` are committed, so that every reader sees them.
 
         The request is answered right after this call.
@@ -34,8 +34,8 @@ class JournalObserver(Protocol):
 class NoObserver:
     """An observer that ignores every event."""
 
-    def landed(self, request: Request, accepted: Accepted) -> None:
-        """Do nothing. See `JournalObserver.landed`."""
+    def committed(self, request: Request, accepted: Accepted) -> None:
+        """Do nothing. See `JournalObserver.committed`."""
 
     def given_up(self, request: Request) -> None:
         """Do nothing. See `JournalObserver.given_up`."""

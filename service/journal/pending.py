@@ -23,7 +23,7 @@ class PendingRequest:
     """A request on its way through the journal, its deadline (monotonic seconds), and its end.
 
     ``done`` ends with what truly became of the request, even when no caller waits for it any more: with a `Served`, or
-    with a problem whose outcome is ``not_applied`` (it can never land) or ``unknown`` (leadership was lost meanwhile).
+    with a problem whose outcome is ``not_applied`` (it can never be committed) or ``unknown`` (leadership was lost).
     ``queued`` is true while the request waits for a group. ``abandoned``: its caller was already answered that the
     outcome is unknown. ``waiter`` ends with ``done``, or at the deadline if that comes first. ``spared``: the request
     was tried once more although the store was full, since it frees room; that is done only once.

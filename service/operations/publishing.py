@@ -25,14 +25,14 @@ class Publisher:
         submitter: Submitter,
         manifests: Manifests,
         attempts: NewestAttempts,
-        landed: AppliedWrites,
+        committed: AppliedWrites,
     ) -> None:
         self._journal = journal
         self._deletions = deletions
         self._submitter = submitter
         self._manifests = manifests
         self._attempts = attempts
-        self._landed = landed
+        self._committed = committed
 
     async def publish(
         self,
@@ -48,8 +48,8 @@ class Publisher:
     ) -> Reply | int:
         """Let a file be at a path; ``key`` is known if it is published again. Raises problems.
 
-        An attempt that comes in late, after a newer one or after one that has landed, does nothing: the file may have
-        been renamed or deleted since. One with other bytes than those that have landed is refused.
+        An attempt that comes in late, after a newer one or after one that has been committed, does nothing: the file
+        may have been renamed or deleted since. One with other bytes than those that have been committed is refused.
 
         Nothing is done if its blob was put under an older leadership: the collector of this one may be about to delete
         it, since it trusts that nobody begins to name such a blob any more. The present term is returned then, under
@@ -68,12 +68,12 @@ class Publisher:
         await self._manifests.ready(at.store)
         self._attempts.check(known_as, attempt)
         request = PutFile(Attempt("", key, attempt), at.store, at.path, epoch, blob, data, overwrite, begun)
-        if (landed := self._landed.of(known_as)) is not None:
-            if landed.blob is not None and blob.key not in ("", landed.blob):
+        if (committed := self._committed.of(known_as)) is not None:
+            if committed.blob is not None and blob.key not in ("", committed.blob):
                 await self._deletions.try_delete(blob.key)
-            check_same(landed, request)
+            check_same(committed, request)
             reading = journal.read()
-            return Reply(landed.answer, reading.revision, reading.term)
+            return Reply(committed.answer, reading.revision, reading.term)
         if place is not None and place.term < journal.first_term:
             return journal.term
 
@@ -82,16 +82,16 @@ class Publisher:
 
         served = await self._submitter.submit_and_wait(request, journal.generation, may_submit)
         reply = reply_of(served)
-        self._landed.note(known_as, request, reply.answer)
+        self._committed.note(known_as, request, reply.answer)
         return reply
 
     def check_put(self, at: At, epoch: int | None, attempt: Attempt, *, overwrite: bool) -> None:
         """Refuse early, before any byte is taken, a put that the rules would refuse now. Raises problems.
 
-        One whose key is known has landed: it is answered once it is seen whether its bytes are the same.
+        One whose key is known has been committed: it is answered once it is seen whether its bytes are the same.
         """
         if attempt.key is not None:
             known = self._journal.read().view.answered((at.store, attempt.session, attempt.key))
-            if known is not None or self._landed.of(known_key(at.store, attempt.key)) is not None:
+            if known is not None or self._committed.of(known_key(at.store, attempt.key)) is not None:
                 return
         self._submitter.dry_run(PutFile(attempt, at.store, at.path, epoch, NO_BLOB, b"", overwrite))

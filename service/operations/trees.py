@@ -85,7 +85,7 @@ class TreeOperations:
         submitter: Submitter,
         manifests: Manifests,
         attempts: NewestAttempts,
-        landed: AppliedWrites,
+        committed: AppliedWrites,
     ) -> None:
         self._journal = journal
         self._blobs = blobs
@@ -93,7 +93,7 @@ class TreeOperations:
         self._submitter = submitter
         self._manifests = manifests
         self._attempts = attempts
-        self._landed = landed
+        self._committed = committed
 
     async def each_store(
         self,
@@ -265,7 +265,7 @@ class TreeOperations:
         return await self._perform(DeletePath(attempt, at.store, at.path, epoch, recursive))
 
     async def _perform(self, request: TreeRequest) -> Reply:
-        """Submit a request, unless it has landed under its key, or a later attempt has begun.
+        """Submit a request, unless it has been committed under its key, or a later attempt has begun.
 
         What it would be about then may not be what it was about the first time.
         """
@@ -274,10 +274,10 @@ class TreeOperations:
             return await self._submitter.perform(request)
         known_as = known_key(store, key)
         self._attempts.begin(known_as, number)
-        if (landed := self._landed.of(known_as)) is not None:
-            check_same(landed, request)
+        if (committed := self._committed.of(known_as)) is not None:
+            check_same(committed, request)
             reading = self._journal.read()
-            return Reply(landed.answer, reading.revision, reading.term)
+            return Reply(committed.answer, reading.revision, reading.term)
         return await self._submitter.perform(request, lambda _: self._attempts.check(known_as, number))
 
 

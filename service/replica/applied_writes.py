@@ -1,4 +1,4 @@
-"""Know the writes of files that have landed, so that one that is sent again is answered and not made anew.
+"""Know the writes of files that have been committed, so that one that is sent again is answered and not made anew.
 
 What was put may have been renamed, deleted or replaced since, and where something was deleted, something else may be.
 Whoever sends other bytes under the same token or key is told so: to him it would look as if his bytes were there.
@@ -16,7 +16,7 @@ from service.rules.decisions import Answer
 from service.rules.requests import PutFile, TreeRequest
 
 REMEMBERED_SECONDS: Final = 4800.0
-"""How long a write is known after it has landed. Nothing is published with a token that was given longer ago.
+"""How long a write is known after it has been committed. Nothing is published with a token that was given longer ago.
 
 So a body may take more than an hour.
 """
@@ -27,7 +27,8 @@ MOST: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class AppliedWrite:
-    """A write that has landed: what it was (`TreeRequest.fingerprint`), its first answer, and the blob of a put.
+    """A write that has been committed: what it was (`TreeRequest.fingerprint`), its first answer, and the blob of a
+    put.
 
     ``blob`` is None if it is not known which one that was, and for a write that has none.
     ``until`` is until when it is known, in seconds of the clock.
@@ -40,15 +41,17 @@ class AppliedWrite:
 
 
 class AppliedWrites:
-    """The writes that have landed under this replica, by their idempotency keys."""
+    """The writes that have been committed under this replica, by their idempotency keys."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._writes: dict[str, AppliedWrite] = {}
-        """Those come first that landed first."""
+        """The oldest come first."""
 
     def note(self, key: str, write: TreeRequest, answer: Answer) -> None:
-        """Remember that a write has landed. If its answer is a replay, it may have been with another blob than this."""
+        """Remember that a write has been committed. If its answer is a replay, it may have been with another blob
+        than this.
+        """
         now = self._clock()
         if not answer.replayed or key not in self._writes:
             self._writes.pop(key, None)
@@ -59,12 +62,14 @@ class AppliedWrites:
             del self._writes[next(iter(self._writes))]
 
     def of(self, key: str) -> AppliedWrite | None:
-        """Return the write of this key; None if it is not known to have landed."""
+        """Return the write of this key; None if it is not known to have been committed."""
         return self._writes.get(key)
 
 
-def check_same(landed: AppliedWrite, write: TreeRequest) -> None:
-    """Raise an ``idempotency-mismatch`` problem unless this is the write that has landed: its kind, path and bytes."""
-    if landed.fingerprint != write.fingerprint():
+def check_same(committed: AppliedWrite, write: TreeRequest) -> None:
+    """Raise an ``idempotency-mismatch`` problem unless this is the write that has been committed: its kind, path
+    and bytes.
+    """
+    if committed.fingerprint != write.fingerprint():
         detail = "this token or key was used for other bytes, for another path or another call: ask with another one"
         raise problem(Code.IDEMPOTENCY_MISMATCH, detail)

@@ -46,14 +46,14 @@ class Effects:
         self._applied_writes = applied_writes
         self._settings = settings
 
-    def landed(self, request: Request, accepted: Accepted) -> None:
+    def committed(self, request: Request, accepted: Accepted) -> None:
         """Schedule the deletion of blobs that are not needed any more, keep the leases up to date, and wake waiters."""
         for key in accepted.discards:
             self._deletions.schedule(key, self._settings.linger_seconds)
         for key in accepted.orphans:  # later, since a put that has begun may still be writing this blob
             self._deletions.schedule(key, self._settings.collect_after_seconds)
         self._changes.announce(accepted.changes)
-        self._epoch_queues.landed(accepted.changes.values())
+        self._epoch_queues.committed(accepted.changes.values())
         if isinstance(request, DeletePath | MakeDirectory) and request.key and not is_leaders(request.key):
             self._applied_writes.note(known_key(request.store_name, request.key), request, accepted.answer)
         if isinstance(request, EndSession | ExpireSession):

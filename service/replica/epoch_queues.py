@@ -121,7 +121,7 @@ class EpochQueues:
         if holder:
             self._held_by.setdefault(holder, set()).add(queue.store)
 
-    def landed(self, records: Iterable[Record | None]) -> None:
+    def committed(self, records: Iterable[Record | None]) -> None:
         """Note that these records were committed: if one of them frees an epoch, call the first caller."""
         if not self._queues:
             return

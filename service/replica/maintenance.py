@@ -43,7 +43,8 @@ async def expire_sessions(journal: Journal, leases: Leases, clock: Callable[[], 
 async def _expire(journal: Journal, leases: Leases, session: Session, clock: Callable[[], float]) -> bool:
     """Expire a session, and return whether it has ended.
 
-    This waits for the commit however long it takes: while the expiry may still land, no keepalive may be granted.
+    This waits for the commit however long it takes: while the expiry may still be committed, no keepalive may be
+    granted.
     """
     try:
         pending = journal.submit(ExpireSession(Attempt(session.id), session.created_revision), clock() + COMMIT_SECONDS)
@@ -77,7 +78,8 @@ async def _expire_upload(
 ) -> bool:
     """Expire an upload, and return whether it has ended.
 
-    This waits for the commit however long it takes: an expiry that may still land must not be begun a second time.
+    This waits for the commit however long it takes: an expiry that may still be committed must not be begun a second
+    time.
     """
     try:
         request = ExpireUpload(LEADER, store, upload_id)

@@ -30,8 +30,8 @@ class Answer:
 class Inventory:
     """An inventory asks for an answer with all handles of ``store``: too many to be gathered in a decision.
 
-    ``snapshot`` is taken when the changes land, and no later change lands together with them. It stays None for a
-    replay, which shows the handles of that moment.
+    ``snapshot`` is taken when the changes are committed, and no later change is committed together with them. It stays
+    None for a replay, which shows the handles of that moment.
     """
 
     store: str
@@ -94,7 +94,7 @@ class Blocked:
 
 Decision = Accepted | Refused | Blocked
 """A decision is what comes of a request. ``depends`` is the number of the latest group in flight that it looked at, 0
-for none. An answer without changes waits until that group has landed, since it may only show committed state.
+for none. An answer without changes waits until that group has been committed, since it may only show committed state.
 """
 
 
@@ -106,7 +106,7 @@ class DecisionContext:
     is compared with it. What is at or before ``keys_horizon`` and ``sessions_horizon`` is older than the time for which
     answers, and ended sessions, are kept. Granted epochs are above ``epoch_floor`` (set after a restore from a backup).
     ``most_uploads`` is how many a store may have pending, and ``kept_cuts`` how many cuts a tree keeps of each query.
-    What is at or before ``landed`` is known to be committed.
+    What is at or before ``committed`` is known to be committed.
     """
 
     revision: int
@@ -116,7 +116,7 @@ class DecisionContext:
     sessions_horizon: int = 0
     epoch_floor: int = 0
     most_uploads: int = 1000
-    landed: int = 0
+    committed: int = 0
     kept_cuts: int = 10
 
     @property

@@ -34,8 +34,8 @@ def first_answer(view: View, request: Request) -> Accepted | Refused | None:
 def remember(keeper: Keeper, request: Request, context: DecisionContext, answer: Answer) -> Keeper:
     """Return the record with this answer kept in it; answers that are too old or too large make room.
 
-    So do the leader's own ids of requests that have landed. They only prove that a request landed: nobody can ask for
-    their answers, of which only the version is kept.
+    So do the leader's own ids of requests that have been committed. They only prove that a request was committed:
+    nobody can ask for their answers, of which only the version is kept.
     """
     if request.key is None:
         return keeper
@@ -55,7 +55,7 @@ def remember(keeper: Keeper, request: Request, context: DecisionContext, answer:
 
 
 def _settled(entry: Answered, context: DecisionContext) -> bool:
-    return entry.revision <= context.landed and is_leaders(entry.key)
+    return entry.revision <= context.committed and is_leaders(entry.key)
 
 
 def _newest(answered: tuple[Answered, ...]) -> tuple[Answered, ...]:

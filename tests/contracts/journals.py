@@ -13,7 +13,7 @@ ROOT = "root"
 
 
 def done(end: Commit) -> Head:
-    """Give the head after a commit that must have landed."""
+    """Give the head after a commit that must have been committed."""
     assert isinstance(end, Done), end
     return end.head
 
@@ -30,7 +30,7 @@ def writes(**values: bytes | None) -> list[Change]:
 
 
 async def put(store: PointerStore, head: Head, changes: Sequence[Change]) -> Head:
-    """Commit a group that must land, and give the head after it."""
+    """Commit a group that must be committed, and give the head after it."""
     return done(await store.commit(head, changes, head.revision + max(1, len(changes))))
 
 
@@ -66,7 +66,7 @@ async def taken_over_at_last(store: PointerStore) -> tuple[Head, dict[str, bytes
 
 
 class SteadyWriter:
-    """Commits one group after the other, and takes the root journal over again where one did not land."""
+    """Commits one group after the other, and takes the root journal over again where one was not committed."""
 
     def __init__(self, store: PointerStore) -> None:
         self.acknowledged: set[str] = set()

@@ -59,7 +59,9 @@ async def keys(store: BlobStore, prefix: str = "", older_than: float = 0.0) -> l
 
 
 async def is_missing_or(store: BlobStore, key: str, data: bytes) -> bool:
-    """Whether nothing or just these bytes are there, by one look: a put of unknown outcome may land between two."""
+    """Whether nothing or just these bytes are there, by one look: a put of unknown outcome may be committed
+    between two.
+    """
     try:
         return await read(store, key) == data
     except BlobMissing:

@@ -32,7 +32,7 @@ def group_of(number: int) -> list[Change]:
     return [Change(f"groups/{number}/{part}", b"x" * 500) for part in range(GROUP)]
 
 
-def landed(found: dict[str, bytes]) -> set[int]:
+def committed(found: dict[str, bytes]) -> set[int]:
     """The numbers of the groups that are there, each of them whole."""
     parts: dict[int, int] = {}
     for key in found:
@@ -70,11 +70,11 @@ async def test_a_cancelled_commit_is_settled_by_a_take_over(pointers: Pointers) 
                 end = await flight
             head, found = await taken_over(store)
             if isinstance(end, Done):
-                assert number in landed(found)
-            assert known <= landed(found) <= known | {number}
-            known = landed(found)
+                assert number in committed(found)
+            assert known <= committed(found) <= known | {number}
+            known = committed(found)
         await put(store, head, group_of(CANCELLED_GROUPS))
-        assert landed((await taken_over(store))[1]) == known | {CANCELLED_GROUPS}
+        assert committed((await taken_over(store))[1]) == known | {CANCELLED_GROUPS}
 
 
 async def test_a_commit_on_its_way_while_the_store_closes_ends_truthfully(pointers: Pointers) -> None:
@@ -87,7 +87,7 @@ async def test_a_commit_on_its_way_while_the_store_closes_ends_truthfully(pointe
         await store.close()
         end = await flight
         async with pointers.opened() as again:
-            found = landed((await taken_over(again))[1])
+            found = committed((await taken_over(again))[1])
         assert isinstance(end, Unknown) or (number in found) is isinstance(end, Done)
 
 
@@ -163,7 +163,7 @@ async def test_what_a_killed_process_had_acknowledged_is_there(pointers: Pointer
             await writer.kill()
             printed += await writer.rest()
         async with pointers.opened() as store:
-            found = landed((await taken_over(store))[1])
+            found = committed((await taken_over(store))[1])
         assert found == set(range(max(found) + 1))
         assert acknowledged < int(printed[-1]) <= max(found) <= int(printed[-1]) + 1
         acknowledged = max(found)

@@ -53,13 +53,13 @@ class Faulty(StateHandleStore):
 
 
 def lost_answer(write: Callable[[], Handle]) -> Handle:
-    """The write lands, its answer does not come."""
+    """The write is committed, its answer does not come."""
     write()
     raise UNKNOWN
 
 
 def lost_request(_write: Callable[[], Handle]) -> Handle:
-    """Nothing lands, and nobody can tell."""
+    """Nothing is committed, and nobody can tell."""
     raise UNKNOWN
 
 
@@ -123,7 +123,7 @@ def test_a_job_goes_on_without_its_labels(handles: StateHandleStore, caplog: pyt
 
 
 def test_a_write_that_lands_late_is_recognised(handles: StateHandleStore) -> None:
-    """The first attempt lands after its answer was given up and after nothing was to be seen of it."""
+    """The first attempt is committed after its answer was given up and after nothing was to be seen of it."""
     first = handles.add_and_lock("job", b"0")
     late: list[Callable[[], Handle]] = []
 
@@ -154,7 +154,7 @@ def test_patience_ends_with_what_is_known(handles: StateHandleStore) -> None:
 def test_what_came_to_nothing_afterwards_leaves_a_write_in_doubt(
     handles: StateHandleStore, then: MilepostError
 ) -> None:
-    """The first attempt may have landed, or may yet: "nothing was applied" would be wrong."""
+    """The first attempt may have been committed, or may yet: "nothing was applied" would be wrong."""
     first = handles.add_and_lock("job", b"0")
 
     def refused(_write: Callable[[], Handle]) -> Handle:

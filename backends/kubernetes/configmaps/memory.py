@@ -32,8 +32,8 @@ class ChainMemory:
     """A journal under ``head``, as of its last write.
 
     ``live`` and ``space`` are the bytes of the entries that count, and of all. ``dropped`` holds segments that no
-    longer count; whoever takes them from here deletes them. ``in_doubt`` holds what was sent and may have landed.
-    For ``witness`` and ``mark`` see `Stamp`.
+    longer count; whoever takes them from here deletes them. ``in_doubt`` holds what was sent and may have been
+    committed. For ``witness`` and ``mark`` see `Stamp`.
     """
 
     def __init__(self, layout: ConfigMapLayout, chain: Chain) -> None:
@@ -106,8 +106,10 @@ class ChainMemory:
         data.update((key, text) for key, text in entries.items() if not is_tombstone(text) or self._older(key))
         return data
 
-    def landed(self, draft: SegmentDraft, metadata: Metadata) -> None:
-        """Note that the last segment has become this, with that metadata; so nothing else that was sent can land."""
+    def committed(self, draft: SegmentDraft, metadata: Metadata) -> None:
+        """Note that the last segment has become this, with that metadata; so nothing else that was sent can be
+        committed.
+        """
         tail = self.tail
         self.in_doubt.clear()
         before, tail.data = tail.data, draft.data

@@ -39,7 +39,7 @@ async def repair(maps: Maps, memory: ChainMemory, segment: Segment, meant: Segme
     """Find out why a write to the last segment met a conflict, and prepare the segment to be written again.
 
     Return None if it may be written again, which also undoes what somebody did to it. Otherwise return the outcome of
-    the group that was to leave the head ``meant``. Raises `BackendError` if the group did not land.
+    the group that was to leave the head ``meant``. Raises `BackendError` if the group was not committed.
     """
     name = memory.layout.segment(segment.number)
     found = await maps.read(name, data=True)
@@ -119,7 +119,7 @@ async def delete(maps: Maps, found: ConfigMap) -> None:
 async def recreate(maps: Maps, memory: ChainMemory, segment: Segment) -> None:
     """Make a segment again that somebody deleted, without its owners and finalizers: either may be why it was deleted.
 
-    If somebody else made it at the same time, that is the next conflict. If the creation lands late, it is this
+    If somebody else made it at the same time, that is the next conflict. If the creation is committed late, it is this
     leader's last state under its own term; where the segments that count have moved on, it is garbage below them.
     Raises `BackendError`.
     """

@@ -9,9 +9,9 @@ Otherwise one of these is found in the last segment, and each has its end:
 
 * what memory has, or the group in doubt, or an earlier attempt to retake: each has a head of its own, so it is known
   which it is, and memory has its entries;
-* anything else, or nothing: somebody else did it. The write in doubt may have landed before that or not. It can land no
-  more, since it was conditional on a version that is gone; nobody was told that it landed; and those who wait for it
-  ask for its changes again. So the segment is restored from memory without it.
+* anything else, or nothing: another process wrote it. The write in doubt may have been committed before that or not. It
+  can no longer be committed, since it was conditional on a version that is gone; no client was told that it was; and
+  those who wait for it ask for its changes again. So the segment is restored from memory without it.
 
 In either case the head of a new term is written on the version that was found. Whatever of ours is still on its way
 then meets another version. All but the last segment is repaired by the next check, which follows at once.
@@ -54,12 +54,14 @@ async def retake(maps: Maps, memory: ChainMemory, attempted: set[str]) -> bool:
         if any(each.lineage not in attempted and memory.is_behind(each) for each in recorded):
             return False
         head = None if found is None else decode(found.metadata.annotations.get(HEAD), name)
-        landed = next((draft for draft in memory.in_doubt if draft.number == memory.last and draft.head == head), None)
-        if found is not None and landed is not None:
-            memory.landed(landed, found.metadata.check())
-            if landed.then is not None:  # the next segment takes the fence
-                if found.data != landed.data:
-                    segment = memory.segments[landed.number]
+        committed = next(
+            (draft for draft in memory.in_doubt if draft.number == memory.last and draft.head == head), None
+        )
+        if found is not None and committed is not None:
+            memory.committed(committed, found.metadata.check())
+            if committed.then is not None:  # the next segment takes the fence
+                if found.data != committed.data:
+                    segment = memory.segments[committed.number]
                     await restore(maps, memory, segment, found)
                     await rewrite(maps, memory, segment)
                 continue
@@ -92,7 +94,7 @@ async def _fenced(maps: Maps, memory: ChainMemory, term: int, attempted: set[str
         memory.in_doubt.remove(draft)
         raise
     if answer.done:
-        memory.landed(draft, metadata_of(answer, f"take over {last.journal!r}"))
+        memory.committed(draft, metadata_of(answer, f"take over {last.journal!r}"))
         return True
     if answer.fate is not Fate.UNKNOWN:
         memory.in_doubt.remove(draft)

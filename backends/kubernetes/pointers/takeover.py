@@ -1,17 +1,17 @@
 """Take a journal over: list it, fence it, record the new term in the witness and in the deployment marker.
 
-Nothing of the last leader lands after the fence, wherever it was paused between our listing and our write:
+Nothing of the last leader is committed after the fence, wherever it was paused between our listing and our write:
 
 * Its groups, and its sealing of the last segment, are conditional on a version of that segment which our PUT ends. If
-  one of them lands before, our PUT meets a conflict, and we look again.
+  one of them is committed before, our PUT meets a conflict, and we look again.
 * If it had sealed the last segment, the next one takes its next group, conditional on the version at which that is
   empty. There we fence, with the same condition: one of the two succeeds.
 * Its late creation of an empty segment finds that segment there, or makes an empty one that we use or that lies below
   the oldest and is garbage. No group depends on a creation.
-* Its deletions are of segments below ``first``, as a write of its own that landed says: garbage to everybody since.
+* Its deletions are of segments below ``first``, as a committed write of its own says: garbage to everybody since.
 * Its repairs are conditional on what it found *before* it read in the witness that no term came after its own. We
   write the witness after the fence and before our first group. So what it found was none of our groups, and if its
-  repair lands after the fence, our first group meets a conflict, finds its head, and is refused.
+  repair is committed after the fence, our first group meets a conflict, finds its head, and is refused.
 
 A leader whose lease still holds has all in memory and uses that instead: see `backends.kubernetes.pointers.retake`.
 """
@@ -41,7 +41,7 @@ log = logging.getLogger("milepost.kubernetes")
 
 _LISTINGS: Final = 10
 _FENCES: Final = 20
-"""A fence is tried this often while groups of the last leader still land."""
+"""A fence is tried this often while groups of the last leader are still being committed."""
 
 
 async def take_over(
@@ -49,8 +49,8 @@ async def take_over(
 ) -> ChainMemory:
     """See `PointerStore.take_over`. A journal that is ``known`` to have existed is not founded anew.
 
-    ``attempted`` holds the lineages of this process's own earlier attempts, of which one may land late; ours is added.
-    ``accepted`` holds the losses that the owner has accepted.
+    ``attempted`` holds the lineages of this process's own earlier attempts, of which one may be committed late; ours is
+    added. ``accepted`` holds the losses that the owner has accepted.
     """
     maps.check_room()
     fenced: Head | None = None
@@ -138,7 +138,9 @@ async def _write_salvaged(maps: Maps, layout: ConfigMapLayout, chain: Chain) -> 
 
 
 async def _fence(maps: Maps, memory: ChainMemory, chain: Chain, past: int, attempted: set[str]) -> Head | None:
-    """Put a new head into the last segment, and into ``memory`` if nothing landed meanwhile. None: list again."""
+    """Put a new head into the last segment, and into ``memory`` if nothing was committed meanwhile. None: list
+    again.
+    """
     layout, tail = memory.layout, memory.tail
     name = layout.segment(tail.number)
     metadata, data, frozen, last, first = tail.metadata, tail.data, tail.frozen, chain.head, chain.first
@@ -153,7 +155,7 @@ async def _fence(maps: Maps, memory: ChainMemory, chain: Chain, past: int, attem
         answer = await maps.replace(layout.marked(metadata, draft.head.encoded(name)), data, frozen)
         if answer.done:
             if attempt == 0:
-                memory.landed(draft, metadata_of(answer, f"take over {layout.journal!r}"))
+                memory.committed(draft, metadata_of(answer, f"take over {layout.journal!r}"))
             return head
         if answer.status not in (404, 409):
             raise backend_error(answer, f"take over {layout.journal!r}")
@@ -171,4 +173,4 @@ async def _fence(maps: Maps, memory: ChainMemory, chain: Chain, past: int, attem
         metadata, data, frozen = found.metadata.check(), found.data, found.frozen
         last, first = recorded.of(layout.journal), recorded.first
         altered = None if recorded.proves(data) else recorded.entries
-    raise StorageUnavailable(f"groups of an older leader keep landing in {layout.journal!r}")
+    raise StorageUnavailable(f"groups of an older leader keep being committed in {layout.journal!r}")

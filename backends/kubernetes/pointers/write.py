@@ -174,7 +174,7 @@ async def _sealed(maps: Maps, memory: ChainMemory) -> Commit | _Frozen | None:
 async def _written(maps: Maps, memory: ChainMemory, draft: SegmentDraft) -> Commit | _Frozen | None:
     """Replace the last segment by the draft; return None if that succeeded, and ``memory`` knows of it.
 
-    Until it is known to have landed, or that it never will, the draft stays among `ChainMemory.in_doubt`.
+    Until it is known to have been committed, or that it never will, the draft stays among `ChainMemory.in_doubt`.
     """
     memory.in_doubt.append(draft)
     end = await _sent(maps, memory, draft)
@@ -192,7 +192,7 @@ async def _sent(maps: Maps, memory: ChainMemory, draft: SegmentDraft) -> Commit 
             marked = memory.layout.marked(segment.metadata, draft.head.encoded(name))
             answer = await maps.replace(marked, draft.data, segment.frozen)
             if answer.done:
-                memory.landed(draft, metadata_of(answer, f"write the ConfigMap {name}"))
+                memory.committed(draft, metadata_of(answer, f"write the ConfigMap {name}"))
                 return None
         except (NotSent, StorageFull) as error:
             return _refused(error)
@@ -214,14 +214,16 @@ async def _sent(maps: Maps, memory: ChainMemory, draft: SegmentDraft) -> Commit 
 
 
 async def _sent_without_room(maps: Maps, memory: ChainMemory, draft: SegmentDraft, answer: ApiAnswer) -> Commit | None:
-    """Find out whether a draft landed of which etcd said that it has no space left; return None if it did.
+    """Find out whether a draft was committed of which etcd said that it has no space left; return None if it did.
 
     etcd has answered, so what is found now is what became of the write: the segment has the draft's head, or is at the
     version on which the draft was conditional. If it is neither, somebody else wrote it, before the draft or after.
     """
     segment = memory.tail
     name = memory.layout.segment(segment.number)
-    unknown = f"the Kubernetes API answers {answer}, and what {name} has now does not show whether the group landed"
+    unknown = (
+        f"the Kubernetes API answers {answer}, and what {name} has now does not show whether the group was committed"
+    )
     try:
         found = await maps.read(name, data=True)
     except BackendError as error:
@@ -229,8 +231,8 @@ async def _sent_without_room(maps: Maps, memory: ChainMemory, draft: SegmentDraf
     if found is None:
         return Unknown(unknown)
     if decode(found.metadata.annotations.get(HEAD), name) == draft.head and found.data == draft.data:
-        log.warning("etcd has no space left, and wrote %s all the same: the group landed", name)
-        memory.landed(draft, found.metadata.check())
+        log.warning("etcd has no space left, and wrote %s all the same: the group was committed", name)
+        memory.committed(draft, found.metadata.check())
         return None
     if found.metadata.resource_version == segment.metadata.resource_version:
         return CommitRefused(answer.refusal, f"the Kubernetes API answers {answer}")

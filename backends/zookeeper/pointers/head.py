@@ -35,7 +35,9 @@ from backends.zookeeper.pointers.succession import Remembered, Stored, StoredJou
 log = logging.getLogger("milepost.zookeeper")
 
 _ATTEMPTS: Final = 20
-"""A take-over tries this often while groups of the older leader still land; only a few of those can be on their way."""
+"""A take-over tries this often while groups of the older leader are still being committed; only a few of those can be
+on their way.
+"""
 
 _ANY_VERSION: Final = -1
 """The version of a znode that may not be read. A write that is conditional on the witness needs no other condition."""
@@ -48,7 +50,7 @@ class Heads:
     """Read and change the heads of journals, over one connection.
 
     ``accepted`` holds the losses that the owner has accepted. This object remembers lineage and term of each take-over
-    that this process has sent and that may stand, or land late.
+    that this process has sent and that may stand, or be committed late.
     """
 
     def __init__(self, connection: ZooKeeperConnection, accepted: Collection[str] = ()) -> None:
@@ -132,10 +134,14 @@ class Heads:
                     log.error("%s", line)
                 self._forget(attempted, head if ours is None else ours)
                 return head
-        raise StorageUnavailable(f"journal {layout.journal!r} keeps changing: groups of an older leader still land")
+        raise StorageUnavailable(
+            f"journal {layout.journal!r} keeps changing: groups of an older leader are still being committed"
+        )
 
     def _forget(self, attempted: dict[str, int], oldest: Head) -> None:
-        """Forget attempts at earlier terms, which can land no more: each was conditional on a head that is gone."""
+        """Forget attempts at earlier terms, which can no longer be committed: each was conditional on a head that
+        is gone.
+        """
         for lineage in [lineage for lineage, term in attempted.items() if term < oldest.term]:
             del attempted[lineage]
 

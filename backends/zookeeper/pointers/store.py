@@ -252,5 +252,5 @@ class ZooKeeperPointers:
         except TimeoutError:
             return Unknown("ZooKeeper does not answer")
         except KazooException as error:
-            # This includes an expired session: what was on its way when it expired may have landed.
+            # This includes an expired session: what was on its way when it expired may have been committed.
             return Unknown(f"ZooKeeper does not answer: {name_of(error)}")

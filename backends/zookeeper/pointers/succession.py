@@ -31,7 +31,7 @@ class Stored:
 class StoredJournal:
     """This was found of a journal in ZooKeeper: its znode, that of its records, its heads, its witness.
 
-    The witness is read before the heads, so that a group which lands meanwhile does not make it look newer.
+    The witness is read before the heads, so that a group which is committed meanwhile does not make it look newer.
     """
 
     journal: str
@@ -52,7 +52,7 @@ class Remembered:
     """The leading process remembers this of a journal.
 
     It remembers the head that it committed last; the lineages of its own take-overs since, of which one with an unknown
-    outcome may land late; and the digests that its last groups were to leave.
+    outcome may be committed late; and the digests that its last groups were to leave.
     """
 
     head: Head

@@ -110,7 +110,7 @@ class CheckpointRegistry:
             try:
                 handle = self._store.add_and_lock(name, state, labels, timeout=budget.left, progress=progress)
             except OutcomeUnknown as error:
-                handle = self._landed(name, state, error, budget)
+                handle = self._committed(name, state, error, budget)
                 check_labels(handle, labels)
         except LabelsLost as lost:  # it is there and locked all the same: retained, and removed, like any other
             self._cleaner.forget(name)
@@ -230,7 +230,7 @@ class CheckpointRegistry:
             if self._store.release_and_try_remove(name, version, timeout=budget.left).removed:
                 del self._damaged[number]
 
-    def _landed(self, name: str, state: State, unknown: OutcomeUnknown, budget: Budget) -> Handle:
+    def _committed(self, name: str, state: State, unknown: OutcomeUnknown, budget: Budget) -> Handle:
         """Return the handle if it is there with this state and this session's lock; otherwise raise ``unknown``.
 
         Absence proves nothing, because the write may still be on its way.

@@ -74,7 +74,7 @@ class ResolvingStore:
     def add(self, name: str, state: bytes, labels: Mapping[str, str]) -> Handle:
         """Store a handle. Only this epoch stores this very state, so a handle with its digest is this very write."""
         digest = _digest(state)
-        return self._settle(lambda: self.plain.add_and_lock(name, state, labels), lambda: self._landed(name, digest))
+        return self._settle(lambda: self.plain.add_and_lock(name, state, labels), lambda: self._committed(name, digest))
 
     def replace(self, name: str, version: str, state: bytes, labels: Mapping[str, str]) -> Handle:
         """Replace a handle by compare-and-set.
@@ -84,7 +84,7 @@ class ResolvingStore:
         digest = _digest(state)
         try:
             return self._settle(
-                lambda: self.plain.replace(name, version, state, labels), lambda: self._landed(name, digest)
+                lambda: self.plain.replace(name, version, state, labels), lambda: self._committed(name, digest)
             )
         except VersionMismatch as mismatch:
             self.raise_if_fenced(mismatch)
@@ -106,20 +106,20 @@ class ResolvingStore:
             self.raise_if_fenced(error)
             raise
 
-    def _landed(self, name: str, digest: str) -> Handle | None:
+    def _committed(self, name: str, digest: str) -> Handle | None:
         try:
             handle = self.plain.get(name)
         except NotExist:
             return None
         return handle if handle.sha256 == digest else None
 
-    def _settle(self, write: Callable[[], Handle], landed: Callable[[], Handle | None]) -> Handle:
+    def _settle(self, write: Callable[[], Handle], committed: Callable[[], Handle | None]) -> Handle:
         until = self._clock() + self._outage_timeout
         doubt: Problem | None = None
         look = conflict = False
         while True:
             try:
-                if look and (handle := landed()) is not None:
+                if look and (handle := committed()) is not None:
                     return handle
                 return write()
             except LabelsLost as lost:  # people read them, and nothing is decided by them

@@ -26,7 +26,7 @@ class AdaptiveBatching:
     def __init__(self, ended: Callable[[], None]) -> None:
         self._ended = ended
         self._due = 0
-        self._landed = 0.0
+        self._committed = 0.0
         self._launched = 0.0
         self._commit_seconds = 0.0
         self._return_seconds = math.inf
@@ -37,19 +37,19 @@ class AdaptiveBatching:
         self._launched = _now()
         self._stop()
 
-    def landed(self, answered: int) -> None:
-        """Note that a group has landed, so that ``answered`` callers are being answered."""
+    def committed(self, answered: int) -> None:
+        """Note that a group has been committed, so that ``answered`` callers are being answered."""
         if self._due > 0:
             self._return_seconds = math.inf  # not all callers of the group before have asked again yet
-        self._landed = _now()
-        self._commit_seconds = self._landed - self._launched
+        self._committed = _now()
+        self._commit_seconds = self._committed - self._launched
         self._due = answered
 
     def arrived(self) -> None:
         """Note that a request came in."""
         self._due -= 1
         if self._due == 0:
-            self._return_seconds = _now() - self._landed
+            self._return_seconds = _now() - self._committed
             self._stop()
 
     def complete(self) -> bool:
@@ -61,7 +61,7 @@ class AdaptiveBatching:
         if self._due <= 0 or self._return_seconds >= self._commit_seconds:
             return True
         if self._timer is None:
-            left = self._landed + min(self._commit_seconds, MOST_SECONDS) - _now()
+            left = self._committed + min(self._commit_seconds, MOST_SECONDS) - _now()
             if left <= 0:
                 self.give_up()
                 return True

@@ -42,7 +42,9 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class NoOpRequest:
-    """A request that changes nothing. It may be answered once the group number ``depends`` has landed; at once if 0."""
+    """A request that changes nothing. It may be answered once the group number ``depends`` has been committed; at
+    once if 0.
+    """
 
     pending: PendingRequest
     decision: Decision
@@ -67,9 +69,11 @@ class Group:
     size: int = 0
     growth: int = 0
     digest: str = ""
-    """The digest of all records once the group has landed; `JournalMemory.stage` sets it when the group is sent."""
+    """The digest of all records once the group has been committed; `JournalMemory.stage` sets it when the group is
+    sent.
+    """
     replaced: Replaced = field(default_factory=dict)
-    """These hashes put `Proof` back to where it was, if the group does not land."""
+    """These hashes put `Proof` back to where it was, if the group is not committed."""
     task: asyncio.Task[None] | None = None
     outcome: Commit | None = None
 
@@ -100,8 +104,8 @@ def build(
 
     A request changes nothing if it is refused, if it asks for what is so already, or if it is the retry of one that was
     answered before. The changes of the others are staged on ``view``. Epochs, versions and locks are checked here, on
-    the state that will be there when the group lands, not on the state when the request came in. What no longer fits
-    into ``group`` stays in ``queue``, and so does what is left when the time for this work is over by ``clock``
+    the state that will be there when the group is committed, not on the state when the request came in. What no longer
+    fits into ``group`` stays in ``queue``, and so does what is left when the time for this work is over by ``clock``
     (monotonic seconds); one request at least is decided.
     """
     no_ops: list[NoOpRequest] = []

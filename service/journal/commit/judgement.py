@@ -1,8 +1,8 @@
-"""Judge which groups landed, of those whose outcome is in doubt.
+"""Judge which groups were committed, of those whose outcome is in doubt.
 
-The term is abandoned first, that is, given up for the next one, so that nothing of the old term can land any more. Only
-then is the journal loaded. The digest of the head that was taken over says how many of the groups landed; if somebody
-else changed that digest, the ids that requests leave in the records they change say it.
+The term is abandoned first, that is, given up for the next one, so that nothing of the old term can be committed any
+more. Only then is the journal loaded. The digest of the head that was taken over says how many of the groups were
+committed; if somebody else changed that digest, the ids that requests leave in the records they change say it.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from service.rules.requests import INTERNAL
 class Verdict:
     """What became of the groups in doubt, and what is done about each of their requests.
 
-    ``landed`` has the groups that were committed. ``given_up`` has requests that end with an error, because their
+    ``committed`` has the groups that were committed. ``given_up`` has requests that end with an error, because their
     deadline has passed or the store refused them; ``again`` has those that are to be committed again.
     """
 
-    landed: list[Group]
+    committed: list[Group]
     given_up: list[tuple[PendingRequest, Problem]]
     again: list[PendingRequest]
 
 
 def judge(flight: Sequence[Group], count: int, now: float) -> Verdict:
-    """Judge the groups in flight, of which the first ``count`` landed and the others never will.
+    """Judge the groups in flight, of which the first ``count`` were committed and the others never will be.
 
     ``now`` is the monotonic time.
     """
@@ -66,13 +66,13 @@ def _spared(pending: PendingRequest, error: Problem) -> bool:
     return True
 
 
-def landed(flight: Sequence[Group], head: Head, state: State) -> int:
-    """Return how many of the groups in flight, counted from the first, have landed.
+def committed(flight: Sequence[Group], head: Head, state: State) -> int:
+    """Return how many of the groups in flight, counted from the first, have been committed.
 
-    ``head`` keeps the digest of the last group that landed. If that is none of their digests, somebody else changed the
-    head, and ``state``, which was loaded under it, decides. Each group is conditional on the one before it, so the last
-    group that left a trace proves all before it. The search begins at the end, since later groups may have pushed an
-    earlier id out of its record.
+    ``head`` keeps the digest of the last group that was committed. If that is none of their digests, somebody else
+    changed the head, and ``state``, which was loaded under it, decides. Each group is conditional on the one before it,
+    so the last group that left a trace proves all before it. The search begins at the end, since later groups may have
+    pushed an earlier id out of its record.
     """
     digests = [group.digest for group in flight]
     if head.digest in digests:
@@ -86,7 +86,7 @@ def landed(flight: Sequence[Group], head: Head, state: State) -> int:
 def without_resolving(flight: Sequence[Group]) -> Problem:
     """Return the error for groups that this process will not resolve, since it does not lead any more.
 
-    If the first one was refused, none can land, for each is conditional on the one before it.
+    If the first one was refused, none can be committed, for each is conditional on the one before it.
     """
     if flight and isinstance(flight[0].outcome, CommitRefused):
         return certain_refusal(flight[0]) or problem(Code.NO_LEADER, "another replica has taken the journal over")
@@ -96,7 +96,7 @@ def without_resolving(flight: Sequence[Group]) -> Problem:
 def certain_refusal(group: Group) -> Problem | None:
     """Return the error for a group that the store refused for a reason of its own; None for any other outcome.
 
-    Such a group did not land and never will.
+    Such a group was not committed and never will.
     """
     if not isinstance(group.outcome, CommitRefused):
         return None
@@ -112,7 +112,9 @@ def certain_refusal(group: Group) -> Problem | None:
 
 
 def _left_trace(view: View, group: Group) -> bool:
-    """Return whether the loaded records show that the group landed: by ids of its requests, or as `_is_there` does."""
+    """Return whether the loaded records show that the group was committed: by ids of its requests, or as
+    `_is_there` does.
+    """
     for member in reversed(group.members):
         kept = view.answered(member.pending.request.scope)
         if kept is not None and kept.revision == member.revision:

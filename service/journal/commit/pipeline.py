@@ -31,9 +31,9 @@ class Pipeline:
     """The groups in flight, in the order of their commits, and the requests that wait for them.
 
     ``wake`` is set when there is something to do, ``progress`` each time that something was done. ``fault`` is an
-    unexpected error, which ends the leadership. ``committed`` counts the groups that landed. ``refusals`` counts how
-    often the store, by a failure of its own, has refused a group since the last one landed. ``clock`` gives monotonic
-    seconds. A commit may take ``seconds``.
+    unexpected error, which ends the leadership. ``committed`` counts the groups that were committed. ``refusals``
+    counts how often the store, by a failure of its own, has refused a group since the last one was committed. ``clock``
+    gives monotonic seconds. A commit may take ``seconds``.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Pipeline:
         self._seconds = seconds
         self._batching = AdaptiveBatching(self.wake.set)
         self._waiting: list[NoOpRequest] = []
-        self._landed: list[Group] = []
+        self._committed: list[Group] = []
         self._groups = 0
         self._delay: asyncio.TimerHandle | None = None
         self._has_delayed = False
@@ -71,12 +71,12 @@ class Pipeline:
     @property
     def idle(self) -> bool:
         """Whether no group is in flight and no request waits for one."""
-        return not (self._admission.queue or self.flight or self._landed)
+        return not (self._admission.queue or self.flight or self._committed)
 
     @property
     def has_answers(self) -> bool:
-        """Whether groups have landed whose callers are not answered yet."""
-        return bool(self._landed)
+        """Whether groups have been committed whose callers are not answered yet."""
+        return bool(self._committed)
 
     def arrived(self) -> None:
         """Note that a request was admitted."""
@@ -161,34 +161,36 @@ class Pipeline:
             self.fault = fault
         while self.flight and isinstance(self.flight[0].outcome, Done):
             try:
-                self._land(self.flight.pop(0))
+                self._note_committed(self.flight.pop(0))
             except Exception as fault:
                 log.exception("cannot update the memory for a group that was committed: this process ends")
                 self.fault = fault
         self.wake.set()
 
-    def _land(self, group: Group) -> None:
-        self._landed.append(group)
-        self._memory.land(group)
+    def _note_committed(self, group: Group) -> None:
+        self._committed.append(group)
+        self._memory.commit(group)
         self.refusals = 0
         self._admission.trouble = None
-        self._batching.landed(len(group.members))
+        self._batching.committed(len(group.members))
         self._report(group)
 
     def _report(self, group: Group) -> None:
-        """Tell the observer that the group landed. A fault there ends the leadership; the group stays committed."""
+        """Tell the observer that the group was committed. A fault there ends the leadership; the group stays
+        committed.
+        """
         self.committed += 1
         for member in group.members:
             try:
-                self._observer.landed(member.pending.request, member.accepted)
+                self._observer.committed(member.pending.request, member.accepted)
             except Exception as fault:
                 log.exception("cannot do what follows from a committed request: this process ends")
                 self.fault = fault
 
     def acknowledge(self) -> None:
-        """Answer the requests of groups that have landed, and those that waited for these groups."""
-        landed, self._landed = self._landed, []
-        for group in landed:
+        """Answer the requests of groups that have been committed, and those that waited for these groups."""
+        committed, self._committed = self._committed, []
+        for group in committed:
             self._serve(group)
             ready = [entry for entry in self._waiting if entry.depends <= group.number]
             self._waiting = [entry for entry in self._waiting if entry.depends > group.number]
@@ -208,28 +210,30 @@ class Pipeline:
             entry.pending.fail(problem(Code.NO_LEADER, "the lease ran out before the request could be answered"))
 
     def cancel_commits(self) -> None:
-        """Stop waiting for the commits in flight. Each of them may still land."""
+        """Stop waiting for the commits in flight. Each of them may still be committed."""
         for group in self.flight:
             if group.task is not None:
                 group.task.cancel()
 
     def judge(self, count: int, now: float) -> Verdict:
-        """Judge the groups in flight, of which the first ``count`` landed and the others never will.
+        """Judge the groups in flight, of which the first ``count`` were committed and the others never will be.
 
-        The memory then shows those that landed, and no group is in flight any more. No caller is answered yet: see
-        `conclude`. ``now`` is the monotonic time.
+        The memory then shows those that were committed, and no group is in flight any more. No caller is answered yet:
+        see `conclude`. ``now`` is the monotonic time.
         """
         verdict = judge(self.flight, count, now)
-        self._memory.withdraw(verdict.landed, self.flight[count:])
+        self._memory.withdraw(verdict.committed, self.flight[count:])
         self.flight = []
         return verdict
 
     def conclude(self, verdict: Verdict) -> None:
-        """Do what the verdict says: answer requests that landed, fail those given up, queue the others again."""
+        """Do what the verdict says: answer requests that were committed, fail those given up, queue the others
+        again.
+        """
         again = [*verdict.again, *(entry.pending for entry in self._waiting)]
         self._waiting, self._admission.trouble = [], None
         self._batching.give_up()
-        for group in verdict.landed:
+        for group in verdict.committed:
             self._report(group)
             self._serve(group)
         for pending, error in verdict.given_up:
@@ -239,17 +243,17 @@ class Pipeline:
         self._admission.again(again)
         self.progress.set()
         log.info(
-            "the commits in doubt are resolved at term %d: %d groups had landed, %d requests go back to the queue",
+            "the commits in doubt are resolved at term %d: %d groups were committed, %d requests go back to the queue",
             self._memory.head.term,
-            len(verdict.landed),
+            len(verdict.committed),
             len(again),
         )
 
     def end(self) -> None:
         """End the pipeline, because leadership is over. Idempotent.
 
-        Requests that landed are answered; those in flight end with outcome unknown, or as not applied if the store
-        refused them; the others go back to the queue.
+        Requests that were committed are answered; those in flight end with outcome unknown, or as not applied if the
+        store refused them; the others go back to the queue.
         """
         self._batching.give_up()
         self._end_delay()

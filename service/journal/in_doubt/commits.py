@@ -118,8 +118,8 @@ class InDoubtCommits:
     async def _resolve(self) -> None:
         """Take the journal over under the next term, judge the groups in doubt, and put the store right.
 
-        This abandons the current term, so that nothing of it can land any more. The groups are judged by what is stored
-        then, and what differs from memory is written back.
+        This abandons the current term, so that nothing of it can be committed any more. The groups are judged by what
+        is stored then, and what differs from memory is written back.
         """
         flight, memory = self._pipeline.flight, self._memory
         self.terms_abandoned += 1
@@ -157,7 +157,7 @@ class InDoubtCommits:
             )
             if self._verdict is None:
                 self._warn_if_older(ours)
-                count = judgement.landed(self._pipeline.flight, ours, loaded.state)
+                count = judgement.committed(self._pipeline.flight, ours, loaded.state)
                 self._verdict = self._pipeline.judge(count, self._clock())
             taken(await restoring.restore(ours, loaded))
             self._lease.require(leadership)
@@ -223,7 +223,7 @@ class InDoubtCommits:
         if verdict is None:
             return
         unknown = problem(Code.OUTCOME_UNKNOWN, "leadership was lost while the outcome of the write was being resolved")
-        for pending in (member.pending for group in verdict.landed for member in group.members):
+        for pending in (member.pending for group in verdict.committed for member in group.members):
             pending.fail(unknown)
         for pending, error in verdict.given_up:
             pending.fail(error)

@@ -123,19 +123,19 @@ class Compaction:
         manifest = await asyncio.to_thread(rows.manifest, blob)
         if content:
             await self._blobs.put(pack, stream_of(content))
-        await self._land(CompactTree(LEADER, store, (), manifest, begun), rows, *([pack] if content else []))
+        await self._install(CompactTree(LEADER, store, (), manifest, begun), rows, *([pack] if content else []))
 
     async def _merge(self, store: str, tree: Tree, first: int) -> None:
         several = self._state().manifests(store)[first:]
         rows, gone = await asyncio.to_thread(_merged, several, tree, first == 0)
         replaced = tuple(manifest.blob for manifest in tree.manifests[first:])
         manifest = await asyncio.to_thread(rows.manifest, self._key(store))
-        await self._land(CompactTree(LEADER, store, replaced, manifest, 0, tree.pins), rows)
+        await self._install(CompactTree(LEADER, store, replaced, manifest, 0, tree.pins), rows)
         log.info("merged %d manifests of the tree of %s into one with %d paths", len(several), store, len(rows))
         for at in range(0, len(gone), _DISCARDED):
             await self._commit(DropBlobs(LEADER, store, gone[at : at + _DISCARDED]))
 
-    async def _land(self, request: CompactTree, rows: ManifestRows, *packs: str) -> None:
+    async def _install(self, request: CompactTree, rows: ManifestRows, *packs: str) -> None:
         """Put a manifest and let the tree name it."""
         assert request.manifest is not None
         blob, state = request.manifest.blob, self._state()

@@ -25,8 +25,8 @@ from service.rules.requests import Clear, LockAll, ReleaseAll, StoreRequest
 def lock_all(view: View, store: Store, session: Session, request: LockAll, context: DecisionContext) -> Decision:
     """Lock every handle of the store for the session (Flink's getAllAndLock).
 
-    One record says so for all of them, and the answer is put together once it has landed. A replay shows what is there
-    then, since the answer is too large to be kept.
+    One record says so for all of them, and the answer is put together once it has been committed. A replay shows what
+    is there then, since the answer is too large to be kept.
     """
     changed = replace(
         store,

@@ -1,4 +1,4 @@
-"""The state as it will be once the groups in flight have landed: their changes, laid over the committed state.
+"""The state as it will be once the groups in flight have been committed: their changes, laid over the committed state.
 
 A group is in flight from when it is built until it is known what became of its write.
 """
@@ -32,7 +32,7 @@ class View(Lookup):
     """A view shows committed state under the changes of the groups in flight, one layer for each group.
 
     ``depends`` is the number of the latest group in flight whose changes were read through this object, 0 for none. A
-    decision made from such a reading holds only if that group lands; see `Decision`.
+    decision made from such a reading holds only if that group is committed; see `Decision`.
     """
 
     def __init__(self, state: State) -> None:
@@ -60,13 +60,13 @@ class View(Lookup):
             for scope in scopes(key, record):
                 layer.answers[scope] = key
 
-    def land(self, group: int) -> None:
+    def commit(self, group: int) -> None:
         """Commit what was staged up to ``group``; later groups stay on top."""
         while self._layers and self._layers[0].group <= group:
             self.state.apply(self._layers.pop(0).records.items())
 
     def withdraw(self) -> None:
-        """Forget all groups in flight: none of them landed."""
+        """Forget all groups in flight: none of them was committed."""
         self._layers.clear()
 
     def get(self, key: str) -> Record | None:

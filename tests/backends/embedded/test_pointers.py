@@ -343,7 +343,7 @@ async def test_a_backup_that_is_put_in_place_under_a_process_that_does_not_lead_
 async def test_a_commit_is_not_acknowledged_whose_file_went_meanwhile(
     store: EmbeddedPointers, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may be there again if the file is put back, so nobody can say that it did not land."""
+    """It may be there again if the file is put back, so nobody can say that it was not committed."""
     ours = await put(store, await store.take_over(ROOT), writes(a=b"1"))
     with monkeypatch.context() as patch:
         patch.setattr(Reserve, "keep", lambda _: file.unlink())  # which comes after the look at the file

@@ -120,7 +120,7 @@ async def test_a_key_that_was_taken_while_the_parts_were_sent_stays_as_it_is(sto
 async def test_a_blob_whose_acknowledgement_was_lost_is_taken_away(
     faulty: tuple[S3Blobs, Gateway], s3: S3Place, size: int
 ) -> None:
-    """It landed, but nobody was told: the end is unknown, and so it must not stay."""
+    """It was committed, but nobody was told: the end is unknown, and so it must not stay."""
     store, gateway = faulty
     gateway(Fault(is_last, times=1, lose_answer=True))
     with pytest.raises(StorageUnavailable):

@@ -79,21 +79,21 @@ class Failing(StateHandleStore):
 
 
 class Doubtful(StateHandleStore):
-    """The real store, but the answer to an add is lost: before it arrived, or after it was applied (``lands``), with
-    its ``labels`` or without.
+    """The real store, but the answer to an add is lost: before it arrived, or after it was applied (``is_committed``),
+    with its ``labels`` or without.
     """
 
-    lands = True
+    is_committed = True
     labels = True
 
     @classmethod
-    def around(cls, store: StateHandleStore, lands: bool, labels: bool = True) -> Doubtful:
+    def around(cls, store: StateHandleStore, is_committed: bool, labels: bool = True) -> Doubtful:
         doubtful = cls(store._driver, store._operations)
-        doubtful.lands, doubtful.labels = lands, labels
+        doubtful.is_committed, doubtful.labels = is_committed, labels
         return doubtful
 
     def add_and_lock(self, name: str, state: Any, labels: Any = None, **named: Any) -> milepost.Handle:
-        if self.lands:
+        if self.is_committed:
             super().add_and_lock(name, state, labels if self.labels else None, **named)
         raise milepost.OutcomeUnknown(Code.OUTCOME_UNKNOWN, "the answer was lost", retryable=False)
 
@@ -433,21 +433,21 @@ def test_an_outage_is_no_damage(a: StateHandleStore, monkeypatch: pytest.MonkeyP
 
 
 def test_an_add_whose_answer_was_lost_is_found_if_it_landed(a: StateHandleStore) -> None:
-    registry = CheckpointRegistry(Doubtful.around(a, lands=True), retain=1)
+    registry = CheckpointRegistry(Doubtful.around(a, is_committed=True), retain=1)
     assert registry.add(1, b"1").handle == a.get(name_of(1))
     registry.add(2, b"2")
     assert numbers(a) == ["checkpoint-2"]
 
 
 def test_an_add_whose_answer_was_lost_stays_unknown_if_it_is_not_there(a: StateHandleStore) -> None:
-    registry = CheckpointRegistry(Doubtful.around(a, lands=False), retain=1)
+    registry = CheckpointRegistry(Doubtful.around(a, is_committed=False), retain=1)
     with pytest.raises(milepost.OutcomeUnknown):
         registry.add(1, b"1")
     assert registry.checkpoints == []
 
 
 def test_a_savepoint_that_was_added_as_none_is_told(a: StateHandleStore) -> None:
-    registry = CheckpointRegistry(Doubtful.around(a, lands=True, labels=False))
+    registry = CheckpointRegistry(Doubtful.around(a, is_committed=True, labels=False))
     with pytest.raises(milepost.LabelsLost, match="milepost-savepoint") as raised:
         registry.add(1, b"1", savepoint=True)
     assert raised.value.handle == a.get(name_of(1))
@@ -456,4 +456,4 @@ def test_a_savepoint_that_was_added_as_none_is_told(a: StateHandleStore) -> None
 def test_a_handle_that_was_there_before_is_not_taken_for_ones_own_add(a: StateHandleStore) -> None:
     a.add_and_lock(name_of(1), b"of an earlier run")
     with pytest.raises(milepost.OutcomeUnknown):
-        CheckpointRegistry(Doubtful.around(a, lands=False)).add(1, b"1")
+        CheckpointRegistry(Doubtful.around(a, is_committed=False)).add(1, b"1")

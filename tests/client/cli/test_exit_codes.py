@@ -65,7 +65,7 @@ def test_an_unknown_outcome_is_4(proxy: Gateway, name: str, blocking: milepost.C
     end = ended(started(proxy.url, "--timeout", "2", "put", name, "latest", str(source)))
     assert (end.returncode, end.stdout) == (4, b"")
     assert b"\nOutcomeUnknown: " in b"\n" + end.stderr
-    assert blocking.store(name).read("latest") == STATE, "it had landed"
+    assert blocking.store(name).read("latest") == STATE, "it had been committed"
 
 
 def test_an_unknown_outcome_stays_4_where_the_epoch_cannot_be_given_up_either(

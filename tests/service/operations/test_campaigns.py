@@ -124,7 +124,7 @@ async def test_who_was_called_and_leaves_lets_the_next_one_be_called() -> None:
     first, second, third = (epoch_queues.place(STORE, session) for session in ("b", "c", "d"))
     leaving, following, last = first.__enter__(), second.__enter__(), third.__enter__()
     epoch_queues.held(leaving.queue, "a")
-    epoch_queues.landed([Session("a", 1.0, 1, ended=2)])
+    epoch_queues.committed([Session("a", 1.0, 1, ended=2)])
     assert [place.called for place in (leaving, following, last)] == [True, False, False]
     first.__exit__(None, None, None)
     assert [place.called for place in (following, last)] == [True, False]

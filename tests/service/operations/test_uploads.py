@@ -139,12 +139,12 @@ async def test_a_url_for_a_retry_is_good_for_the_time_that_is_left(build: Build)
         assert await put(again) == 200
 
 
-@pytest.mark.parametrize("landed", [True, False], ids=["landed", "not-landed"])
-async def test_its_bytes_go_only_after_its_end_is_committed(build: Build, landed: bool) -> None:
+@pytest.mark.parametrize("committed", [True, False], ids=["committed", "not-committed"])
+async def test_its_bytes_go_only_after_its_end_is_committed(build: Build, committed: bool) -> None:
     async with rig(build, SWEPT) as running:
         await opened(running, "a")
         await uploaded(running)
-        running.pointers.disturb(lose_answer() if landed else lose_request())
+        running.pointers.disturb(lose_answer() if committed else lose_request())
         running.pointers.take_overs.from_now_on(AWAY)
         begun = running.pointers.committed
         running.clock.advance(TTL + 1.0)

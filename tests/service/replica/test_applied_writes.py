@@ -1,4 +1,4 @@
-"""Puts that have landed are known for a while, in bounded memory."""
+"""Puts that have been committed are known for a while, in bounded memory."""
 
 from __future__ import annotations
 

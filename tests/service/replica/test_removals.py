@@ -71,7 +71,7 @@ async def test_an_add_that_waits_too_long_for_a_discard_is_not_applied(
 
 
 async def test_a_record_that_cannot_be_dropped_is_dropped_later(tmp_path: Path) -> None:
-    """The mark has landed and the bytes are gone, so the handle is removed, whatever becomes of its record."""
+    """The mark has been committed and the bytes are gone, so the handle is removed, whatever becomes of its record."""
     async with rig(embedded(tmp_path)) as running:
         a = await actor(running, "a")
         await a.add("pointer", b"state")

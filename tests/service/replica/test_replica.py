@@ -89,7 +89,9 @@ async def test_a_refusal_of_a_replica_that_stops_does_not_wait_for_a_slow_discar
 
 
 async def test_a_commit_that_never_ends_does_not_keep_a_replica_from_stopping(tmp_path: Path) -> None:
-    """Its caller is told that the outcome is unknown; the next leader's take-over makes certain that it cannot land."""
+    """Its caller is told that the outcome is unknown; the next leader's take-over makes certain that it cannot be
+    committed.
+    """
     place = embedded(tmp_path)
     async with rig(place, replace(PROMPT, resign_seconds=0.1)) as first, rig(place, leading=False) as second:
         a = await actor(first, "a")

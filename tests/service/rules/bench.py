@@ -1,4 +1,4 @@
-"""The rules on a bench: requests are decided one after the other, and what they change lands at once."""
+"""The rules on a bench: requests are decided one after the other, and what they change is committed at once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Bench:
         return View(self.state)
 
     def decide(self, request: Request) -> Decision:
-        """What is decided; what changes lands."""
+        """What is decided; what changes is committed."""
         self.context = replace(self.context, revision=self.context.revision + 1, wall=f"at {self.context.revision + 1}")
         decision = decide(self.view, request, self.context)
         if isinstance(decision, Accepted):
@@ -72,9 +72,9 @@ class Bench:
         """The bytes of a removed handle are gone."""
         return self.accepted(FinishRemoval(LEADER, finish.store, finish.name, finish.version))
 
-    def land(self) -> None:
+    def commit(self) -> None:
         """All that was decided so far is known to be committed."""
-        self.context = replace(self.context, landed=self.context.revision)
+        self.context = replace(self.context, committed=self.context.revision)
 
     def forget_keys(self) -> None:
         """Ten minutes pass."""
@@ -108,7 +108,7 @@ class Bench:
 
 
 def with_inventory(view: View, accepted: Accepted) -> Accepted:
-    """What was granted, with the inventory in its answer that the service adds once it has landed."""
+    """What was granted, with the inventory in its answer that the service adds once it has been committed."""
     if accepted.inventory is None:
         return accepted
     store = view.store(accepted.inventory.store)

@@ -1,6 +1,6 @@
 """The rules against the plain model of the contract, under hypothesis' choice of requests.
 
-The model knows nothing of revisions, layers or lazily scrubbed records. Groups are staged, landed and lost under
+The model knows nothing of revisions, layers or lazily scrubbed records. Groups are staged, committed and lost under
 it; a lost group takes the model back to what was committed.
 """
 
@@ -92,7 +92,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
         self.known = Known()
         self.committed = Known()
         self.revision = 1
-        self.landed = 1
+        self.newest_committed = 1
         self.group = 1
         self.made = 0
         self.horizon = 0
@@ -183,7 +183,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
     def two_sessions(self) -> None:
         for session in ("ann", "bob"):
             self.open_session(session)
-        self.land()
+        self.commit_all()
         for name in ("x", "y"):
             self.add("ann", name, "current", "")
 
@@ -192,23 +192,23 @@ class RulesAgainstModel(RuleBasedStateMachine):
         self.group += 1
 
     @rule()
-    def land(self) -> None:
-        self.view.land(self.group)
+    def commit_all(self) -> None:
+        self.view.commit(self.group)
         self.group += 1
-        self.landed = self.revision
+        self.newest_committed = self.revision
         self.committed = copy.deepcopy(self.known)
 
     @rule()
     def lose_what_is_in_flight(self) -> None:
-        """The term was abandoned and nothing of it had landed: the next view is built from what is committed."""
+        """The term was abandoned and nothing of it was committed: the next view is built from what is committed."""
         self.view = View(self.view.state)
         self.group += 1
         self.known = copy.deepcopy(self.committed)
 
     @rule()
     def ten_minutes_pass(self) -> None:
-        self.land()
-        self.horizon = self.landed
+        self.commit_all()
+        self.horizon = self.newest_committed
         self.known.answers.clear()
         self.committed.answers.clear()
 
@@ -294,7 +294,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
     def an_hour_passes(self) -> None:
         """Ended sessions are forgotten, and their ids may be used again."""
         self.ten_minutes_pass()
-        context = replace(self.context(), sessions_horizon=self.landed)
+        context = replace(self.context(), sessions_horizon=self.newest_committed)
         sessions = self.known.model.sessions
         keys = tuple(session_key(session) for session in sessions)
         decision = decide(self.view, Scrub(LEADER, store_name=STORE, keys=keys), context)
@@ -304,7 +304,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
         ended = [session for session in sessions if not self.known.live(session)]
         for session in ended:
             del sessions[session]
-        self.land()
+        self.commit_all()
         for session in ended:
             self.open_session(session)
 

@@ -240,7 +240,7 @@ def test_such_ids_go_once_they_have_landed_and_push_nothing_out(bench: Bench) ->
     bench.done(with_id(release, "1.1"))
     bench.done(with_id(lock, "1.2"))
     assert [entry.key for entry in bench.handle(HANDLE).answered] == ["k", " 1.1", " 1.2"]
-    bench.land()
+    bench.commit()
     bench.done(with_id(release, "1.3"))
     bench.done(with_id(lock, "1.4"))
     kept = bench.handle(HANDLE)

@@ -76,7 +76,7 @@ class Answers:
         anew = call in self._chronicle.forgotten and not answer.replayed
         if applied is None or (anew and answer.revision != applied.revision):
             if not self._needed_nothing(call, call.ask, answer):
-                raise Violation(Invariant.TRUTHFUL_YES, f"{call} was told {answer}, but it has not landed")
+                raise Violation(Invariant.TRUTHFUL_YES, f"{call} was told {answer}, but it was not committed")
         elif isinstance(call.ask, LockAll):
             if not self._listed(
                 call.ask.store_name, answer.body["handles"], call.floor, answer.revision, removing=False

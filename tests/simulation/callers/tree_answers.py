@@ -39,7 +39,7 @@ class TreeAnswers:
             case TreeLook():
                 self._looked(call, ask, body)
             case PutFile():
-                self._has_landed(call, trees.landed.get(call))
+                self._has_landed(call, trees.applied.get(call))
             case RenamePath() if body is True:
                 found = trees.renamed.get((ask.store_name, ask.path, ask.target))
                 if found is not None or ask.onto is not OntoExisting.REPLACE:
@@ -70,7 +70,7 @@ class TreeAnswers:
         outcome = error.outcome if isinstance(error, Problem) else Outcome.NOT_APPLIED
         if outcome is not Outcome.NOT_APPLIED or isinstance(call.ask, TreeLook):
             return
-        if call in self._trees.landed:
+        if call in self._trees.applied:
             raise Violation(Invariant.TRUTHFUL_NO, f"{call} was told as not applied ({error}), but was")
         call.denied = call.undelivered == 0
 
@@ -78,7 +78,7 @@ class TreeAnswers:
 
     def _has_landed(self, call: Call, at: int | None) -> None:
         if at is None:
-            raise Violation(Invariant.TRUTHFUL_YES, f"{call} was acknowledged, but it has not landed")
+            raise Violation(Invariant.TRUTHFUL_YES, f"{call} was acknowledged, but it was not committed")
         self._answers.acknowledged = max(self._answers.acknowledged, at)
 
     def _looked(self, call: Call, look: TreeLook, body: object) -> None:
@@ -119,15 +119,15 @@ class TreeAnswers:
     def _is_not_there(self, call: Call, code: Code) -> None:
         """Whoever is refused must not find what it asked for: the answer to its first attempt was to be given again."""
         ask = call.ask
-        if isinstance(ask, PutFile) and call in self._trees.landed:
-            at, path = self._trees.landed[call], ask.path
+        if isinstance(ask, PutFile) and call in self._trees.applied:
+            at, path = self._trees.applied[call], ask.path
         elif isinstance(ask, RenamePath) and (ask.store_name, ask.path, ask.target) in self._trees.renamed:
             at, path = self._trees.renamed[ask.store_name, ask.path, ask.target], ask.target
         else:
             return
         here = self._trees.visible.get((ask.store_name, path))
         if here is not None and here.created_revision == at < call.floor:
-            raise Violation(Invariant.FIRST_ANSWER, f"{call} was refused with {code}, but had landed as {here}")
+            raise Violation(Invariant.FIRST_ANSWER, f"{call} was refused with {code}, but had been committed as {here}")
 
     # -- the window ------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The committed history: every group that lands is judged against the contract, request by request.
+"""The committed history: every group that is committed is judged against the contract, request by request.
 
 Which requests a group holds is read from the answers that they left in the records they changed. The service cannot
 fool this: a change without an answer, or one that the contract does not grant, breaks an invariant.
@@ -65,7 +65,7 @@ _BROKEN_BY = {
 
 
 class Applied(NamedTuple):
-    """A call that has landed, with the answer that was kept of it and its time."""
+    """A call that has been committed, with the answer that was kept of it and its time."""
 
     revision: int
     body: Body
@@ -102,7 +102,7 @@ class Chronicle:
         self.head = Head("root", 0, 0, "")
         self.applied: dict[Call, Applied] = {}
         self.forgotten: set[Call] = set()
-        """Calls that have landed, and whose answers had to make room for younger ones since."""
+        """Calls that have been committed, and whose answers had to make room for younger ones since."""
         self.believed: dict[str, float] = {}
         """Until when each session's client surely believes it alive."""
         self.handles: dict[tuple[str, str], Timeline[Body | None]] = defaultdict(lambda: Timeline(None))
@@ -142,8 +142,8 @@ class Chronicle:
             self._led_since = self.clock()
 
     def committed(self, by: str, head: Head, changes: Sequence[Change], revision: int) -> dict[str, Record | None]:
-        """A group has landed; the records that it changed."""
-        self._trace.note("landed", by, head.term, head.revision, revision, len(changes))
+        """A group has been committed; the records that it changed."""
+        self._trace.note("committed", by, head.term, head.revision, revision, len(changes))
         if head.term != self.head.term:
             raise Violation(Invariant.DEPOSED, f"{by} at term {head.term} wrote under term {self.head.term}")
         self._rises(revision)
@@ -224,7 +224,9 @@ class Chronicle:
         if known is not None:
             raise Violation(Invariant.ONCE, f"{call} was applied at revision {known.revision} and again at {at}")
         if call.denied:
-            raise Violation(Invariant.TRUTHFUL_NO, f"{call} was told as not applied, and landed at revision {at}")
+            raise Violation(
+                Invariant.TRUTHFUL_NO, f"{call} was told as not applied, and was committed at revision {at}"
+            )
         self._answered[store, entry.session, entry.key] = call
         version = entry.answer.get("version", "")
         if isinstance(request, CreateUpload):
@@ -244,7 +246,7 @@ class Chronicle:
         answer: Body = self.applied[call].body
         if judged.code is not None:
             broken = _BROKEN_BY.get(judged.code, Invariant.AS_MODELLED)
-            raise Violation(broken, f"{call} landed at {entry.revision}, but had to be refused: {judged}")
+            raise Violation(broken, f"{call} was committed at {entry.revision}, but had to be refused: {judged}")
         if isinstance(call.ask, Remove) and answer.get("removed") and not judged.body["removed"]:
             raise Violation(Invariant.UNDER_LOCK, f"{call} removed what {judged.body['locks']} hold")
         if isinstance(call.ask, Campaign) and judged.body["epoch"] != answer["epoch"]:

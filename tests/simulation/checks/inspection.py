@@ -32,7 +32,7 @@ class Inspection:
         self._view = View(self.state)
 
     def committed(self, changed: dict[str, Record | None]) -> None:
-        """A group has landed."""
+        """A group has been committed."""
         for key, record in changed.items():
             if record is None:
                 self.state.records.pop(key, None)

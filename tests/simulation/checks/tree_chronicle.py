@@ -1,7 +1,7 @@
 """The committed history of trees: whatever begins or ends at a path must have been asked for, under the current epoch.
 
-Each group that lands is read from its records alone. A file is known by its digest, for no two puts have the same
-bytes. With groups of one request each it is known exactly what a cut has to show; in larger groups a path may show
+Each group that is committed is read from its records alone. A file is known by its digest, for no two puts have the
+same bytes. With groups of one request each it is known exactly what a cut has to show; in larger groups a path may show
 either of the two states that it had before and after the group.
 """
 
@@ -32,15 +32,15 @@ Place = tuple[str, str]
 
 
 class TreeChronicle:
-    """What is in each tree, what was asked of it, and what has landed of that."""
+    """What is in each tree, what was asked of it, and what has been committed of that."""
 
     def __init__(self, chronicle: Chronicle, blobs: BlobService, tally: Counter[str]) -> None:
         self.lines: dict[Place, Timeline[str | None]] = defaultdict(lambda: Timeline(None))
         """What was at each path: the digest of a file, `DIRECTORY`, or None."""
-        self.landed: dict[Call, int] = {}
-        """Puts that have landed."""
+        self.applied: dict[Call, int] = {}
+        """Puts that have been committed."""
         self.renamed: dict[tuple[str, str, str], int] = {}
-        """Renames that have landed: store, source, target."""
+        """Renames that have been committed: store, source, target."""
         self.visible: dict[Place, Entry] = {}
         self._chronicle = chronicle
         self._blobs = blobs
@@ -82,10 +82,11 @@ class TreeChronicle:
         """The keys of all blobs without which a path, or a kept cut, does not show what it should."""
         return {blob for names in self._names.values() for blob in names} | set(self._state.held)
 
-    # -- a group lands ---------------------------------------------------------------------------------------------
+    # -- a group is committed
+    # ---------------------------------------------------------------------------------------------
 
     def committed(self, since: int, at: int, changed: dict[str, Record | None]) -> None:
-        """A group that leads from revision ``since`` to ``at`` has landed."""
+        """A group that leads from revision ``since`` to ``at`` has been committed."""
         stores = {store_of(key) or "" for key, record in changed.items() if _is_of_tree(key, record)}
         self._state.apply(changed.items())
         for store in sorted(stores):
@@ -98,12 +99,14 @@ class TreeChronicle:
     def _answered(self, record: TreePath, since: int) -> None:
         for kept in record.answered:
             if kept.revision > since and (call := self._doors.get(kept.key)) is not None:
-                self._landed(call, kept.revision)
+                self._applied(call, kept.revision)
 
-    def _landed(self, call: Call, at: int) -> None:
+    def _applied(self, call: Call, at: int) -> None:
         if call.denied:
-            raise Violation(Invariant.TRUTHFUL_NO, f"{call} was told as not applied, and landed at revision {at}")
-        if (before := self.landed.setdefault(call, at)) != at:
+            raise Violation(
+                Invariant.TRUTHFUL_NO, f"{call} was told as not applied, and was committed at revision {at}"
+            )
+        if (before := self.applied.setdefault(call, at)) != at:
             raise Violation(Invariant.ONCE, f"{call} was applied at revision {before} and again at {at}")
 
     def _hold_manifests(self, store: str) -> None:
@@ -179,7 +182,7 @@ class TreeChronicle:
             if put.ask.path != path:
                 raise Violation(Invariant.FILE_KEPT, f"{place} has {new}, which was put at {put.ask.path}")
             self._must(place, new, [put.ask], epoch)
-            self._landed(put, new.created_revision)
+            self._applied(put, new.created_revision)
             return
         calls = [call for call in self._asked[place] if isinstance(call.ask, RenamePath)]
         renames = [call for call in calls if _moves(call.ask, new.moved_from, path)]
@@ -188,11 +191,11 @@ class TreeChronicle:
             raise Violation(Invariant.RENAMED_ONCE, f"{place} has {new}, which {put} put")
         if all(call.denied for call in renames):
             raise Violation(
-                Invariant.TRUTHFUL_NO, f"{renames} was told as not applied, and landed at {new.created_revision}"
+                Invariant.TRUTHFUL_NO, f"{renames} was told as not applied, and was committed at {new.created_revision}"
             )
         self._tally["renames"] += 1
         self.renamed[store, new.moved_from, path] = new.created_revision
-        self.landed.setdefault(put, new.created_revision)
+        self.applied.setdefault(put, new.created_revision)
 
     def _must(self, place: Place, new: Entry, asks: Sequence[TreeRequest], epoch: int) -> None:
         if not any(ask.epoch == epoch for ask in asks):

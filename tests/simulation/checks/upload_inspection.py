@@ -26,7 +26,7 @@ class UploadInspection:
         blobs.deleted = deleted
 
     def committed(self, changed: Mapping[str, Record | None]) -> None:
-        """A group has landed."""
+        """A group has been committed."""
         for key, record in changed.items():
             located = upload_of(key)
             if located is None:

@@ -188,9 +188,9 @@ def lease_after_take_over(patch: Patch) -> None:
 
 
 def judgement_of_groups(patch: Patch) -> None:
-    """A group in doubt counts as not landed, its requests are decided again, and what it left is believed."""
+    """A group in doubt counts as not committed, its requests are decided again, and what it left is believed."""
     _believe_what_is_loaded(patch)
-    patch.setattr(judgement, "landed", lambda *_: 0)
+    patch.setattr(judgement, "committed", lambda *_: 0)
 
 
 def newest_attempt_stands(patch: Patch) -> None:
@@ -329,14 +329,14 @@ def collector_spares_its_own(patch: Patch) -> None:
 
 def readers_move_on(patch: Patch) -> None:
     """A reader whose bytes were replaced under it fails, and replaced bytes do not linger."""
-    real = Effects.landed
+    real = Effects.committed
 
-    def landed(self: Effects, request: Request, accepted: Accepted) -> None:
+    def committed(self: Effects, request: Request, accepted: Accepted) -> None:
         real(self, request, accepted)
         for key in accepted.discards:
             self._deletions.schedule(key, 0.0)
 
-    patch.setattr(Effects, "landed", landed)
+    patch.setattr(Effects, "committed", committed)
     patch.setattr(StateReader, "_moved_on", lambda *_: False)
 
 

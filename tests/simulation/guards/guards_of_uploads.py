@@ -92,7 +92,7 @@ def end_is_committed_first(patch: Patch) -> None:
     ) -> bool:
         upload = journal.read().view.upload(store, upload_id)
         if isinstance(upload, Upload):
-            journal._pipeline._observer.landed(
+            journal._pipeline._observer.committed(
                 ExpireUpload(LEADER, store_name=store, upload=upload_id), Accepted(Answer(), orphans=(upload.blob,))
             )
         return await real(journal, leases, store, upload_id, clock)

@@ -27,13 +27,13 @@ _OWN_REASONS = (Refusal.FULL, Refusal.DENIED, Refusal.FAILED)
 
 
 class Witness(Protocol):
-    """Sees everything that lands in the coordination store, at the moment when it does."""
+    """Sees everything that is committed in the coordination store, at the moment when it does."""
 
     def taken_over(self, by: str, head: Head) -> None:
         """``by`` has taken a journal over; ``head`` is the new head."""
 
     def committed(self, by: str, head: Head, changes: Sequence[Change], revision: int) -> None:
-        """A group of ``by`` that named ``head`` has landed."""
+        """A group of ``by`` that named ``head`` has been committed."""
 
 
 class CoordinationStore:

@@ -30,8 +30,8 @@ LIFE_SECONDS = 600
 LATE_SECONDS = int(REMEMBERED_SECONDS) - 2 * LIFE_SECONDS
 """How long after that a file may still be published with it: so long a body takes at most.
 
-Whoever publishes knows what has landed for longer, also if its wall clock was set meanwhile. So no token that is used
-once more makes a file anew that was renamed or deleted since.
+Whoever publishes knows what has been committed for longer, also if its wall clock was set meanwhile. So no token that
+is used once more makes a file anew that was renamed or deleted since.
 """
 
 

@@ -66,5 +66,5 @@ def put(memory: ChainMemory, entries: dict[str, str]) -> tuple[int, int]:
     first, grown = compact(memory, data, size, size)
     then = Segment(memory.last + 1, Metadata(), EMPTY)
     after = sealed(HEAD, first, then.number, data)
-    memory.landed(SegmentDraft(memory.last, after, data, grown, then), Metadata())
+    memory.committed(SegmentDraft(memory.last, after, data, grown, then), Metadata())
     return size, grown - size

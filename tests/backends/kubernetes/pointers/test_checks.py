@@ -226,7 +226,7 @@ async def test_a_deposed_leader_keeps_no_journal_in_memory(site: Site) -> None:
 async def test_a_group_that_ends_after_the_store_was_closed_begins_nothing(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    landed, over, created = asyncio.Event(), asyncio.Event(), []
+    committed, over, created = asyncio.Event(), asyncio.Event(), []
     async with opened(site.address()) as store:
         head = await store.take_over(ROOT)
         await spare_is_there(store)
@@ -234,7 +234,7 @@ async def test_a_group_that_ends_after_the_store_was_closed_begins_nothing(
 
         async def held_up(*arguments: Any, **named: Any) -> Any:
             answer = await replace(*arguments, **named)
-            landed.set()
+            committed.set()
             await over.wait()
             return answer
 
@@ -246,7 +246,7 @@ async def test_a_group_that_ends_after_the_store_was_closed_begins_nothing(
         monkeypatch.setattr(store._maps, "create", seen)
         sealing = asyncio.create_task(store.commit(head, FULL, head.revision + 1))
         async with asyncio.timeout(60):
-            await landed.wait()
+            await committed.wait()
     over.set()
     done(await sealing)
     assert memory.spare is None  # so a leader would make one

@@ -81,10 +81,10 @@ async def test_a_group_whose_answer_is_lost_is_unknown_and_found_by_the_take_ove
         between.answers_pass.clear()
         committing = asyncio.create_task(store.commit(head, writes(a=b"2"), head.revision + 1))
 
-        async def landed() -> bool:
+        async def committed() -> bool:
             return bool((await asyncio.to_thread(outsider.get, LAYOUT.segment(1)))["data"]["a"] == "2")
 
-        await until(landed)
+        await until(committed)
         await between.cut()
         end = await committing
         assert isinstance(end, Unknown), end

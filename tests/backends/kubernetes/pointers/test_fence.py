@@ -174,7 +174,7 @@ async def test_a_leader_is_deposed_by_the_fence_whether_it_is_recorded_yet_or_no
 
 
 async def test_a_take_over_whose_end_is_unknown_can_be_repeated(site: Site) -> None:
-    """The answer is lost, which a server cannot be told to do: the fence of the first attempt has landed."""
+    """The answer is lost, which a server cannot be told to do: the fence of the first attempt has been committed."""
     async with opened(site.address()) as store:
         head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
         real = store._maps.replace
@@ -233,10 +233,10 @@ async def test_a_late_creation_of_a_segment_is_used_or_is_garbage(site: Site, ou
             assert number > 2
             pause.over.set()
 
-            async def landed() -> bool:
+            async def committed() -> bool:
                 return LAYOUT.segment(2) in outsider.segments()
 
-            await until(landed)
+            await until(committed)
         assert refused(await older.commit(head, writes(late=b"1"), head.revision + 1)) is Refusal.HEAD_MOVED
         new, found = await taken_over(leader)
         assert found == {"a": b"1", "full": b"9" * (CAP * 7 // 8)}

@@ -48,12 +48,12 @@ async def two_segments(store: KubernetesPointers) -> Head:
     return head
 
 
-async def in_doubt(store: KubernetesPointers, head: Head, lands: str) -> list[tuple[Any, Any]]:
+async def in_doubt(store: KubernetesPointers, head: Head, is_committed: str) -> list[tuple[Any, Any]]:
     """A group that deletes ``d`` and ends without an answer; what is still on its way of it."""
     real, late = store._maps.replace, list[tuple[Any, Any]]()
 
     async def lost(*arguments: Any, **named: Any) -> Any:
-        if lands == "at once":
+        if is_committed == "at once":
             await real(*arguments, **named)
         else:
             late.append((arguments, named))
@@ -123,27 +123,27 @@ HARMS = (
     deletes_everything,
 )
 KNOWN = (nothing, edits, freezes, edits_and_freezes, deletes_what_holds_nothing)
-"""After which the head still tells whether the group in doubt has landed."""
+"""After which the head still tells whether the group in doubt has been committed."""
 
 
-@pytest.mark.parametrize("lands", ["at once", "late"])
+@pytest.mark.parametrize("is_committed", ["at once", "late"])
 @pytest.mark.parametrize("harm", HARMS)
 async def test_what_a_leader_remembers_is_put_back_and_the_group_in_doubt_has_landed_or_never_does(
-    site: Site, outsider: Outsider, harm: Harm, lands: str
+    site: Site, outsider: Outsider, harm: Harm, is_committed: str
 ) -> None:
     async with opened(site.address()) as store:
         head = await two_segments(store)
         saved = backup(outsider, LAST)
         head = await put(store, head, writes(a=b"2", c=None))
-        late = await in_doubt(store, head, lands)
+        late = await in_doubt(store, head, is_committed)
         harm(outsider, saved)
         new = await store.take_over(ROOT, head)
         assert new.term == head.term + 1
         assert new.revision > head.revision
         found = await records(store, new)
-        landed = {"d": b"new"} if lands == "at once" and harm in KNOWN else {}
-        assert found == {**HELD, **landed}
-        assert new.digest == ("doubt" if landed else head.digest)
+        committed = {"d": b"new"} if is_committed == "at once" and harm in KNOWN else {}
+        assert found == {**HELD, **committed}
+        assert new.digest == ("doubt" if committed else head.digest)
         for arguments, named in late:
             assert not (await store._maps.replace(*arguments, **named)).done
         new = await put(store, new, writes(e=b"3"))

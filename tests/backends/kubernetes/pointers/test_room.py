@@ -61,7 +61,7 @@ def limit(site: Site) -> None:
 
 
 async def filled(store: KubernetesPointers, head: Head, size: int = 6000) -> tuple[Head, int, Refusal]:
-    """Commit groups until one is refused; give the head, how many landed, and why no more did."""
+    """Commit groups until one is refused; give the head, how many were committed, and why no more were."""
     for number in range(400):
         end = await store.commit(head, [Change(f"k{number}", b"x" * size)], head.revision + 1)
         if not isinstance(end, Done):

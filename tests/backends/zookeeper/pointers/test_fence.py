@@ -88,14 +88,14 @@ async def test_groups_of_an_older_leader_that_land_during_a_take_over_are_part_o
     there = layout(zookeeper_address)
     async with opened(zookeeper_address) as older, opened(zookeeper_address) as leader:
         head = await older.take_over(ROOT)
-        real, landed = leader._heads._stored, 0
+        real, committed = leader._heads._stored, 0
 
         async def stored_then_a_group_lands(*arguments: Any) -> Any:
-            nonlocal head, landed
+            nonlocal head, committed
             found = await real(*arguments)
-            if landed < 3:
-                landed += 1
-                head = await put(older, head, writes(**{f"k{landed}": b"1"}))
+            if committed < 3:
+                committed += 1
+                head = await put(older, head, writes(**{f"k{committed}": b"1"}))
             return found
 
         with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""A head that vanished, or a take-over of this process's own that landed late, is no successor's."""
+"""A head that vanished, or a take-over of this process's own that was committed late, is no successor's."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ async def led(store: ZooKeeperPointers) -> Head:
 
 
 def lose_answers(store: ZooKeeperPointers, patch: pytest.MonkeyPatch, after: Callable[[], None] = lambda: None) -> None:
-    """The next take-over lands, and its answer is lost. No server can be made to lose just this one."""
+    """The next take-over is committed, and its answer is lost. No server can be made to lose just this one."""
     real = store._heads._transact
 
-    async def landed_and_unanswered(*arguments: Any) -> Any:
+    async def committed_and_unanswered(*arguments: Any) -> Any:
         patch.setattr(store._heads, "_transact", real)
         assert await real(*arguments) is None
         after()
         raise StorageUnavailable("the answer was lost")
 
-    patch.setattr(store._heads, "_transact", landed_and_unanswered)
+    patch.setattr(store._heads, "_transact", committed_and_unanswered)
 
 
 async def test_a_head_that_vanished_after_a_take_over_of_our_own_landed_is_written_anew_from_memory(
@@ -166,9 +166,9 @@ async def test_a_group_in_doubt_that_landed_before_such_a_term_deposes_nobody(
     there = layout(zookeeper_address)
     async with opened(zookeeper_address) as store, opened(zookeeper_address) as woken:
         ours = await led(store)
-        landed = done(await store.commit(ours, writes(a=b"2"), ours.revision + 1, "1-" + "b" * 32))
+        committed = done(await store.commit(ours, writes(a=b"2"), ours.revision + 1, "1-" + "b" * 32))
         await woken.take_over(ROOT)
         head = await store.take_over(ROOT, ours)
-        assert head.digest == landed.digest
+        assert head.digest == committed.digest
         assert visitor.get(there.head(head))[0] == encode_head(head)
         assert await records(store, head) == {"a": b"2"}

@@ -136,10 +136,10 @@ async def test_groups_that_landed_are_not_written_over_by_an_older_head_of_ours(
     there = layout(zookeeper_address)
     async with opened(zookeeper_address) as store:
         hand = await worked(store, visitor, there)
-        landed = done(await store.commit(hand.head, writes(a=b"3"), hand.head.revision + 1, "1-" + "b" * 32))
+        committed = done(await store.commit(hand.head, writes(a=b"3"), hand.head.revision + 1, "1-" + "b" * 32))
         visitor.delete(hand.path)
         head = await store.take_over(ROOT, hand.head)
-        assert (head.revision, head.digest) == (landed.revision + 1, landed.digest)
+        assert (head.revision, head.digest) == (committed.revision + 1, committed.digest)
 
 
 @pytest.mark.parametrize("act", AT_WITNESSES)

@@ -1,4 +1,4 @@
-"""The definite errors of a coordination store: the group did not land and never will.
+"""The definite errors of a coordination store: the group was not committed and never will.
 
 They are named as ZooKeeper names them, so that the scenarios can be ticked off; what matters to the service is the
 reason that a backend translates them to, and whether the burnt term can be taken over again. Only a real ZooKeeper

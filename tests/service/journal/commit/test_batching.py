@@ -39,7 +39,7 @@ class Bench:
     async def committed(self, answered: int, commit: float = COMMIT) -> None:
         self.batching.launched()
         await asyncio.sleep(commit)
-        self.batching.landed(answered)
+        self.batching.committed(answered)
 
 
 def run(scene: Callable[[Bench], Awaitable[None]]) -> Bench:

@@ -1,4 +1,4 @@
-"""Group commit on a healthy store: everything lands in its first term."""
+"""Group commit on a healthy store: everything is committed in its first term."""
 
 from __future__ import annotations
 

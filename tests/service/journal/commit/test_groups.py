@@ -28,7 +28,7 @@ from service.rules.memory.state import State
 from service.rules.memory.view import View
 from service.rules.records import Session
 from service.rules.requests import Attempt, EndSession, OpenSession, Request
-from tests.service.journal.test_landing import Forever
+from tests.service.journal.test_committing import Forever
 
 pytestmark = pytest.mark.anyio
 

@@ -38,7 +38,7 @@ class Disk:
 
 
 class Desk:
-    """Decides requests one after the other, each of which lands at once."""
+    """Decides requests one after the other, each of which is committed at once."""
 
     def __init__(self) -> None:
         self.disk = Disk()
@@ -46,16 +46,16 @@ class Desk:
         self._decide = GrowthCheck(cast(PointerStore, self.disk)).deciding(rules_decide)
         self._revision = 0
 
-    def decide(self, request: Request, *, lands: bool = True) -> Decision:
+    def decide(self, request: Request, *, is_committed: bool = True) -> Decision:
         self._revision += 1
         context = DecisionContext(self._revision, "abc", "now")
         decision = self._decide(self.view, with_id(request, str(self._revision)), context)
-        if lands and isinstance(decision, Accepted):
+        if is_committed and isinstance(decision, Accepted):
             self.view.state.apply(decision.changes.items())
         return decision
 
-    def opens(self, session: str, *, ttl: float = 60.0, lands: bool = True) -> bool:
-        return isinstance(self.decide(OpenSession(Attempt(session), ttl=ttl), lands=lands), Accepted)
+    def opens(self, session: str, *, ttl: float = 60.0, is_committed: bool = True) -> bool:
+        return isinstance(self.decide(OpenSession(Attempt(session), ttl=ttl), is_committed=is_committed), Accepted)
 
     def ends(self, session: str) -> None:
         assert isinstance(self.decide(EndSession(Attempt(session))), Accepted)
@@ -117,7 +117,7 @@ def test_one_after_the_other_may_come_and_remove_something(desk: Desk) -> None:
 
 
 def test_what_never_landed_takes_no_room(desk: Desk) -> None:
-    assert all(desk.opens(f"s{number}", lands=False) for number in range(4 * LIVING))
+    assert all(desk.opens(f"s{number}", is_committed=False) for number in range(4 * LIVING))
 
 
 def test_a_renewal_is_no_growth(desk: Desk) -> None:

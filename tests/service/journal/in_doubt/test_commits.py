@@ -38,7 +38,7 @@ async def end_of(call: Awaitable[object]) -> tuple[Code, Outcome]:
 async def test_a_whole_group_in_doubt_is_settled_once_and_answered_in_full(
     tmp_path: Path, lost: Disturbance, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whether it had landed or not, each request is applied once, and no caller notices."""
+    """Whether it had been committed or not, each request is applied once, and no caller notices."""
     async with rig(embedded(tmp_path)) as running:
         a = await actor(running, "a")
         journal = running.replica.journal
@@ -53,7 +53,7 @@ async def test_a_whole_group_in_doubt_is_settled_once_and_answered_in_full(
 
 
 async def test_a_refusal_that_depends_on_a_group_in_flight_waits_for_its_end(tmp_path: Path) -> None:
-    """B may not be told that the handle exists before A's add of it has landed; here it never does."""
+    """B may not be told that the handle exists before A's add of it has been committed; here it never does."""
     async with rig(embedded(tmp_path)) as running:
         a, b = await actor(running, "a"), await actor(running, "b")
         gate = asyncio.Event()
@@ -91,7 +91,7 @@ async def test_a_refused_group_ends_with_the_stores_reason_and_the_next_one_land
 
 
 async def test_a_head_that_moved_under_a_leader_that_still_leads_is_no_reason_to_refuse(tmp_path: Path) -> None:
-    """Its lease holds, so nobody else leads: an earlier take-over of its own landed late, say. It goes on."""
+    """Its lease holds, so nobody else leads: an earlier take-over of its own was committed late, say. It goes on."""
     async with rig(embedded(tmp_path)) as running:
         a = await actor(running, "a")
 
@@ -149,7 +149,7 @@ async def test_a_group_that_was_judged_when_the_lease_was_lost_is_of_unknown_out
 
 
 async def test_a_journal_that_another_took_over_is_not_taken_back(tmp_path: Path) -> None:
-    """Who finds in resolving that the head has moved on does not lead any more, and cannot tell what landed."""
+    """Who finds in resolving that the head has moved on does not lead any more, and cannot tell what was committed."""
     async with rig(embedded(tmp_path)) as running:
         a = await actor(running, "a")
         running.pointers.take_overs.once(TakeOverLost("by the test"))
@@ -197,7 +197,7 @@ async def test_a_group_that_arrives_after_its_term_was_burnt_does_not_land(tmp_p
 
 
 def land_late(running: Rig) -> Disturbance:
-    """The group lands, its answer gets lost, and its caller has given up when that is resolved."""
+    """The group is committed, its answer gets lost, and its caller has given up when that is resolved."""
 
     async def act(commit: RealCommit) -> Commit:
         await commit()
@@ -231,7 +231,7 @@ async def test_the_removal_of_a_damaged_record_that_landed_is_not_reported_as_no
 
 
 async def test_what_a_scrub_orphaned_is_discarded_although_its_answer_was_lost(tmp_path: Path) -> None:
-    """The leader's own requests leave no answers: what they have written tells that they landed."""
+    """The leader's own requests leave no answers: what they have written tells that they was committed."""
     async with rig(embedded(tmp_path), replace(PROMPT, maintenance_interval_seconds=0.02)) as running:
         a = await actor(running, "a", ttl=3600.0)
         await a.add("pointer", b"1")

@@ -75,7 +75,7 @@ def passes(problem: Problem) -> None:
 
 
 async def add_at_last(writer: Actor, name: str) -> None:
-    """Add a handle, however often something keeps it from landing."""
+    """Add a handle, however often something keeps it from being committed."""
 
     async def added() -> bool:
         try:

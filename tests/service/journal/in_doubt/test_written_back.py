@@ -65,7 +65,7 @@ async def test_what_takes_long_to_write_back_is_not_given_up_while_it_gets_on(tm
 
 
 async def test_what_landed_is_shown_at_its_revision_while_other_records_are_written_back(tmp_path: Path) -> None:
-    """A write whose answer was lost turns out to have landed; readers see it before the store is put right."""
+    """A write whose answer was lost turns out to have been committed; readers see it before the store is put right."""
     async with rig(embedded(tmp_path)) as running:
         await filled(running)
         real, held, may_go_on = running.pointers.commit, asyncio.Event(), asyncio.Event()

@@ -133,14 +133,14 @@ async def test_a_head_that_vanishes_after_a_take_over_whose_answer_was_lost_cost
         heads = pointers._heads
         real, generation = heads._transact, journal.generation
 
-        async def landed_and_unanswered(*arguments: Any) -> Any:
+        async def committed_and_unanswered(*arguments: Any) -> Any:
             monkeypatch.setattr(heads, "_transact", real)
             assert await real(*arguments) is None
             delete_all_heads(hand)
             delete_records(hand)
             raise StorageUnavailable("the answer was lost")
 
-        monkeypatch.setattr(heads, "_transact", landed_and_unanswered)
+        monkeypatch.setattr(heads, "_transact", committed_and_unanswered)
         delete_one_record(hand)
         delete_all_heads(hand)
         a = await actor(running, "b")

@@ -30,7 +30,7 @@ STORE = "job"
 
 
 class Bench:
-    """The rules over a tree of epoch 1, and every change that was decided, in flight until it lands."""
+    """The rules over a tree of epoch 1, and every change that was decided, in flight until it is committed."""
 
     def __init__(self, kept_cuts: int = 2) -> None:
         self.kept_cuts = kept_cuts
@@ -89,7 +89,7 @@ class Bench:
     def made(self) -> tuple[CompactTree, tuple[str, ...]]:
         """Begin to compact, and make a manifest of all that may be; what lets the tree name it, and its paths."""
         begun = self.begin_compaction()
-        self.land()
+        self.commit()
         found = [each for each in self.view.state.own_paths(STORE) if is_compactable(each, self.revision, self.tree())]
         records, _ = packed(found, f"pack at {begun}")
         rows = ManifestRows.of(records)
@@ -102,7 +102,7 @@ class Bench:
         request, paths = self.made()
         assert isinstance(self.ask(request), Accepted)
         self.ask(DropCompacted(LEADER, STORE, paths))
-        self.land()
+        self.commit()
         return paths
 
     def visible(self, path: str) -> Entry | Corrupt | None:
@@ -111,6 +111,6 @@ class Bench:
         assert isinstance(store, Store)
         return visible(self.view, store, self.tree(), path)
 
-    def land(self) -> None:
-        """Let everything land that is in flight."""
-        self.view.land(self.revision)
+    def commit(self) -> None:
+        """Commit everything that is in flight."""
+        self.view.commit(self.revision)

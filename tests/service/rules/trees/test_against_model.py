@@ -1,8 +1,8 @@
 """Trees against a plain dictionary of paths, under hypothesis' choice of requests.
 
-The model knows nothing of entries, range tombstones or lazily dropped records. Groups are staged, landed and lost under
-it; each cut that is kept must show the dictionary of its moment, and each blob must be named as long as something shows
-it.
+The model knows nothing of entries, range tombstones or lazily dropped records. Groups are staged, committed and lost
+under it; each cut that is kept must show the dictionary of its moment, and each blob must be named as long as something
+shows it.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class TreesAgainstModel(RuleBasedStateMachine):
         self.committed = Moment()
         self.discarded: set[str] = set()
         self.in_doubt: list[str] = []
-        self.landed = 0
+        self.newest_committed = 0
         self.compacting: int | None = None
         self.made: ManifestRows | None = None
         self.made_as: Manifest | None = None
@@ -401,7 +401,7 @@ class TreesAgainstModel(RuleBasedStateMachine):
             self.model.forgotten |= self.model.files.keys() | set(FILES)
             self.compacting = self.made = self.made_as = None
 
-    @precondition(lambda self: self.group == self.landed)
+    @precondition(lambda self: self.group == self.newest_committed)
     @rule()
     def finish_rollbacks(self) -> None:
         """As maintenance does: every path, and then the rollbacks that were there before."""
@@ -420,7 +420,9 @@ class TreesAgainstModel(RuleBasedStateMachine):
         self.begun = self.revision
         self.made = None
 
-    @precondition(lambda self: self.compacting is not None and self.landed >= self.compacting and self.made is None)
+    @precondition(
+        lambda self: self.compacting is not None and self.newest_committed >= self.compacting and self.made is None
+    )
     @rule(some=st.integers(0, 4))
     def make_manifest(self, some: int) -> None:
         """It makes one of some committed records, or of all, which go on to change."""
@@ -455,13 +457,13 @@ class TreesAgainstModel(RuleBasedStateMachine):
     @rule(drops=st.booleans())
     def compact_all(self, drops: bool) -> None:
         """All of that at once, of everything that may be compacted; what is left of it may be dropped later."""
-        self.land()
+        self.commit_all()
         self.begin_compaction()
-        self.land()
+        self.commit_all()
         if self.compacting is not None:
             self.make_manifest(4)
             self.compact()
-            self.land()
+            self.commit_all()
         if drops:
             self.drop_compacted()
 
@@ -471,7 +473,7 @@ class TreesAgainstModel(RuleBasedStateMachine):
         """Some manifests become one."""
         _, tree = self._records()
         manifests = tree.manifests
-        if self.group != self.landed or len(manifests) < 2:
+        if self.group != self.newest_committed or len(manifests) < 2:
             return
         first = 0 if all_of_them else len(manifests) - 2
         several = self.state.manifests(STORE)[first:]
@@ -483,7 +485,7 @@ class TreesAgainstModel(RuleBasedStateMachine):
         self.ask(CompactTree(LEADER, STORE, replaced, manifest, 0, tree.pins))
         self.ask(DropBlobs(LEADER, STORE, no_longer_named(several, rows)))
 
-    @precondition(lambda self: self.group == self.landed)
+    @precondition(lambda self: self.group == self.newest_committed)
     @rule()
     def restart(self) -> None:
         """Another leader loads what is stored; without the manifests it knows of no path, and says so."""
@@ -504,20 +506,20 @@ class TreesAgainstModel(RuleBasedStateMachine):
     # -- groups ------------------------------------------------------------------------------------------------------
 
     @rule()
-    def land(self) -> None:
-        """All groups land; only now may a blob be discarded."""
-        self.view.land(self.group)
-        self.landed = self.group
+    def commit_all(self) -> None:
+        """All groups are committed; only now may a blob be discarded."""
+        self.view.commit(self.group)
+        self.newest_committed = self.group
         self.discarded.update(self.in_doubt)
         self.in_doubt.clear()
         self.committed = self.model.copy()
 
     @rule()
     def lose(self) -> None:
-        """No group in flight lands."""
+        """No group in flight is committed."""
         self.view.withdraw()
         self.in_doubt.clear()
-        self.landed = self.group
+        self.newest_committed = self.group
         self.compacting = self.made = self.made_as = None
         self.model = self.committed.copy()
 

@@ -31,14 +31,14 @@ from service.rules.trees.visibility import visible
 from tests.service.rules.trees.bench import STORE, Bench
 
 
-@pytest.fixture(params=[False, True], ids=["in flight", "landed"])
-def landing(request: pytest.FixtureRequest) -> bool:
-    """Whether each act has landed before the next is decided."""
-    lands: bool = request.param
-    return lands
+@pytest.fixture(params=[False, True], ids=["in flight", "committed"])
+def committing(request: pytest.FixtureRequest) -> bool:
+    """Whether each act has been committed before the next is decided."""
+    is_committed: bool = request.param
+    return is_committed
 
 
-def test_the_blob_of_a_renamed_file_stays_while_a_cut_shows_it_under_its_old_name(landing: bool) -> None:
+def test_the_blob_of_a_renamed_file_stays_while_a_cut_shows_it_under_its_old_name(committing: bool) -> None:
     bench = Bench()
     blob = bench.put("state/0")
     bench.put("commits/0", data=b"v1")
@@ -49,8 +49,8 @@ def test_the_blob_of_a_renamed_file_stays_while_a_cut_shows_it_under_its_old_nam
         lambda: bench.put("commits/1", data=b"v1"),
         bench.trim,
     ):
-        if landing:
-            bench.land()
+        if committing:
+            bench.commit()
         act()
         assert bench.discards == []
     bench.put("commits/2", data=b"v1")  # the third cut: the first goes
@@ -58,15 +58,15 @@ def test_the_blob_of_a_renamed_file_stays_while_a_cut_shows_it_under_its_old_nam
     assert bench.discards == [blob]
 
 
-def test_the_blob_of_a_renamed_file_goes_once_nothing_shows_it(landing: bool) -> None:
+def test_the_blob_of_a_renamed_file_goes_once_nothing_shows_it(committing: bool) -> None:
     bench = Bench()
     blob = bench.put("state/.0.tmp")
-    if landing:
-        bench.land()
+    if committing:
+        bench.commit()
     bench.rename("state/.0.tmp", "state/0")
     assert bench.discards == []
-    if landing:
-        bench.land()
+    if committing:
+        bench.commit()
     bench.delete("state/0")
     assert bench.discards == [blob]
 
@@ -115,18 +115,18 @@ def test_rollbacks_without_number_pass_over_a_bounded_number_of_snapshots() -> N
         revisions.append(bench.revision)
         assert isinstance(bench.ask(RollBack(LEADER, STORE, "", 1, first.revision)), Accepted)
         bench.trim()
-        bench.land()
+        bench.commit()
     passed_over = bench.tree().passed_over
     assert [cut.revision for cut in passed_over] == revisions[5:]
     assert {(cut.directory, cut.batch) for cut in passed_over} == {(first.directory, first.batch)}
 
 
-def test_of_a_renamed_query_the_latest_batches_are_kept(landing: bool) -> None:
+def test_of_a_renamed_query_the_latest_batches_are_kept(committing: bool) -> None:
     bench = Bench(kept_cuts=2)
     for batch in (9, 10, 11):
         bench.put(f"a/commits/{batch}")
-        if landing:
-            bench.land()
+        if committing:
+            bench.commit()
     assert isinstance(bench.rename("a", "b"), Accepted)
     tree = bench.view.tree(STORE)
     assert isinstance(tree, Tree)
@@ -223,7 +223,7 @@ def test_sweeps_are_bounded_and_end() -> None:
     assert list(bench.view.paths(STORE, "")) == []
 
 
-def test_no_act_looks_through_more_dead_paths_than_it_may(monkeypatch: pytest.MonkeyPatch, landing: bool) -> None:
+def test_no_act_looks_through_more_dead_paths_than_it_may(monkeypatch: pytest.MonkeyPatch, committing: bool) -> None:
     monkeypatch.setattr(visibility, "MOST_TOMBSTONES", 5)
     bench = Bench()
     for number in range(6):
@@ -231,8 +231,8 @@ def test_no_act_looks_through_more_dead_paths_than_it_may(monkeypatch: pytest.Mo
     bench.delete("d", recursive=True)
     bench.ask(MakeDirectory(LEADER, STORE, "d", 1))
     bench.ask(MakeDirectory(LEADER, STORE, "e", 1))
-    if landing:
-        bench.land()
+    if committing:
+        bench.commit()
     acts: tuple[Callable[[], Accepted | Refused], ...] = (
         lambda: bench.delete("d"),
         lambda: bench.rename("d", "f"),
@@ -281,7 +281,7 @@ def test_paths_that_files_may_have(path: str) -> None:
     assert checked_path(path) == path.strip("/")
 
 
-def test_what_was_folded_for_a_pin_that_went_meanwhile_is_stale_until_it_is_left_out(landing: bool) -> None:
+def test_what_was_folded_for_a_pin_that_went_meanwhile_is_stale_until_it_is_left_out(committing: bool) -> None:
     bench = Bench()
 
     def compact(blob: str, *replaced: str, pins: tuple[Pin, ...] | None = None, begun: int = 0) -> bool:
@@ -289,8 +289,8 @@ def test_what_was_folded_for_a_pin_that_went_meanwhile_is_stale_until_it_is_left
         rows = ManifestRows.of([])
         bench.view.state.hold(blob, rows)
         assert isinstance(bench.ask(CompactTree(LEADER, STORE, replaced, rows.manifest(blob), begun, pins)), Accepted)
-        if landing:
-            bench.land()
+        if committing:
+            bench.commit()
         tree = bench.view.tree(STORE)
         assert isinstance(tree, Tree)
         return tree.stale
@@ -304,7 +304,7 @@ def test_what_was_folded_for_a_pin_that_went_meanwhile_is_stale_until_it_is_left
     assert not compact("merged", "written anew", pins=())
 
 
-def test_a_rename_into_a_directory_is_known_when_it_is_asked_for_again(landing: bool) -> None:
+def test_a_rename_into_a_directory_is_known_when_it_is_asked_for_again(committing: bool) -> None:
     bench = Bench()
     for path in ("a/x", "b", "c/x", "d/e/x"):
         bench.put(path)
@@ -313,8 +313,8 @@ def test_a_rename_into_a_directory_is_known_when_it_is_asked_for_again(landing: 
             answer = bench.rename(source, target, OntoExisting.ANSWER_FALSE)
             assert isinstance(answer, Accepted)
             assert answer.answer.body == {"renamed": True}
-            if landing:
-                bench.land()
+            if committing:
+                bench.commit()
     for path in ("a/b", "f/x", "e/x"):
         assert isinstance(bench.visible(path), Entry)
     again = bench.rename("never", "a", OntoExisting.ANSWER_FALSE)
@@ -322,14 +322,14 @@ def test_a_rename_into_a_directory_is_known_when_it_is_asked_for_again(landing: 
     assert again.answer.body == {"renamed": False}
 
 
-def test_a_manifest_is_not_taken_once_another_one_has_been_begun(landing: bool) -> None:
+def test_a_manifest_is_not_taken_once_another_one_has_been_begun(committing: bool) -> None:
     bench = Bench()
     bench.put("a")
     rows = ManifestRows.of([])
     bench.view.state.hold("late", rows)
     first, _ = bench.begin_compaction(), bench.begin_compaction()
-    if landing:
-        bench.land()
+    if committing:
+        bench.commit()
     refused = bench.ask(CompactTree(LEADER, STORE, (), rows.manifest("late"), first))
     assert isinstance(refused, Refused)
     assert refused.code is Code.VERSION_MISMATCH
@@ -341,7 +341,7 @@ def test_a_directory_is_not_taken_for_whole_or_empty_while_a_record_cannot_be_re
         bench.put(path)
     for directory in ("c", "d"):
         bench.ask(MakeDirectory(LEADER, STORE, directory, 1))
-    bench.land()
+    bench.commit()
     damaged = path_key(STORE, "a/x")
     bench.view.state.apply([(damaged, Corrupt("a/x", "its digest is wrong"))])
     for answer in (

@@ -22,7 +22,7 @@ def rolled_back(bench: Bench, revision: int) -> None:
 
 def damage(bench: Bench, path: str) -> TreePath:
     """Let the record of a path be unreadable; what it was."""
-    bench.land()
+    bench.commit()
     key = path_key(STORE, path)
     was = bench.view.get(key)
     assert isinstance(was, TreePath)
@@ -32,7 +32,7 @@ def damage(bench: Bench, path: str) -> TreePath:
 
 def put_back(bench: Bench, record: TreePath) -> None:
     """Let a record be again what it was."""
-    bench.land()
+    bench.commit()
     bench.view.state.apply([(path_key(STORE, record.path), record)])
 
 

@@ -290,7 +290,7 @@ async def test_a_refusal_whose_answer_is_lost_takes_no_bytes_from_the_attempt_th
 async def test_bytes_that_are_refused_for_now_are_there_when_they_are_not_refused_any_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A manifest lands so late that its rows are not in memory any more, and a put is decided right after it.
+    """A manifest is committed so late that its rows are not in memory any more, and a put is decided right after it.
 
     Who asked for it has to give up before the journal does, which is after ten seconds.
     """
@@ -451,7 +451,7 @@ async def test_a_landed_put_is_answered_again_for_the_same_bytes_and_refused_for
 
 
 async def test_a_permit_that_is_sent_again_makes_no_file_anew_however_late_its_last_byte_comes(tmp_path: Path) -> None:
-    """It is known that it has landed for as long as anything can be published with it."""
+    """It is known that it has been committed for as long as anything can be published with it."""
     async with scene(tmp_path) as at:
         token, begun = at.token(), at.leader.clock()
         await at.take(token, LARGE)

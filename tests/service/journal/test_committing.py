@@ -1,4 +1,4 @@
-"""What has landed is in memory and is answered, even if the observer of the journal fails."""
+"""What has been committed is in memory and is answered, even if the observer of the journal fails."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Forever:
         pass
 
 
-@pytest.mark.parametrize("disturbance", [undisturbed, lose_answer()], ids=["landed", "resolved"])
+@pytest.mark.parametrize("disturbance", [undisturbed, lose_answer()], ids=["committed", "resolved"])
 async def test_a_fault_of_the_observer_ends_the_leadership_and_loses_no_answer(
     tmp_path: Path, disturbance: Disturbance
 ) -> None:
     class Failing(NoObserver):
-        def landed(self, request: Request, accepted: Accepted) -> None:
+        def committed(self, request: Request, accepted: Accepted) -> None:
             del request, accepted
             raise ZeroDivisionError("by the test")
 
