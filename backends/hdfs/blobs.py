@@ -23,7 +23,7 @@ from backends.hdfs.errors import DirectoryNotEmpty, PathMissing
 from backends.hdfs.listing import ABANDONED_AFTER_SECONDS, NameNodeClock, clear_up, remove_empty, walk
 from backends.hdfs.reading import HdfsSource
 from backends.hdfs.setup import prepare
-from backends.hdfs.writing import HdfsDraft
+from backends.hdfs.writing import TemporaryFile
 
 
 @dataclass
@@ -70,7 +70,7 @@ class HdfsBlobs:
 
     async def put(self, key: str, stream: AsyncIterator[bytes], *, patience: float = PATIENCE_SECONDS) -> int:
         """See `BlobStore.put`. The bytes are then on the disk of every DataNode that took part to the end."""
-        return await HdfsDraft(self._connection, check_key(key), patience).write(stream)
+        return await TemporaryFile(self._connection, check_key(key), patience).write(stream)
 
     async def get(
         self, key: str, start: int = 0, end: int | None = None, *, size: int | None = None

@@ -38,7 +38,7 @@ _IN_MEMORY_BYTES: Final = 8 * 1024 * 1024
 _MOVES: Final = 3
 
 
-class HdfsDraft:
+class TemporaryFile:
     """Write a blob under ``key``, by one call of `write`. For ``patience`` see `BlobStore.put`."""
 
     def __init__(self, connection: HdfsConnection, key: str, patience: float) -> None:

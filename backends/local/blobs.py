@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from backends.contract import PATIENCE_SECONDS, BackendError, BlobInfo, StorageRefused
-from backends.local.files import CHUNK, FileDraft
+from backends.local.files import CHUNK, TemporaryFile
 from backends.local.tree import BlobTree
 from backends.repeating import read_again, repeated
 from backends.waiting import run_in_executor
@@ -38,7 +38,7 @@ class LocalBlobs:
         self._maintaining: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """See `BlobStore.open`. Also removes the drafts that dead writers left unfinished."""
+        """See `BlobStore.open`. Also removes the temporary files that dead writers left unfinished."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._threads_at_most, thread_name_prefix="blobs")
         try:
@@ -47,7 +47,7 @@ class LocalBlobs:
             await self.close()
             raise
         if self._maintaining is None:
-            self._maintaining = asyncio.create_task(self._maintain(), name="blob-drafts")
+            self._maintaining = asyncio.create_task(self._maintain(), name="blob-maintenance")
 
     async def close(self) -> None:
         """See `BlobStore.close`. Running calls end with `StorageUnavailable` at their next step."""
@@ -63,18 +63,18 @@ class LocalBlobs:
 
         The last step is repeated: it writes the whole of a blob up to a megabyte, and gives a larger one its name.
         """
-        draft = self._tree.draft(key)
+        temporary = self._tree.temporary(key)
         size, chunks, waiting = 0, [], 0
         try:
             async for chunk in stream:
                 chunks.append(chunk)
                 waiting += len(chunk)
                 if waiting >= CHUNK:
-                    await self._step(draft.write, chunks)
+                    await self._step(temporary.write, chunks)
                     size, chunks, waiting = size + waiting, [], 0
-            await repeated(partial(self._step, draft.publish, chunks), patience)
+            await repeated(partial(self._step, temporary.publish, chunks), patience)
         except BaseException:
-            await self._discard(draft)
+            await self._discard(temporary)
             raise
         return size + waiting
 
@@ -128,18 +128,18 @@ class LocalBlobs:
             try:
                 await self._step(self._tree.maintain)
             except BackendError as error:
-                log.warning("cannot remove abandoned drafts of blobs, and try again later: %s", error)
+                log.warning("cannot remove abandoned temporary files of blobs, and try again later: %s", error)
 
     async def _step(self, act: Callable[..., T], *arguments: object) -> T:
         if self._threads is None:
             raise StorageRefused("the blob store is not open")
         return await run_in_executor(self._threads, act, *arguments)
 
-    async def _discard(self, draft: FileDraft) -> None:
-        if self._threads is None:  # closed meanwhile, and the draft must be removed all the same
-            draft.discard()
+    async def _discard(self, temporary: TemporaryFile) -> None:
+        if self._threads is None:  # closed meanwhile, and the temporary file must be removed all the same
+            temporary.discard()
         else:
-            await run_in_executor(self._threads, draft.discard)
+            await run_in_executor(self._threads, temporary.discard)
 
 
 def _next_batch(found: Iterator[BlobInfo]) -> tuple[BlobInfo, ...]:

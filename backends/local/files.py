@@ -1,4 +1,4 @@
-"""Write one blob to a draft that becomes visible whole or not at all, and read one blob from its file.
+"""Write one blob to a temporary file that becomes visible whole or not at all, and read one blob from its file.
 
 Nothing in this module awaits.
 """
@@ -65,8 +65,8 @@ def is_absent(error: OSError) -> bool:
     return error.errno in _ABSENT
 
 
-class FileDraft:
-    """A draft is a blob that is being written, under a temporary name on the same file system.
+class TemporaryFile:
+    """A temporary file is a blob that is being written, under a temporary name on the same file system.
 
     `publish` gives it its own name by link(2), which unlike rename(2) never overwrites.
     """
@@ -191,8 +191,8 @@ class FileDraft:
             os.close(descriptor)
 
 
-def remove_draft(path: Path) -> bool | None:
-    """Remove the draft at ``path`` unless it is being written. Raises OSError.
+def remove_temporary(path: Path) -> bool | None:
+    """Remove the temporary file at ``path`` unless it is being written. Raises OSError.
 
     Return whether it was removed; None where the file system has no locks that could tell.
     """

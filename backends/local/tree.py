@@ -29,12 +29,13 @@ from backends.disk.filesystem import (
     make_durable_directory,
     sync_directory,
 )
-from backends.local.files import FileDraft, FileSource, is_absent, remove_draft, translate_errors
+from backends.local.files import FileSource, TemporaryFile, is_absent, remove_temporary, translate_errors
 
-DRAFTS = ".tmp"
+TEMPORARY = ".tmp"
 
-# This applies where no lock shows whether a draft has a writer. A put writes to its file with every megabyte, so a
-# draft that was not written for so long has none. Should it have one all the same, that put fails and leaves nothing.
+# This applies where no lock shows whether a temporary file has a writer. A put writes to its file with every megabyte,
+# so a temporary file that was not written for so long has none. Should it have one all the same, that put fails and
+# leaves nothing.
 ABANDONED_AFTER_SECONDS = 3600.0
 
 log = logging.getLogger(__name__)
@@ -45,28 +46,30 @@ class BlobTree:
 
     def __init__(self, root: Path) -> None:
         self._root = root.absolute()
-        self._drafts = self._root / DRAFTS
+        self._temporary_directory = self._root / TEMPORARY
         self._durable: set[Path] = set()
         self._making = threading.Lock()
 
     def prepare(self) -> None:
-        """Make the tree, prove that it is usable, and remove abandoned drafts. Raises mainly `Misconfigured`."""
+        """Make the tree, prove that it is usable, and remove abandoned temporary files. Raises mainly
+        `Misconfigured`.
+        """
         doing = f"work in {self._root}"
         with translate_errors(doing, set_up=True):
-            make_durable_directory(self._drafts)
+            make_durable_directory(self._temporary_directory)
             keep_private(self._root)
             self._remove_abandoned(time.time() - ABANDONED_AFTER_SECONDS)
         with suppress(StorageFull), translate_errors(doing, set_up=True):
             self._try_out()
 
     def maintain(self) -> None:
-        """Remove the drafts that have no writer any more. Raises `StorageUnavailable`."""
-        with translate_errors(f"remove abandoned drafts in {self._drafts}"):
+        """Remove the temporary files that have no writer any more. Raises `StorageUnavailable`."""
+        with translate_errors(f"remove abandoned temporary files in {self._temporary_directory}"):
             self._remove_abandoned(time.time() - ABANDONED_AFTER_SECONDS)
 
-    def draft(self, key: str) -> FileDraft:
-        """Return a draft, to be written and then published under ``key``."""
-        return FileDraft(self._drafts / uuid.uuid4().hex, self._path(key), self._make_directory)
+    def temporary(self, key: str) -> TemporaryFile:
+        """Return a temporary file, to be written and then published under ``key``."""
+        return TemporaryFile(self._temporary_directory / uuid.uuid4().hex, self._path(key), self._make_directory)
 
     def source(self, key: str, start: int, end: int | None, size: int | None) -> FileSource:
         """Return a source for a range of the blob under ``key``, not open yet. See `BlobStore.get`."""
@@ -109,9 +112,9 @@ class BlobTree:
 
     def _absence_of(self, path: Path) -> BackendError:
         """Return what it means that nothing is at a path: no blob, or no tree, as where a disk is not mounted."""
-        if self._drafts.is_dir():
+        if self._temporary_directory.is_dir():
             return BlobMissing(f"there is no blob at {path}")
-        return StorageUnavailable(f"the blobs of {self._root} are away, also {DRAFTS}: is their disk mounted?")
+        return StorageUnavailable(f"the blobs of {self._root} are away, also {TEMPORARY}: is their disk mounted?")
 
     def _path(self, key: str) -> Path:
         return self._root / check_key(key)
@@ -133,7 +136,7 @@ class BlobTree:
 
     def _try_out(self) -> None:
         """Write, link, read and remove a small file, as a put, a get and a delete will."""
-        first = self._drafts / f".{uuid.uuid4().hex}"
+        first = self._temporary_directory / f".{uuid.uuid4().hex}"
         second = first.with_suffix(".linked")
         try:
             first.write_bytes(b"milepost")
@@ -145,14 +148,14 @@ class BlobTree:
             second.unlink(missing_ok=True)
 
     def _remove_abandoned(self, before: float) -> None:
-        """Remove drafts without a writer, which is recognised by the lock that a writer holds while it lives.
+        """Remove temporary files without a writer, which is recognised by the lock that a writer holds while it lives.
 
         On a network file system the locks of other machines may be invisible, and the files of a trial have none: in
         both cases only age counts.
         """
-        by_age = lies_on_shared(self._drafts)
+        by_age = lies_on_shared(self._temporary_directory)
         removed, left = 0, 0
-        with os.scandir(self._drafts) as entries:
+        with os.scandir(self._temporary_directory) as entries:
             for entry in entries:
                 try:
                     removed += _remove_if_abandoned(entry, by_age, before)
@@ -160,18 +163,22 @@ class BlobTree:
                     continue
                 except OSError as error:
                     if not left:
-                        log.warning("cannot remove the abandoned draft %s: %s", entry.path, error.strerror)
+                        log.warning("cannot remove the abandoned temporary file %s: %s", entry.path, error.strerror)
                     left += 1
         if removed:
-            log.info("removed %d abandoned drafts of blobs from %s", removed, self._drafts)
+            log.info("removed %d abandoned temporary files of blobs from %s", removed, self._temporary_directory)
         if left > 1:
-            log.warning("in %s there are %d more abandoned drafts that cannot be removed", self._drafts, left - 1)
+            log.warning(
+                "in %s there are %d more abandoned temporary files that cannot be removed",
+                self._temporary_directory,
+                left - 1,
+            )
 
 
 def _remove_if_abandoned(entry: os.DirEntry[str], by_age: bool, before: float) -> bool:
-    """Remove an entry if it is an abandoned draft, and return whether it was removed. Raises OSError."""
+    """Remove an entry if it is an abandoned temporary file, and return whether it was removed. Raises OSError."""
     path = Path(entry.path)
-    gone = None if by_age or entry.name.startswith(".") else remove_draft(path)
+    gone = None if by_age or entry.name.startswith(".") else remove_temporary(path)
     if gone is None and entry.stat(follow_symlinks=False).st_mtime < before:
         path.unlink()
         gone = True

@@ -28,7 +28,7 @@ from backends.s3.connection import S3Connection
 from backends.s3.reading import S3Source
 from backends.s3.setup import S3Server, prepare
 from backends.s3.signing import MAX_PUT_BYTES, signed_get, signed_put
-from backends.s3.writing import S3Draft
+from backends.s3.writing import PendingBlob
 
 _LISTED_AT_ONCE = 1000
 
@@ -65,7 +65,7 @@ class S3Blobs:
 
         The server checks the bytes against a SHA-256.
         """
-        return await S3Draft(self._connection, check_key(key), patience).write(stream)
+        return await PendingBlob(self._connection, check_key(key), patience).write(stream)
 
     async def get(
         self, key: str, start: int = 0, end: int | None = None, *, size: int | None = None

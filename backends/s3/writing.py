@@ -38,7 +38,7 @@ _TIDY_SECONDS: Final = 10.0
 _ATTEMPT: Final = "milepost-attempt"
 
 
-class S3Draft:
+class PendingBlob:
     """Write a blob under ``key``, by one call of `write`. For ``patience`` see `BlobStore.put`."""
 
     def __init__(self, connection: S3Connection, key: str, patience: float) -> None:

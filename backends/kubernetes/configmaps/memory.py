@@ -18,8 +18,10 @@ from backends.kubernetes.configmaps.stamps import Stamp
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentDraft:
-    """A draft is what the last segment, ``number``, is to become; groups go on in the segment ``then`` after it."""
+class PendingSegment:
+    """A pending segment is what the last segment, ``number``, is to become; groups go on in the segment ``then``
+    after it.
+    """
 
     number: int
     head: SegmentHead
@@ -46,7 +48,7 @@ class ChainMemory:
         self.dropped: list[Metadata] = list(chain.leftovers)
         self.undeleted = 0
         """The number of segments that were to be deleted and are still there, as of the last check."""
-        self.in_doubt: list[SegmentDraft] = []
+        self.in_doubt: list[PendingSegment] = []
         self.witness = chain.witness
         self.mark = Stamp(layout.deployment_marker)
         self._lineages = {chain.head.lineage}
@@ -106,26 +108,26 @@ class ChainMemory:
         data.update((key, text) for key, text in entries.items() if not is_tombstone(text) or self._older(key))
         return data
 
-    def committed(self, draft: SegmentDraft, metadata: Metadata) -> None:
+    def committed(self, pending: PendingSegment, metadata: Metadata) -> None:
         """Note that the last segment has become this, with that metadata; so nothing else that was sent can be
         committed.
         """
         tail = self.tail
         self.in_doubt.clear()
-        before, tail.data = tail.data, draft.data
-        for key in before.keys() | draft.data.keys():
-            old, new = before.get(key), draft.data.get(key)
+        before, tail.data = tail.data, pending.data
+        for key in before.keys() | pending.data.keys():
+            old, new = before.get(key), pending.data.get(key)
             if old != new:
                 self._moved(key, old, new)
-        self.space += draft.size - tail.size
-        tail.size, tail.head, tail.metadata = draft.size, draft.head, metadata
-        self.head = draft.head.of(self.layout.journal)
+        self.space += pending.size - tail.size
+        tail.size, tail.head, tail.metadata = pending.size, pending.head, metadata
+        self.head = pending.head.of(self.layout.journal)
         self._lineages.add(self.head.lineage)
-        while self.first < draft.head.first:
+        while self.first < pending.head.first:
             self._drop()
-        if draft.then is not None:
-            self.last, self.spare = draft.then.number, None
-            self.segments[draft.then.number] = draft.then
+        if pending.then is not None:
+            self.last, self.spare = pending.then.number, None
+            self.segments[pending.then.number] = pending.then
 
     def grown(self, entries: Mapping[str, str]) -> int:
         """Return what ``live`` will be once these entries are there."""

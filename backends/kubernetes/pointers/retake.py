@@ -27,7 +27,7 @@ from backends.contract import Head, StorageUnavailable
 from backends.kubernetes.configmaps.chain import SegmentListing
 from backends.kubernetes.configmaps.head import SegmentHead, WitnessAnnotation, active, decode
 from backends.kubernetes.configmaps.maps import Maps, metadata_of
-from backends.kubernetes.configmaps.memory import ChainMemory, SegmentDraft
+from backends.kubernetes.configmaps.memory import ChainMemory, PendingSegment
 from backends.kubernetes.configmaps.objects import HEAD
 from backends.kubernetes.configmaps.stamps import read
 from backends.kubernetes.errors import Fate, NotSent, backend_error
@@ -55,7 +55,7 @@ async def retake(maps: Maps, memory: ChainMemory, attempted: set[str]) -> bool:
             return False
         head = None if found is None else decode(found.metadata.annotations.get(HEAD), name)
         committed = next(
-            (draft for draft in memory.in_doubt if draft.number == memory.last and draft.head == head), None
+            (pending for pending in memory.in_doubt if pending.number == memory.last and pending.head == head), None
         )
         if found is not None and committed is not None:
             memory.committed(committed, found.metadata.check())
@@ -84,20 +84,20 @@ async def _fenced(maps: Maps, memory: ChainMemory, term: int, attempted: set[str
     last, tail = memory.head, memory.tail
     head = Head(last.journal, term, last.revision + 1, secrets.token_hex(6), digest=last.digest)
     attempted.add(head.lineage)
-    draft = SegmentDraft(tail.number, active(head, memory.first, tail.data), tail.data, tail.size)
-    memory.in_doubt.append(draft)
+    pending = PendingSegment(tail.number, active(head, memory.first, tail.data), tail.data, tail.size)
+    memory.in_doubt.append(pending)
     name = memory.layout.segment(tail.number)
     try:
-        marked = memory.layout.marked(tail.metadata, draft.head.encoded(name))
+        marked = memory.layout.marked(tail.metadata, pending.head.encoded(name))
         answer = await maps.replace(marked, tail.data, tail.frozen)
     except NotSent:
-        memory.in_doubt.remove(draft)
+        memory.in_doubt.remove(pending)
         raise
     if answer.done:
-        memory.committed(draft, metadata_of(answer, f"take over {last.journal!r}"))
+        memory.committed(pending, metadata_of(answer, f"take over {last.journal!r}"))
         return True
     if answer.fate is not Fate.UNKNOWN:
-        memory.in_doubt.remove(draft)
+        memory.in_doubt.remove(pending)
     if answer.status not in (404, 409) and not answer.is_of_immutable:
         raise backend_error(answer, f"take over {last.journal!r}")
     return False

@@ -30,7 +30,7 @@ from backends.contract import Head, JournalDamaged, StorageUnavailable, TakeOver
 from backends.kubernetes.configmaps.chain import Chain, SegmentListing, chain_in
 from backends.kubernetes.configmaps.head import SegmentState, active, decode, first, sum_of
 from backends.kubernetes.configmaps.maps import Maps, metadata_of
-from backends.kubernetes.configmaps.memory import ChainMemory, SegmentDraft
+from backends.kubernetes.configmaps.memory import ChainMemory, PendingSegment
 from backends.kubernetes.configmaps.objects import HEAD, ConfigMapLayout, Metadata
 from backends.kubernetes.configmaps.stamps import Stamp, note, read
 from backends.kubernetes.errors import backend_error
@@ -151,11 +151,11 @@ async def _fence(maps: Maps, memory: ChainMemory, chain: Chain, past: int, attem
         moved = active(head, first, data)
         if altered is not None:
             moved = msgspec.structs.replace(moved, entries=altered)
-        draft = SegmentDraft(tail.number, moved, data, tail.size)
-        answer = await maps.replace(layout.marked(metadata, draft.head.encoded(name)), data, frozen)
+        pending = PendingSegment(tail.number, moved, data, tail.size)
+        answer = await maps.replace(layout.marked(metadata, pending.head.encoded(name)), data, frozen)
         if answer.done:
             if attempt == 0:
-                memory.committed(draft, metadata_of(answer, f"take over {layout.journal!r}"))
+                memory.committed(pending, metadata_of(answer, f"take over {layout.journal!r}"))
             return head
         if answer.status not in (404, 409):
             raise backend_error(answer, f"take over {layout.journal!r}")

@@ -28,7 +28,7 @@ from backends.kubernetes.configmaps.compaction import CAP, compact
 from backends.kubernetes.configmaps.entries import encode, size_of
 from backends.kubernetes.configmaps.head import EMPTY, active, decode, sealed
 from backends.kubernetes.configmaps.maps import Maps, metadata_of
-from backends.kubernetes.configmaps.memory import ChainMemory, SegmentDraft
+from backends.kubernetes.configmaps.memory import ChainMemory, PendingSegment
 from backends.kubernetes.configmaps.objects import HEAD, Metadata
 from backends.kubernetes.errors import ApiAnswer, Fate, NotSent
 from backends.kubernetes.pointers.repair import delete, deposed, exists_already, repair
@@ -145,7 +145,7 @@ async def _group(
         first, size = compact(memory, data, size, written)
     spare = memory.spare if size >= _sealed_from(memory, written) else None
     moved = active(after, first, data) if spare is None else sealed(after, first, spare.number, data)
-    end = await _written(maps, memory, SegmentDraft(memory.last, moved, data, size, spare))
+    end = await _written(maps, memory, PendingSegment(memory.last, moved, data, size, spare))
     return Done(memory.head) if end is None else end
 
 
@@ -168,56 +168,63 @@ async def _sealed(maps: Maps, memory: ChainMemory) -> Commit | _Frozen | None:
     assert spare is not None
     data = memory.tail.data
     head = sealed(memory.head, memory.first, spare.number, data)
-    return await _written(maps, memory, SegmentDraft(memory.last, head, data, memory.tail.size, spare))
+    return await _written(maps, memory, PendingSegment(memory.last, head, data, memory.tail.size, spare))
 
 
-async def _written(maps: Maps, memory: ChainMemory, draft: SegmentDraft) -> Commit | _Frozen | None:
-    """Replace the last segment by the draft; return None if that succeeded, and ``memory`` knows of it.
+async def _written(maps: Maps, memory: ChainMemory, pending: PendingSegment) -> Commit | _Frozen | None:
+    """Replace the last segment by the pending segment; return None if that succeeded, and ``memory`` knows of it.
 
-    Until it is known to have been committed, or that it never will, the draft stays among `ChainMemory.in_doubt`.
+    Until it is known to have been committed, or that it never will, the pending segment stays among
+    `ChainMemory.in_doubt`.
     """
-    memory.in_doubt.append(draft)
-    end = await _sent(maps, memory, draft)
+    memory.in_doubt.append(pending)
+    end = await _sent(maps, memory, pending)
     if end is not None and not isinstance(end, Unknown):
-        memory.in_doubt.remove(draft)
+        memory.in_doubt.remove(pending)
     return end
 
 
-async def _sent(maps: Maps, memory: ChainMemory, draft: SegmentDraft) -> Commit | _Frozen | None:
-    """Send the draft, and handle conflicts as `backends.kubernetes.pointers.repair` explains; see `_written`."""
+async def _sent(maps: Maps, memory: ChainMemory, pending: PendingSegment) -> Commit | _Frozen | None:
+    """Send the pending segment, and handle conflicts as `backends.kubernetes.pointers.repair` explains; see
+    `_written`.
+    """
     segment = memory.tail
     name = memory.layout.segment(segment.number)
     for _ in range(_ATTEMPTS):
         try:
-            marked = memory.layout.marked(segment.metadata, draft.head.encoded(name))
-            answer = await maps.replace(marked, draft.data, segment.frozen)
+            marked = memory.layout.marked(segment.metadata, pending.head.encoded(name))
+            answer = await maps.replace(marked, pending.data, segment.frozen)
             if answer.done:
-                memory.committed(draft, metadata_of(answer, f"write the ConfigMap {name}"))
+                memory.committed(pending, metadata_of(answer, f"write the ConfigMap {name}"))
                 return None
         except (NotSent, StorageFull) as error:
             return _refused(error)
         except BackendError as error:
             return Unknown(str(error))
         if answer.is_out_of_space:
-            return await _sent_without_room(maps, memory, draft, answer)
+            return await _sent_without_room(maps, memory, pending, answer)
         if (end := _end_of(answer)) is not None:
             return end
         try:
-            end = await repair(maps, memory, segment, draft.head)
+            end = await repair(maps, memory, segment, pending.head)
         except BackendError as error:
             return _refused(error)
         if end is not None:
             return end
-        if segment.frozen is not None and draft.data != segment.data:
+        if segment.frozen is not None and pending.data != segment.data:
             return _Frozen()
     return CommitRefused(Refusal.FAILED, f"somebody keeps changing the ConfigMap {name}")
 
 
-async def _sent_without_room(maps: Maps, memory: ChainMemory, draft: SegmentDraft, answer: ApiAnswer) -> Commit | None:
-    """Find out whether a draft was committed of which etcd said that it has no space left; return None if it did.
+async def _sent_without_room(
+    maps: Maps, memory: ChainMemory, pending: PendingSegment, answer: ApiAnswer
+) -> Commit | None:
+    """Find out whether a pending segment was committed of which etcd said that it has no space left; return None if it
+    did.
 
     etcd has answered, so what is found now is what became of the write: the segment has the draft's head, or is at the
-    version on which the draft was conditional. If it is neither, somebody else wrote it, before the draft or after.
+    version on which the pending segment was conditional. If it is neither, somebody else wrote it, before the pending
+    segment or after.
     """
     segment = memory.tail
     name = memory.layout.segment(segment.number)
@@ -230,9 +237,9 @@ async def _sent_without_room(maps: Maps, memory: ChainMemory, draft: SegmentDraf
         return Unknown(f"{unknown}: {error}")
     if found is None:
         return Unknown(unknown)
-    if decode(found.metadata.annotations.get(HEAD), name) == draft.head and found.data == draft.data:
+    if decode(found.metadata.annotations.get(HEAD), name) == pending.head and found.data == pending.data:
         log.warning("etcd has no space left, and wrote %s all the same: the group was committed", name)
-        memory.committed(draft, found.metadata.check())
+        memory.committed(pending, found.metadata.check())
         return None
     if found.metadata.resource_version == segment.metadata.resource_version:
         return CommitRefused(answer.refusal, f"the Kubernetes API answers {answer}")

@@ -126,7 +126,7 @@ class Trimming:
         for first, last in _gone(self._kept.get(store), tree.kept):
             await self._each(store, partial(_died, store, last), (first, LAST))
         self._kept[store] = tree.kept
-        await self._each(store, lambda state, after: state.drafts(store, after, record.granted), (0, ""))
+        await self._each(store, lambda state, after: state.temporary_files(store, after, record.granted), (0, ""))
 
     async def _finish_range_tombstones(self, store: str, range_tombstones: Sequence[RangeTombstone]) -> None:
         """Trim all paths below directories that were deleted, and commit that all of them are.

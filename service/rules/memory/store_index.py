@@ -19,25 +19,36 @@ class StoreIndex:
     """These indexes cover the records of one store. Updating them does not cost more in a larger store.
 
     ``names`` holds the handles that a listing shows, sorted. It is never emptied: a clear puts another list in its
-    place, so that a task which goes through the old one can go on. ``born`` holds, for every handle that is not gone,
-    the revision at which it was added and its name; those that were cleared come first. ``damaged`` holds the names of
-    handles whose records cannot be read, and ``pending`` the keys of pending uploads. ``paths`` holds every path of the
-    store's tree that has a record, sorted, ``dead`` the revision at which each of its dead entries died, and the path,
-    and ``drafts`` the revision at which a file under a temporary name was born, and its path. ``unfinished`` says
-    whether the tree has range tombstones or rollbacks that not every path knows of.
+    place, so that a task which goes through the old one can go on. ``created`` holds, for every handle that is not
+    gone, the revision at which it was added and its name; those that were cleared come first. ``damaged`` holds the
+    names of handles whose records cannot be read, and ``pending`` the keys of pending uploads. ``paths`` holds every
+    path of the store's tree that has a record, sorted, ``deleted`` the revision at which each of its dead entries died,
+    and the path, and ``temporary_files`` the revision at which a file under a temporary name was born, and its path.
+    ``unfinished`` says whether the tree has range tombstones or rollbacks that not every path knows of.
     """
 
-    __slots__ = ("born", "cleared", "damaged", "dead", "drafts", "name", "names", "paths", "pending", "unfinished")
+    __slots__ = (
+        "cleared",
+        "created",
+        "damaged",
+        "deleted",
+        "name",
+        "names",
+        "paths",
+        "pending",
+        "temporary_files",
+        "unfinished",
+    )
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.names: SortedList[str] = SortedList()
-        self.born: SortedList[tuple[int, str]] = SortedList()
+        self.created: SortedList[tuple[int, str]] = SortedList()
         self.damaged: dict[str, None] = {}
         self.pending: dict[str, None] = {}
         self.paths: SortedList[str] = SortedList()
-        self.dead: SortedList[tuple[int, str]] = SortedList()
-        self.drafts: SortedList[tuple[int, str]] = SortedList()
+        self.deleted: SortedList[tuple[int, str]] = SortedList()
+        self.temporary_files: SortedList[tuple[int, str]] = SortedList()
         self.unfinished = False
         self.cleared = 0
 
@@ -47,7 +58,7 @@ class StoreIndex:
         As a rule no handle was born after it, so this takes no longer in a large store.
         """
         self.cleared = cleared
-        born_after = [name for _, name in self.born.irange((cleared, _LAST))]
+        born_after = [name for _, name in self.created.irange((cleared, _LAST))]
         self.names = SortedList([*born_after, *self.damaged])
 
     def handle_changed(self, name: str, old: Record | None, new: Record | None) -> None:
@@ -64,9 +75,9 @@ class StoreIndex:
             self.names.add(name)
         if was_born != is_born:
             if was_born is not None:
-                self.born.remove((was_born, name))
+                self.created.remove((was_born, name))
             if is_born is not None:
-                self.born.add((is_born, name))
+                self.created.add((is_born, name))
         _keep(self.damaged, name, is_damaged)
 
     def upload_changed(self, key: str, new: Record | None) -> None:
@@ -80,30 +91,30 @@ class StoreIndex:
             self.paths.add(is_.path)
         elif was is not None and is_ is None:
             self.paths.remove(was.path)
-        were_dead, are_dead = _died(was), _died(is_)
-        for dead in were_dead - are_dead:
-            self.dead.remove(dead)
-        for dead in are_dead - were_dead:
-            self.dead.add(dead)
-        _move(self.drafts, _drafted(was), _drafted(is_))
+        were_deleted, are_deleted = _deleted(was), _deleted(is_)
+        for deleted in were_deleted - are_deleted:
+            self.deleted.remove(deleted)
+        for deleted in are_deleted - were_deleted:
+            self.deleted.add(deleted)
+        _move(self.temporary_files, _temporary(was), _temporary(is_))
 
     @property
     def may_be_trimmed(self) -> bool:
         """Return whether the tree has anything that may have to be dropped."""
-        return bool(self.dead or self.drafts or self.unfinished)
+        return bool(self.deleted or self.temporary_files or self.unfinished)
 
     @property
     def has_cleared(self) -> bool:
         """Return whether there are records of handles that were cleared away."""
-        return bool(self.born) and self.born[0][0] <= self.cleared
+        return bool(self.created) and self.created[0][0] <= self.cleared
 
     def cleared_names(self) -> Iterator[str]:
         """Yield the handles that were cleared away and whose records are still there, the oldest first."""
-        return (name for _, name in self.born.irange(maximum=(self.cleared, _LAST)))
+        return (name for _, name in self.created.irange(maximum=(self.cleared, _LAST)))
 
     def count_above(self, cleared: int) -> int:
         """Return how many handles a listing would show if those born up to revision ``cleared`` were cleared."""
-        born_after: int = len(self.born) - self.born.bisect_right((cleared, _LAST))
+        born_after: int = len(self.created) - self.created.bisect_right((cleared, _LAST))
         return born_after + len(self.damaged)
 
 
@@ -111,7 +122,7 @@ def _born(record: Record | None) -> int | None:
     return record.created_revision if type(record) is Handle and not record.gone else None
 
 
-def _died(record: TreePath | None) -> set[tuple[int, str]]:
+def _deleted(record: TreePath | None) -> set[tuple[int, str]]:
     """Return when the entries of a path died, each with the path."""
     return (
         set()
@@ -120,7 +131,7 @@ def _died(record: TreePath | None) -> set[tuple[int, str]]:
     )
 
 
-def _drafted(record: TreePath | None) -> tuple[int, str] | None:
+def _temporary(record: TreePath | None) -> tuple[int, str] | None:
     """Return when the file under a temporary name was born, and its path; None if it is none."""
     entry = None if record is None else record.newest
     if record is None or entry is None or entry.directory or not is_temporary(record.path):

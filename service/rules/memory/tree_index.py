@@ -114,9 +114,9 @@ class TreeIndex(Lookup):
     def dead_paths(self, store: str, after: tuple[int, str], until: int) -> Iterator[tuple[int, str]]:
         """Yield when an entry of a path died, and the path, from the one after ``after`` up to revision ``until``."""
         index = self._store_indexes.get(store)
-        return index.dead.irange(after, (until, LAST), (False, True)) if index is not None else iter(())
+        return index.deleted.irange(after, (until, LAST), (False, True)) if index is not None else iter(())
 
-    def drafts(self, store: str, after: tuple[int, str], until: int) -> Iterator[tuple[int, str]]:
+    def temporary_files(self, store: str, after: tuple[int, str], until: int) -> Iterator[tuple[int, str]]:
         """Yield when a file under a temporary name was born, and its path, in the same way."""
         index = self._store_indexes.get(store)
-        return index.drafts.irange(after, (until, LAST), (False, True)) if index is not None else iter(())
+        return index.temporary_files.irange(after, (until, LAST), (False, True)) if index is not None else iter(())

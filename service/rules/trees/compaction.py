@@ -11,7 +11,7 @@ from service.rules.records import Corrupt, Store, Stored, tree_key
 from service.rules.requests import CompactTree, DropBlobs, DropCompacted
 from service.rules.stored.paths import path_key
 from service.rules.stored.trees import Tree, TreePath
-from service.rules.trees.draft import names_in_manifests
+from service.rules.trees.tree_change import names_in_manifests
 
 
 def begin_compaction(view: View, store: Store, context: DecisionContext) -> Decision:

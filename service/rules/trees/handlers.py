@@ -26,7 +26,7 @@ from service.rules.stored.paths import (
     snapshot_of,
 )
 from service.rules.stored.trees import MOST_RANGE_TOMBSTONES, Entry, Tree, TreePath
-from service.rules.trees.draft import Draft
+from service.rules.trees.tree_change import TreeChange
 from service.rules.trees.trimming import trimmed_of
 from service.rules.trees.visibility import (
     MOST_TOMBSTONES,
@@ -73,7 +73,7 @@ class _TreeHandler:
         self._store = store
         self._tree = tree
         self._context = context
-        self._draft = Draft(view, store, tree, context)
+        self._change = TreeChange(view, store, tree, context)
 
     def put(self, request: PutFile) -> Decision:
         old = self._at(request.path)
@@ -86,15 +86,15 @@ class _TreeHandler:
         if refused := self._make_parents(request.path, request.epoch, request.begun):
             return refused
         entry = replace(
-            self._draft.entry(epoch=request.epoch),
+            self._change.entry(epoch=request.epoch),
             size=request.blob.size,
             sha256=request.blob.sha256,
             blob=request.blob.key if request.data is None else "",
             data=request.data,
         )
-        self._draft.begin(request.path, entry)
+        self._change.begin(request.path, entry)
         made = Answer(version=str(entry.created_revision), created=old is None)
-        return self._draft.accepted(request, made)
+        return self._change.accepted(request, made)
 
     def make_directory(self, request: MakeDirectory) -> Decision:
         there = self._at(request.path)
@@ -106,8 +106,8 @@ class _TreeHandler:
             return Refused(Code.NOT_DIRECTORY, f"{_named(request.path)} is a file")
         if refused := self._make_parents(request.path, request.epoch):
             return refused
-        self._draft.begin(request.path, self._draft.entry(epoch=request.epoch, directory=True))
-        return self._draft.accepted(request, Answer(created=True))
+        self._change.begin(request.path, self._change.entry(epoch=request.epoch, directory=True))
+        return self._change.accepted(request, Answer(created=True))
 
     def delete(self, request: DeletePath) -> Decision:
         there = self._view.path(self._store.name, request.path) if request.path else None
@@ -131,10 +131,10 @@ class _TreeHandler:
                 return Refused(Code.NOT_EMPTY, f"{_named(request.path)} is not empty: it has {below[0]!r}")
             if len(self._tree.range_tombstones) >= MOST_RANGE_TOMBSTONES:
                 return self._too_many_range_tombstones()
-            self._draft.tombstone(request.path)
+            self._change.tombstone(request.path)
         if request.path:
-            self._draft.end(request.path)
-        return self._draft.accepted(request, Answer({"deleted": True}))
+            self._change.end(request.path)
+        return self._change.accepted(request, Answer({"deleted": True}))
 
     def rename(self, request: RenamePath) -> Decision:
         source, target, asks = request.path, request.target, request.onto is OntoExisting.ANSWER_FALSE
@@ -186,9 +186,9 @@ class _TreeHandler:
             begun = replace(
                 old, created_revision=self._context.revision, epoch=request.epoch, moved_from=path, shared=shared
             )
-            self._draft.end(path, shared=shared)
-            self._draft.begin(goes_to, begun)
-        return self._draft.accepted(request, Answer({"renamed": True}))
+            self._change.end(path, shared=shared)
+            self._change.begin(goes_to, begun)
+        return self._change.accepted(request, Answer({"renamed": True}))
 
     def _in_the_way(self, entry: Entry, target: str, there: Entry | None, onto: OntoExisting) -> Refused | None:
         """Refuse a rename for what is at its target, or because there is no directory for it."""
@@ -223,7 +223,7 @@ class _TreeHandler:
                 detail = f"{_named(above)} is another one than when the bytes of {_named(path)} began to come"
                 return Refused(Code.NOT_EXIST, detail)
             if there is None:
-                self._draft.begin(above, self._draft.entry(epoch=epoch, directory=True))
+                self._change.begin(above, self._change.entry(epoch=epoch, directory=True))
             elif isinstance(there, Entry) and not there.directory:
                 return Refused(Code.NOT_DIRECTORY, f"{_named(above)} is a file")
         return None

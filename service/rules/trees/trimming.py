@@ -12,7 +12,7 @@ from service.rules.records import Corrupt, Store, Stored, tree_key
 from service.rules.requests import TrimTree
 from service.rules.stored.paths import path_key
 from service.rules.stored.trees import Tree, TreePath
-from service.rules.trees.draft import is_kept, unnamed
+from service.rules.trees.tree_change import is_kept, unnamed
 from service.rules.trees.visibility import deleted_at, is_shown, rolled_back
 
 

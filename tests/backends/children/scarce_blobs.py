@@ -13,7 +13,7 @@ from pathlib import Path
 
 from backends.contract import BackendError
 from backends.local.blobs import LocalBlobs
-from backends.local.tree import DRAFTS
+from backends.local.tree import TEMPORARY
 from tests.contracts.streams import fresh_stream, keys, read, stream
 
 MIB = 1024 * 1024
@@ -70,7 +70,7 @@ async def main(scarce: str, place: Path) -> None:
     report: dict[str, object] = {"large": await end_of_put(store)}
     await store.put("small", stream(b"small"))
     report["listed"] = await keys(store)
-    report["drafts"] = os.listdir(place / "data" / DRAFTS)
+    report["temporary"] = os.listdir(place / "data" / TEMPORARY)
     with no_room_at_all(scarce, place):
         report["opened when full"] = await end_of_open(place / "data")
         report["read when full"] = (await read(store, "before")).decode()

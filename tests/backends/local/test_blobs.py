@@ -19,7 +19,7 @@ from backends.contract import BlobInfo, BlobTruncated, Misconfigured, StorageUna
 from backends.disk.filesystem import FileIdentity
 from backends.local import tree as local_tree
 from backends.local.blobs import LocalBlobs
-from backends.local.tree import ABANDONED_AFTER_SECONDS, DRAFTS
+from backends.local.tree import ABANDONED_AFTER_SECONDS, TEMPORARY
 from tests.contracts.streams import Stalled, fresh_stream, is_missing, keys, read, stream
 from tests.support.children import child
 from tests.support.servers.small_disk import small_disk
@@ -31,14 +31,14 @@ MIB = 1024 * 1024
 SCARCE = "tests.backends.children.scarce_blobs"
 
 
-def drafts(place: Path) -> list[str]:
-    return os.listdir(place / DRAFTS)
+def temporaries(place: Path) -> list[str]:
+    return os.listdir(place / TEMPORARY)
 
 
 async def test_the_key_is_the_path(store: LocalBlobs, place: Path) -> None:
     await store.put("stores/flights/1-a", stream(b"abc"))
     assert (place / "stores" / "flights" / "1-a").read_bytes() == b"abc"
-    assert drafts(place) == []
+    assert temporaries(place) == []
 
 
 @pytest.mark.parametrize("mount_point", [True, False])
@@ -69,13 +69,13 @@ async def test_a_draft_lies_on_the_same_disk_and_is_gone_after_any_end(store: Lo
     putting = asyncio.create_task(store.put("blob", aiter(stalled)))
     async with asyncio.timeout(60):
         await stalled.stalled.wait()
-    (draft,) = drafts(place)
-    assert (place / DRAFTS / draft).stat().st_size == MIB
+    (temporary,) = temporaries(place)
+    assert (place / TEMPORARY / temporary).stat().st_size == MIB
     assert await keys(store) == []
     putting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await putting
-    assert drafts(place) == []
+    assert temporaries(place) == []
 
 
 async def test_bytes_are_synced_before_they_are_named_and_the_name_after(
@@ -144,7 +144,7 @@ async def test_a_directory_that_was_removed_is_made_again(store: LocalBlobs, pla
     await store.put("a/b/blob", stream(b"x"))
     await store.delete("a/b/blob")
     os.removedirs(place / "a" / "b")
-    os.makedirs(place / DRAFTS, exist_ok=True)
+    os.makedirs(place / TEMPORARY, exist_ok=True)
     await store.put("a/b/blob", stream(b"y"))
     assert await read(store, "a/b/blob") == b"y"
 
@@ -215,7 +215,7 @@ async def test_only_blobs_are_listed(store: LocalBlobs, place: Path) -> None:
 def put_oddities(place: Path) -> None:
     (place / "a" / "directory").mkdir()
     (place / "a" / ".hidden").write_bytes(b"x")
-    (place / DRAFTS / "draft").write_bytes(b"x")
+    (place / TEMPORARY / "draft").write_bytes(b"x")
     (place / "a" / "link").symlink_to(place / "a" / "blob")
     (place / "loop").symlink_to(place)
 
@@ -233,11 +233,11 @@ async def test_opening_removes_drafts_of_writers_that_are_gone_and_no_others(sto
     putting = asyncio.create_task(store.put("blob", aiter(stalled)))
     async with asyncio.timeout(60):
         await stalled.stalled.wait()
-    (written,) = drafts(place)
-    (place / DRAFTS / "abandoned").write_bytes(b"x")
+    (written,) = temporaries(place)
+    (place / TEMPORARY / "abandoned").write_bytes(b"x")
     other = LocalBlobs(place)
     await other.open()
-    assert drafts(place) == [written]
+    assert temporaries(place) == [written]
     await other.close()
     putting.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -249,24 +249,24 @@ async def test_where_locks_cannot_be_seen_only_drafts_that_nobody_wrote_to_for_l
 ) -> None:
     """As on a network file system, which this machine has none of."""
     monkeypatch.setattr(local_tree, "lies_on_shared", lambda _: True)
-    os.makedirs(place / DRAFTS)
+    os.makedirs(place / TEMPORARY)
     old = time.time() - ABANDONED_AFTER_SECONDS - 60
     for name, written in (("abandoned", old), (".tried", old), ("young", old + 120)):
-        (place / DRAFTS / name).write_bytes(b"x")
-        os.utime(place / DRAFTS / name, (written, written))
+        (place / TEMPORARY / name).write_bytes(b"x")
+        os.utime(place / TEMPORARY / name, (written, written))
     store = LocalBlobs(place)
     await store.open()
-    assert drafts(place) == ["young"]
+    assert temporaries(place) == ["young"]
     await store.close()
 
 
 async def test_drafts_of_writers_that_are_gone_go_every_so_often(place: Path) -> None:
     store = LocalBlobs(place, maintenance_seconds=0.01)
     await store.open()
-    (place / DRAFTS / "abandoned").write_bytes(b"x")
+    (place / TEMPORARY / "abandoned").write_bytes(b"x")
 
     async def gone() -> bool:
-        return drafts(place) == []
+        return temporaries(place) == []
 
     await until(gone)
     await store.close()
@@ -275,12 +275,12 @@ async def test_drafts_of_writers_that_are_gone_go_every_so_often(place: Path) ->
 async def test_a_draft_that_cannot_be_removed_keeps_no_other(place: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Directories stand for it, since root may remove whatever file there is."""
     for number in range(40):
-        path = place / DRAFTS / f"{number:02}"
+        path = place / TEMPORARY / f"{number:02}"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.mkdir() if number % 2 else path.write_bytes(b"x")
     store = LocalBlobs(place)
     await store.open()
-    assert sorted(drafts(place)) == [f"{number:02}" for number in range(1, 40, 2)]
+    assert sorted(temporaries(place)) == [f"{number:02}" for number in range(1, 40, 2)]
     assert "19 more" in caplog.text
     await store.put("blob", stream(b"x"))
     await store.close()
@@ -305,14 +305,14 @@ async def test_a_draft_that_was_tidied_away_before_its_lock_is_begun_again(
         nonlocal taken
         if not taken:
             taken += 1
-            os.unlink(place / DRAFTS / drafts(place)[0])
+            os.unlink(place / TEMPORARY / temporaries(place)[0])
         flock(descriptor, kind)
 
     monkeypatch.setattr(fcntl, "flock", first_taken_away)
     await store.put("blob", stream(b"x"))
     assert taken == 1
     assert await read(store, "blob") == b"x"
-    assert drafts(place) == []
+    assert temporaries(place) == []
 
 
 async def test_a_put_whose_draft_was_removed_fails_and_leaves_nothing(store: LocalBlobs, place: Path) -> None:
@@ -328,8 +328,8 @@ async def test_a_put_whose_draft_was_removed_fails_and_leaves_nothing(store: Loc
     putting = asyncio.create_task(store.put("blob", slow()))
     async with asyncio.timeout(60):
         await stalled.stalled.wait()
-    (draft,) = drafts(place)
-    os.unlink(place / DRAFTS / draft)
+    (temporary,) = temporaries(place)
+    os.unlink(place / TEMPORARY / temporary)
     go_on.set()
     with pytest.raises(StorageUnavailable):
         await putting
@@ -352,7 +352,7 @@ async def report_of(place: Path, scarce: str, under: Sequence[str] = ()) -> dict
 EXPECTED = {
     "large": "StorageFull",
     "listed": ["before", "small"],
-    "drafts": [],
+    "temporary": [],
     "opened when full": "open",
     "read when full": "before",
     "large with room": 4 * MIB,

@@ -15,7 +15,7 @@ import pytest
 
 from backends.contract import BlobExists, StorageRefused, StorageUnavailable
 from backends.local.blobs import LocalBlobs
-from backends.local.tree import DRAFTS
+from backends.local.tree import TEMPORARY
 from tests.contracts.streams import is_missing, keys, read, stream
 
 pytestmark = pytest.mark.anyio
@@ -71,7 +71,7 @@ async def test_a_small_blob_is_written_anew(
     assert fault.left == 0 or (call == "unlink" and after) or (call == "link" and after)
     monkeypatch.undo()
     assert await read(store, "a/blob") == SMALL
-    assert os.listdir(place / DRAFTS) == []
+    assert os.listdir(place / TEMPORARY) == []
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EEXIST, errno.ESTALE])
@@ -95,7 +95,7 @@ async def test_a_large_blob_gets_its_name_in_the_end(
     assert await store.put("a/next", stream(LARGE[:MIB], LARGE[MIB:]), patience=PATIENT) == len(LARGE)
     monkeypatch.undo()
     assert await read(store, "a/blob") == await read(store, "a/next") == LARGE
-    assert os.listdir(place / DRAFTS) == []
+    assert os.listdir(place / TEMPORARY) == []
 
 
 @pytest.mark.parametrize("call", ["write", "fsync"])
@@ -107,7 +107,7 @@ async def test_bytes_of_a_large_blob_that_may_be_lost_are_not_synced_once_more(
     with pytest.raises(StorageRefused):
         await store.put("a/blob", stream(LARGE[:MIB], LARGE[MIB:]), patience=PATIENT)
     assert await is_missing(store, "a/blob")
-    assert os.listdir(place / DRAFTS) == []
+    assert os.listdir(place / TEMPORARY) == []
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])

@@ -16,7 +16,7 @@ from service.rules.memory.view import View
 from service.rules.records import Store
 from service.rules.requests import OntoExisting, PutFile, TreeRequest
 from service.rules.stored.trees import Entry, Tree, TreePath
-from service.rules.trees import compaction, draft, handlers, trimming
+from service.rules.trees import compaction, handlers, tree_change, trimming
 from service.rules.trees.visibility import visible
 from tests.simulation.guards.guards import Patch
 
@@ -71,7 +71,7 @@ def rename_refuses_atomically(patch: Patch) -> None:
 
 def cuts_keep_blobs(patch: Patch) -> None:
     """A blob goes with the entry that named it last, whatever a cut shows."""
-    real = draft.unnamed
+    real = tree_change.unnamed
 
     def unnamed(view: View, store: str, changed: dict[str, TreePath]) -> tuple[str, ...]:
         dead = (
@@ -82,13 +82,13 @@ def cuts_keep_blobs(patch: Patch) -> None:
         )
         return (*real(view, store, changed), *(blob for blob in dead if blob))
 
-    patch.setattr(draft, "unnamed", unnamed)
+    patch.setattr(tree_change, "unnamed", unnamed)
     patch.setattr(trimming, "unnamed", unnamed)
 
 
 def cuts_keep_entries(patch: Patch) -> None:
     """An entry is dropped when it ends, whatever a cut shows."""
-    patch.setattr(draft, "is_shown", lambda *_: False)
+    patch.setattr(tree_change, "is_shown", lambda *_: False)
     patch.setattr(trimming, "is_shown", lambda *_: False)
 
 
@@ -99,7 +99,7 @@ def tombstones_over_manifests(patch: Patch) -> None:
         del view, path
         return bool(tree.compacting)
 
-    patch.setattr(draft, "is_kept", is_kept)
+    patch.setattr(tree_change, "is_kept", is_kept)
     patch.setattr(trimming, "is_kept", is_kept)
 
 
@@ -109,7 +109,7 @@ def nothing_goes_while_compacting(patch: Patch) -> None:
     def is_kept(view: View, tree: Tree, path: str) -> bool:
         return view.compacted(tree.name, path) is not None
 
-    patch.setattr(draft, "is_kept", is_kept)
+    patch.setattr(tree_change, "is_kept", is_kept)
     patch.setattr(trimming, "is_kept", is_kept)
 
 

@@ -26,7 +26,7 @@ def there(api: Api, server: ServerProcess) -> tuple[Json, set[str]]:
 
 
 def unchanged(api: Api, server: ServerProcess, there: tuple[Json, set[str]]) -> None:
-    """Nothing has changed, and no blob or draft is left behind once the server has tidied up."""
+    """Nothing has changed, and no blob or temporary file is left behind once the server has tidied up."""
     before, blobs = there
     assert api.everything() == before
     assert api.state("there").content == b"old"

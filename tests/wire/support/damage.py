@@ -30,7 +30,7 @@ def blob_file(server: ServerProcess, store: str, name: str) -> Path:
 
 
 def blob_files(server: ServerProcess) -> set[str]:
-    """Everything that lies among the blobs, drafts included."""
+    """Everything that lies among the blobs, temporary files included."""
     root = blob_directory(server)
     return {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
 

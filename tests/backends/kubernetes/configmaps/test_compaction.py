@@ -9,7 +9,7 @@ from backends.kubernetes.configmaps.chain import Chain, Segment
 from backends.kubernetes.configmaps.compaction import allowed_space, compact
 from backends.kubernetes.configmaps.entries import encode, size_of
 from backends.kubernetes.configmaps.head import EMPTY, sealed
-from backends.kubernetes.configmaps.memory import ChainMemory, SegmentDraft
+from backends.kubernetes.configmaps.memory import ChainMemory, PendingSegment
 from backends.kubernetes.configmaps.objects import ConfigMapLayout, Metadata
 from backends.kubernetes.configmaps.stamps import Stamp
 
@@ -66,5 +66,5 @@ def put(memory: ChainMemory, entries: dict[str, str]) -> tuple[int, int]:
     first, grown = compact(memory, data, size, size)
     then = Segment(memory.last + 1, Metadata(), EMPTY)
     after = sealed(HEAD, first, then.number, data)
-    memory.committed(SegmentDraft(memory.last, after, data, grown, then), Metadata())
+    memory.committed(PendingSegment(memory.last, after, data, grown, then), Metadata())
     return size, grown - size

@@ -1,4 +1,4 @@
-"""Draft what one request changes in a tree: entries begin, and entries end; those that a cut shows are kept."""
+"""What one request changes in a tree: entries begin, and entries end; those that a cut shows are kept."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from service.rules.stored.trees import MOST_CUTS, Cut, Entry, RangeTombstone, Tr
 from service.rules.trees.visibility import deleted_at, is_shown, rolled_back
 
 
-class Draft:
-    """A draft holds the records that a request changes. ``tree`` is the tree's own record, as it will be."""
+class TreeChange:
+    """The records that one request changes. ``tree`` is the tree's own record, as it will be."""
 
     def __init__(self, view: View, store: Store, tree: Tree, context: DecisionContext) -> None:
         self.tree = tree
