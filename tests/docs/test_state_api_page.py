@@ -6,11 +6,11 @@ import inspect
 import re
 from pathlib import Path
 
-import milepost.state.internals as api
+import milepost.state.dialects.beam as api
 
 TEXT = (Path(__file__).parents[2] / "docs" / "state.md").read_text(encoding="utf-8")
 SECTION = TEXT[TEXT.index("## The state API") : TEXT.index("## Operator state")]
-ROWS = re.findall(r"^\| ([^|]+) \| ([^|]+) \| (`client/state/internals/[^|]+) \|$", SECTION, re.MULTILINE)
+ROWS = re.findall(r"^\| ([^|]+) \| ([^|]+) \| (`client/state/dialects/beam/[^|]+) \|$", SECTION, re.MULTILINE)
 NOT_TOLD = {"StateTable", "CombineFn", "TimestampCombiner", "Coder", "StateKind"}
 """What users give, not what they call; and the contract of `StateStore`, which has a table of its own."""
 

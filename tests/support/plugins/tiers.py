@@ -43,9 +43,9 @@ LATER = (
 )
 WHEN_CHANGED = {
     # The dialects of managed state, over one core that is tested always.
-    "tests/client/state/internals/": ("client/milepost/state/", "tests/client/state/"),
-    "tests/client/state/operators/": ("client/milepost/state/", "tests/client/state/"),
-    "tests/client/state/pipeline/": ("client/milepost/state/", "tests/client/state/"),
+    "tests/client/state/dialects/beam/": ("client/milepost/state/", "tests/client/state/"),
+    "tests/client/state/dialects/flink/": ("client/milepost/state/", "tests/client/state/"),
+    "tests/client/state/dialects/barriers/": ("client/milepost/state/", "tests/client/state/"),
     "tests/client/state/processors/": ("client/milepost/state/", "tests/client/state/"),
     # The recipes, each played in a copy of the sources.
     "tests/docs/test_recipes.py": ("docs/developing.md", "tests/docs/recipes.py", "tests/docs/test_recipes.py"),

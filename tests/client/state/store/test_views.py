@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
-from milepost.state.internals import HeapTable
+from milepost.state.dialects.beam import HeapTable
 from milepost.state.store import sorted_map
 from milepost.state.store.overlay import Overlay
 from milepost.state.store.updates import fold

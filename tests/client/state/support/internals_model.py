@@ -7,8 +7,8 @@ from copy import deepcopy
 from datetime import datetime
 from typing import Any
 
-from milepost.state.internals import TIMESTAMP_MIN_VALUE, StateNamespace, TimeDomain, TimerData
-from milepost.state.internals.namespaces import WindowNamespace
+from milepost.state.dialects.beam import TIMESTAMP_MIN_VALUE, StateNamespace, TimeDomain, TimerData
+from milepost.state.dialects.beam.namespaces import WindowNamespace
 
 EMPTY: dict[str, Callable[[], Any]] = {
     "value": lambda: None,

@@ -1,0 +1,151 @@
+"""The pipeline: the tasks of a graph, their coordinator, and one step after the other."""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Callable, Sequence
+from random import Random
+
+from milepost.state.dialects.barriers.nodes import GROUPS, Alignment, Barrier, Graph, Part, Record, Task
+from milepost.state.dialects.barriers.snapshots import SnapshotStore
+from milepost.state.errors import EpochTaken, FilesError, InvalidUse, PipelineStopped, WriteUnknown
+from milepost.state.store import Created
+
+COORDINATOR = "coordinator"
+Step = tuple[str, str, str]
+Deliver = Callable[[int, str, Sequence[Record]], None]
+
+
+class Pipeline:
+    """Runs a graph from its newest complete snapshot, ``epoch``, or from the start, with any number of tasks.
+
+    Nothing happens by itself: `steps` tells what can be done, and `perform` does one of them, so any order can be
+    tried, and tried again. Who fails is ``dead`` and stays so; a new pipeline restores all. ``deliver`` takes an epoch,
+    a sink's task and its records, and does nothing if it was called for these two before. Raises `InvalidUse` if the
+    snapshot has other nodes than the graph, or splits that it does not have.
+    """
+
+    def __init__(
+        self, graph: Graph, store: SnapshotStore, deliver: Deliver, alignment: Alignment = Alignment.EXACTLY_ONCE
+    ) -> None:
+        self._graph, self._store, self._deliver = graph, store, deliver
+        self.dead: set[str] = set()
+        self.attempt, self.open = 0, False
+        self._saved: dict[str, tuple[str, Part]] = {}  # what was acknowledged of it
+        self._deliveries: deque[tuple[int, str, list[Record]]] = deque()
+        self._nodes = {node.name: [Task(node, at, alignment) for at in range(node.tasks)] for node in graph.nodes}
+        self.tasks = {task.name: task for tasks in self._nodes.values() for task in tasks}
+        self._connect()
+        self._restore()
+
+    def _connect(self) -> None:
+        for node in self._graph.nodes:
+            for task in self._nodes[node.name] if node.splits is not None else ():
+                task.inputs[COORDINATOR] = deque()
+            for split in node.splits or ():
+                self._owner(node.name, split).state[split] = 0
+        for edge in self._graph.edges:
+            for task in self._nodes[edge.target]:
+                senders = [sender.name for sender in self._nodes[edge.source]]
+                task.inputs.update({sender: deque() for sender in senders})
+                task.back.update(senders if (edge.source, edge.target) in self._graph.back else ())
+
+    def _restore(self) -> None:
+        self.epoch, parts = self._store.latest()
+        if self.epoch and (had := {name.rpartition("-")[0] for name in parts}) != self._nodes.keys():
+            raise InvalidUse(f"the snapshot is of other nodes: {', '.join(sorted(had))}")
+        for name, part in parts.items():
+            node = name.rpartition("-")[0]
+            for key, value in part.state.items():
+                owner = self._owner(node, key)
+                if owner.node.splits is not None and key not in owner.node.splits:
+                    raise InvalidUse(f"the snapshot has read from {key!r}, which {node} does not have")
+                owner.state[key] = value
+            for sender, record in part.log:
+                self._owner(node, record.key).refill.append((sender, record))
+            self._deliveries.extend([(self.epoch, name, part.output)] if part.output else [])
+
+    def _owner(self, node: str, key: str) -> Task:
+        tasks = self._nodes[node]
+        return tasks[GROUPS.task_of(GROUPS.group(key.encode()), len(tasks))]
+
+    def trigger(self) -> None:
+        """Begin the next attempt at a snapshot, and give up the one that is under way."""
+        if COORDINATOR in self.dead:
+            raise PipelineStopped("the coordinator is dead")
+        self.attempt, self.open, self._saved = self.attempt + 1, True, {}
+        for task in (one for one in self.tasks.values() if COORDINATOR in one.inputs):
+            task.inputs[COORDINATOR].append(self.attempt)
+
+    def steps(self) -> list[Step]:
+        """Return what can be done next, always in the same order, each as an act, who does it, and where: a task can
+        "emit" from a split, "take" from a sender, "refill" what was in transit, or "save" and acknowledge its part; the
+        coordinator can "complete" the epoch, or "deliver".
+        """
+        living = [task for name, task in self.tasks.items() if name not in self.dead]
+        found = [(act, task.name, place) for task in living for act, place in task.steps()]
+        if COORDINATOR not in self.dead:
+            if self._deliveries:  # before the next epoch is complete: a restore has those of the newest one alone
+                found.append(("deliver", COORDINATOR, ""))
+            elif self.open and self._saved.keys() == self.tasks.keys():
+                found.append(("complete", COORDINATOR, ""))
+        return found
+
+    def perform(self, step: Step) -> None:
+        """Do one of `steps`. Whatever is raised, also by a function of the graph, kills who did the step."""
+        act, who, place = step
+        try:
+            if act == "complete":
+                self._complete()
+            elif act == "deliver":
+                self._deliver(*self._deliveries[0])
+                self._deliveries.popleft()
+            elif act == "save":
+                self._save(self.tasks[who])
+            else:
+                self._send(self.tasks[who], self.tasks[who].do(act, place))
+        except BaseException:
+            self.dead.add(who)
+            raise
+
+    def _save(self, task: Task) -> None:
+        attempt, part = task.parts.popleft()
+        try:
+            acknowledged = {task.name: (self._store.save(part), part)}
+        except (FilesError, WriteUnknown):  # no manifest names it, so nothing is lost but the attempt
+            self.open, acknowledged = self.open and attempt != self.attempt, {}
+        self._saved.update(acknowledged if attempt == self.attempt else {})
+
+    def _send(self, task: Task, sent: Sequence[Record | Barrier]) -> None:
+        for edge in self._graph.edges:
+            for one in sent if edge.source == task.node.name else ():
+                if isinstance(one, Barrier):
+                    for target in self._nodes[edge.target]:
+                        target.inputs[task.name].append(one)
+                elif edge.when(one):
+                    self._owner(edge.target, one.key).inputs[task.name].append(copy.deepcopy(one))
+
+    def _complete(self) -> None:
+        """Create the manifest. From then on the snapshot counts, with the output that it has, and sinks forget that."""
+        parts = {task: saved for task, (saved, _) in self._saved.items()}
+        if self._store.complete(self.epoch + 1, parts) is Created.EXISTS:
+            raise EpochTaken(f"another coordinator has completed epoch {self.epoch + 1}")
+        self.epoch, self.open = self.epoch + 1, False
+        for name, (_, part) in self._saved.items():
+            del self.tasks[name].output[: len(part.output)]
+            self._deliveries.extend([(self.epoch, name, part.output)] if part.output else [])
+
+    def run(self, seed: int, every: int = 50, most: int = 1_000_000) -> None:
+        """Do steps drawn from ``seed``, and snapshots, until all is delivered; otherwise raise `PipelineStopped`."""
+        random, last = Random(seed), None
+        for number in range(0 if self.dead else most):
+            steps = self.steps()
+            if not steps and last is not None and self.epoch > last:
+                return
+            if steps and (self.open or number % every):
+                self.perform(random.choice(steps))
+            else:
+                last = last if steps else self.epoch
+                self.trigger()
+        raise PipelineStopped(f"these are dead: {sorted(self.dead)}" if self.dead else f"no end in {most} steps")

@@ -1,0 +1,210 @@
+"""The place of a cell in a table, and reading several cells in one go."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from enum import Enum
+from typing import Any, Generic, TypeVar
+from weakref import WeakSet
+
+from milepost.state.dialects.beam.states import ReadableState, View
+from milepost.state.dialects.beam.tables import StateTable
+from milepost.state.store.families import after_prefix
+
+R = TypeVar("R")
+LookupT = TypeVar("LookupT", bound="Lookup[Any]")
+
+
+class StateKind(Enum):
+    """The kinds of state. Each has a column family of its own, so cells of two kinds are two cells."""
+
+    VALUE = "value"
+    BAG = "bag"
+    SET = "set"
+    MAP = "map"
+    MULTIMAP = "multimap"
+    ORDERED_LIST = "ordered list"
+    COMBINING = "combining"
+    REDUCING = "reducing"
+    WATERMARK_HOLD = "watermark hold"
+
+    @property
+    def family(self) -> str:
+        """The name of the column family."""
+        return f"state: {self.value}"
+
+    @property
+    def multiple(self) -> bool:
+        """Whether a key has a list of values there, to which one can be added without reading the others."""
+        return self in (StateKind.BAG, StateKind.MULTIMAP, StateKind.ORDERED_LIST)
+
+
+_Place = tuple[StateKind, bytes]
+
+
+class Cells:
+    """All cells of a table: every read and every change of state goes through here.
+
+    Reads of single keys may be announced, and are then made in one go. A `Lookup` shows what was there when it was
+    asked for, although it is read later: so before anything changes, those that were not read yet are read.
+    """
+
+    def __init__(self, table: StateTable) -> None:
+        self._table = table
+        self._announced: dict[_Place, None] = {}
+        self._read: dict[_Place, bytes | None] = {}
+        self._lookups: WeakSet[Lookup[Any]] = WeakSet()
+        for kind in StateKind:
+            table.create_column_family_if_absent(kind.family, multiple_values_per_key=kind.multiple)
+
+    def get(self, place: _Place) -> bytes | None:
+        """Return the value at a place, and read what was announced with it."""
+        if place in self._read:
+            return self._read.pop(place)
+        if not self._announced:
+            return self._table.get(place[1], place[0].family)
+        self._read_together(place)
+        return self._read.pop(place)
+
+    def announce(self, place: _Place) -> None:
+        """Let a place be read together with the next one that is read."""
+        if place not in self._read:
+            self._announced[place] = None
+
+    def lookup(self, place: _Place, decode: Callable[[bytes | None], R]) -> Lookup[R]:
+        """Return a look-up of what is at a place now."""
+        found = Lookup(self, place, decode)
+        self._lookups.add(found)
+        return found
+
+    def looked_up(self, lookup: Lookup[R]) -> None:
+        """Forget a look-up that has its value."""
+        self._lookups.discard(lookup)
+
+    def to_change(self, place: _Place | None = None) -> StateTable:
+        """Return the table to change what is at a place, or anything: what is to be seen as it was is read before."""
+        pending = list(self._lookups)
+        if pending:
+            self._read_together(*(one.place for one in pending))
+            for one in pending:
+                one.settle(self._read[one.place])
+            for one in pending:
+                self._read.pop(one.place, None)
+        if place is None:
+            self._read.clear()
+        else:
+            self._read.pop(place, None)
+        return self._table
+
+    def to_read(self) -> StateTable:
+        """Return the table to read from it what is more than one value."""
+        return self._table
+
+    def _read_together(self, *places: _Place) -> None:
+        wanted: defaultdict[StateKind, list[bytes]] = defaultdict(list)
+        for kind, key in {**self._announced, **dict.fromkeys(places)}:
+            if (kind, key) not in self._read:
+                wanted[kind].append(key)
+        for kind, keys in wanted.items():
+            values = self._table.multi_get(keys, kind.family)
+            self._read.update(((kind, key), value) for key, value in zip(keys, values, strict=True))
+        self._announced.clear()
+
+
+class Lookup(ReadableState[R], Generic[R]):
+    """What was under one key when it was looked up."""
+
+    def __init__(self, cells: Cells, place: _Place, decode: Callable[[bytes | None], R]) -> None:
+        self._cells = cells
+        self.place = place
+        self._decode = decode
+        self._settled = False
+        self._value: bytes | None = None
+
+    def read(self) -> R:
+        if not self._settled:
+            self.settle(self._cells.get(self.place))
+        return self._decode(self._value)
+
+    def read_later(self: LookupT) -> LookupT:
+        if not self._settled:
+            self._cells.announce(self.place)
+        return self
+
+    def settle(self, value: bytes | None) -> None:
+        """Take this as the value that was there."""
+        self._value = value
+        self._settled = True
+        self._cells.looked_up(self)
+
+
+class Cell:
+    """One cell's part of its table: the keys that begin with its own key, in the family of its kind."""
+
+    def __init__(self, cells: Cells, kind: StateKind, key: bytes) -> None:
+        self._cells = cells
+        self._kind = kind
+        self._family = kind.family
+        self._key = key
+
+    def get(self) -> bytes | None:
+        """Return the one value of the cell."""
+        return self._cells.get((self._kind, self._key))
+
+    def announce(self) -> None:
+        """Let the one value be read together with the next one that is read."""
+        self._cells.announce((self._kind, self._key))
+
+    def lookup(self, part: bytes, decode: Callable[[bytes | None], R]) -> Lookup[R]:
+        """Return a look-up of the value that a part has now."""
+        return self._cells.lookup((self._kind, self._key + part), decode)
+
+    def get_part(self, part: bytes) -> bytes | None:
+        """Return the value that a part has."""
+        return self._cells.get((self._kind, self._key + part))
+
+    def put(self, value: bytes, part: bytes = b"") -> None:
+        """Set the one value of the cell, or of a part of it."""
+        self._to_change(part).put(self._key + part, value, self._family)
+
+    def append(self, value: bytes, part: bytes = b"") -> None:
+        """Add a value to the cell, or to a part of it, without reading the others."""
+        self._to_change(part).merge(self._key + part, value, self._family)
+
+    def remove(self, part: bytes = b"") -> None:
+        """Remove what is right under the cell's key, or a part of it."""
+        self._to_change(part).remove(self._key + part, self._family)
+
+    def remove_parts(self, start: bytes = b"", end: bytes | None = None) -> None:
+        """Remove the parts from one on and before another."""
+        self._cells.to_change().delete_range(*self._range(start, end), self._family)
+
+    def values(self, part: bytes = b"") -> Iterator[bytes]:
+        """Iterate the values right under the cell's key, or those of a part."""
+        return self._cells.to_read().values_iterator(self._key + part, self._family)
+
+    def parts(self) -> Iterator[tuple[bytes, bytes]]:
+        """Iterate all parts that have one value, sorted, each with its value."""
+        found = self._cells.to_read().prefix_scan(self._key, self._family)
+        return ((key[len(self._key) :], value) for key, value in found)
+
+    def parts_with_values(self, start: bytes = b"", end: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Iterate the parts from one on and before another, sorted, with each of their values."""
+        found = self._cells.to_read().range_scan_with_multi_values(*self._range(start, end), self._family)
+        return ((key[len(self._key) :], value) for key, value in found)
+
+    def is_absent(self, part: bytes = b"") -> ReadableState[bool]:
+        """Return whether nothing is right under the cell's key, or a part is not there, each time it is read."""
+        return View(lambda: not self._cells.to_read().key_exists(self._key + part, self._family))
+
+    def has_no_parts(self) -> ReadableState[bool]:
+        """Return whether the cell has no part, each time it is read."""
+        read = self.parts_with_values if self._kind.multiple else self.parts
+        return View(lambda: next(read(), None) is None)
+
+    def _to_change(self, part: bytes) -> StateTable:
+        return self._cells.to_change((self._kind, self._key + part))
+
+    def _range(self, start: bytes, end: bytes | None) -> tuple[bytes, bytes | None]:
+        return self._key + start, after_prefix(self._key) if end is None else self._key + end

@@ -1,0 +1,75 @@
+"""Merging the state of several windows into that of one, when windows merge (Beam's ``StateMerging``).
+
+``sources`` are the cells of the windows that merge, and ``result`` that of the window that they become, which may be
+one of them. Sources are empty afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from milepost.state.dialects.beam.lists import BagState
+from milepost.state.dialects.beam.maps import SetState
+from milepost.state.dialects.beam.states import GroupingState
+from milepost.state.dialects.beam.values import CombiningState, WatermarkHoldState
+from milepost.state.dialects.beam.windows import BoundedWindow
+
+T = TypeVar("T")
+G = TypeVar("G", bound="GroupingState[Any, Any]")
+InputT = TypeVar("InputT")
+AccumT = TypeVar("AccumT")
+OutputT = TypeVar("OutputT")
+
+
+def merge_bags(sources: Iterable[BagState[T]], result: BagState[T]) -> None:
+    """Add what is in the sources to the result (``mergeBags``)."""
+    _move(sources, result)
+
+
+def merge_sets(sources: Iterable[SetState[T]], result: SetState[T]) -> None:
+    """Add what is in the sources to the result (``mergeSets``)."""
+    _move(sources, result)
+
+
+def merge_combining_values(
+    sources: Iterable[CombiningState[InputT, AccumT, OutputT]], result: CombiningState[InputT, AccumT, OutputT]
+) -> None:
+    """Merge the accumulators of the sources and of the result into the result (``mergeCombiningValues``)."""
+    filled = [source for source in _others(sources, result) if not source.is_empty().read()]
+    if filled:
+        result.add_accum(result.merge_accumulators([source.get_accum() for source in filled]))
+    for source in filled:
+        source.clear()
+
+
+def merge_watermarks(
+    sources: Iterable[WatermarkHoldState], result: WatermarkHoldState, result_window: BoundedWindow
+) -> None:
+    """Merge the holds of the sources, the result's among them, into one that suits the merged window
+    (``mergeWatermarks``).
+
+    If holds are at the end of the window, it is held there, also if nothing was held before.
+    """
+    cells = list(sources)
+    if not cells:
+        return
+    for cell in cells:
+        cell.read_later()
+    found = [hold for cell in cells if (hold := cell.read()) is not None]
+    for cell in cells:
+        cell.clear()
+    combiner = result.timestamp_combiner
+    if found or combiner.depends_only_on_window:
+        result.add(combiner.merge(result_window, found))
+
+
+def _move(sources: Iterable[G], result: G) -> None:
+    for source in _others(sources, result):
+        for value in source.read():
+            result.add(value)
+        source.clear()
+
+
+def _others(sources: Iterable[G], result: G) -> list[G]:
+    return list({id(source): source for source in sources if source is not result}.values())

@@ -1,0 +1,181 @@
+"""Namespaces of state: what of one key's state belongs to the key itself, to a window, or to a trigger of a window.
+
+As bytes, a namespace is the front of its state's keys, and sorts: first the global namespace, then the windows as their
+bytes sort, and behind each window its triggers. So a window is one range, and so are all windows before another.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+from milepost.state.coders import Coder, CoderError
+from milepost.state.coders.escaped import read_escaped, write_escaped
+from milepost.state.dialects.beam.keys import check_deterministic
+from milepost.state.errors import InvalidUse
+
+W = TypeVar("W")
+
+_GLOBAL = b"\x00"
+_WINDOW = b"\x01"
+_ITSELF = b"\x00"
+_TRIGGER = b"\x01"
+_INDEX_BYTES = 4
+_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_FORM = re.compile(r"/(?P<window>[A-Za-z0-9_-]*)/(?:(?P<index>0|[1-9A-Z][0-9A-Z]*)/)?")
+
+FIRST_WINDOW = _WINDOW
+"""What no window's namespace sorts before."""
+
+
+class StateNamespace(ABC):
+    """One namespace (Beam's ``StateNamespace``). Namespaces are equal if their forms as bytes or text are."""
+
+    @property
+    @abstractmethod
+    def key(self) -> bytes:
+        """The namespace as bytes. No namespace's bytes begin with those of another."""
+
+    @property
+    def prefix(self) -> bytes:
+        """The bytes with which this namespace and all below it begin: of a window, its triggers' too."""
+        return self.key
+
+    @property
+    @abstractmethod
+    def string_key(self) -> str:
+        """The namespace as text, which never changes (``stringKey``)."""
+
+
+@dataclass(frozen=True)
+class GlobalNamespace(StateNamespace):
+    """The namespace of what a key has whatever the window (``GlobalNamespace``)."""
+
+    key = _GLOBAL
+    string_key = "/"
+
+
+@dataclass(frozen=True)
+class WindowNamespace(StateNamespace):
+    """The namespace of one window (``WindowNamespace``)."""
+
+    window_bytes: bytes = field(repr=False)
+    window: Any = field(compare=False)
+    window_coder: Coder[Any] = field(compare=False, repr=False)
+
+    @cached_property
+    def window_prefix(self) -> bytes:
+        """The bytes with which the window's namespace and those of its triggers begin."""
+        return _WINDOW + write_escaped(self.window_bytes)
+
+    @property
+    def prefix(self) -> bytes:
+        return self.window_prefix
+
+    @cached_property
+    def key(self) -> bytes:
+        return self.window_prefix + _ITSELF
+
+    @property
+    def string_key(self) -> str:
+        return f"/{base64.urlsafe_b64encode(self.window_bytes).decode().rstrip('=')}/"
+
+
+@dataclass(frozen=True)
+class WindowAndTriggerNamespace(WindowNamespace):
+    """The namespace of one trigger of a window (``WindowAndTriggerNamespace``)."""
+
+    trigger_index: int
+
+    @cached_property
+    def key(self) -> bytes:
+        return self.window_prefix + _TRIGGER + self.trigger_index.to_bytes(_INDEX_BYTES, "big")
+
+    @property
+    def prefix(self) -> bytes:
+        return self.key
+
+    @property
+    def string_key(self) -> str:
+        return f"{super().string_key}{_to_base_36(self.trigger_index)}/"
+
+
+class StateNamespaces:
+    """Makes namespaces (``StateNamespaces``)."""
+
+    @staticmethod
+    def global_namespace() -> StateNamespace:
+        """Return the namespace of what a key has whatever the window (``global``, which is no name in Python)."""
+        return GlobalNamespace()
+
+    @staticmethod
+    def window(window_coder: Coder[W], window: W) -> WindowNamespace:
+        """Return the namespace of a window (``window``). Raises `NotDeterministic`, `CoderError`."""
+        return WindowNamespace(_encoded(window_coder, window), window, window_coder)
+
+    @staticmethod
+    def window_and_trigger(window_coder: Coder[W], window: W, trigger_index: int) -> WindowAndTriggerNamespace:
+        """Return the namespace of the trigger number ``trigger_index`` of a window, from 0 (``windowAndTrigger``)."""
+        if not 0 <= trigger_index < 1 << 31:
+            raise InvalidUse(f"triggers have numbers from 0 to 2147483647, not {trigger_index}")
+        return WindowAndTriggerNamespace(_encoded(window_coder, window), window, window_coder, trigger_index)
+
+    @staticmethod
+    def from_string(string_key: str, window_coder: Coder[Any]) -> StateNamespace:
+        """Return the namespace of a `StateNamespace.string_key` (``fromString``). Raises `CoderError`."""
+        if string_key == "/":
+            return GlobalNamespace()
+        found = _FORM.fullmatch(string_key)
+        if found is None:
+            raise CoderError(f"this is no namespace: {string_key!r}")
+        text = found["window"]
+        try:
+            data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        except binascii.Error as error:
+            raise CoderError(f"this is no namespace: {string_key!r}") from error
+        namespace = _read(data, int(found["index"], 36) if found["index"] else None, window_coder)
+        if namespace.string_key != string_key:
+            raise CoderError(f"this is no namespace, or not of this coder: {string_key!r}")
+        return namespace
+
+    @staticmethod
+    def from_bytes(key: bytes, window_coder: Coder[Any]) -> StateNamespace:
+        """Return the namespace of a `StateNamespace.key`. Raises `CoderError`."""
+        if key == _GLOBAL:
+            return GlobalNamespace()
+        if key[:1] != _WINDOW:
+            raise CoderError("these bytes are no namespace")
+        data, end = read_escaped(key, 1)
+        rest = key[end:]
+        if rest == _ITSELF:
+            return _read(data, None, window_coder)
+        if rest[:1] != _TRIGGER or len(rest) != 1 + _INDEX_BYTES:
+            raise CoderError("these bytes are no namespace")
+        return _read(data, int.from_bytes(rest[1:], "big"), window_coder)
+
+
+def _encoded(coder: Coder[W], window: W) -> bytes:
+    check_deterministic(coder, "windows")
+    return coder.encode(window)
+
+
+def _read(data: bytes, index: int | None, coder: Coder[Any]) -> StateNamespace:
+    window = coder.decode(data)
+    try:
+        if index is not None:
+            return StateNamespaces.window_and_trigger(coder, window, index)
+        return StateNamespaces.window(coder, window)
+    except InvalidUse as error:
+        raise CoderError(f"this is no namespace: {error}") from error
+
+
+def _to_base_36(number: int) -> str:
+    digits = _DIGITS[number % 36]
+    while number := number // 36:
+        digits = _DIGITS[number % 36] + digits
+    return digits

@@ -1,0 +1,71 @@
+"""Operator state, and keyed state by key groups, in the shape of Flink's.
+
+An `OperatorTask` is one of the parallel tasks of an operator, with all its state in one store. A function registers
+states by descriptors, and is asked for its state at each snapshot; a `Checkpoint` has the snapshots of all tasks, and
+any number of tasks goes on from it.
+"""
+
+from milepost.state.dialects.flink.checkpoints import Checkpoint, TaskSnapshot, discard
+from milepost.state.dialects.flink.descriptors import (
+    AggregateFunction,
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    OperatorStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from milepost.state.dialects.flink.functions import (
+    Checkpointed,
+    CheckpointedFunction,
+    CheckpointListener,
+    InitializationContext,
+    SnapshotContext,
+)
+from milepost.state.dialects.flink.keyed import (
+    AggregatingState,
+    BroadcastState,
+    ListState,
+    MapState,
+    ReducingState,
+    State,
+    ValueState,
+)
+from milepost.state.dialects.flink.keyed_store import KeyedStateStore
+from milepost.state.dialects.flink.local import OperatorListState, OperatorState
+from milepost.state.dialects.flink.operator_store import OperatorStateStore
+from milepost.state.dialects.flink.task import OperatorTask
+from milepost.state.dialects.flink.ttl import StateTtlConfig, UpdateType, Visibility
+
+__all__ = [
+    "OperatorTask",
+    "TaskSnapshot",
+    "Checkpoint",
+    "discard",
+    "CheckpointedFunction",
+    "Checkpointed",
+    "CheckpointListener",
+    "InitializationContext",
+    "SnapshotContext",
+    "OperatorStateStore",
+    "OperatorState",
+    "OperatorListState",
+    "BroadcastState",
+    "OperatorStateDescriptor",
+    "KeyedStateStore",
+    "State",
+    "ValueState",
+    "ListState",
+    "MapState",
+    "ReducingState",
+    "AggregatingState",
+    "ValueStateDescriptor",
+    "ListStateDescriptor",
+    "MapStateDescriptor",
+    "ReducingStateDescriptor",
+    "AggregatingStateDescriptor",
+    "AggregateFunction",
+    "StateTtlConfig",
+    "UpdateType",
+    "Visibility",
+]

@@ -1,0 +1,152 @@
+"""What a checkpoint is: the commit of every task, in one document that a compare-and-set can publish.
+
+A commit's id proves all that it holds and came from, so who has the document of a checkpoint has a digest of all state
+in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from milepost.state.dialects.flink.kinds import base_kind
+from milepost.state.errors import InvalidUse, StateDamaged
+from milepost.state.key_groups import KeyGroups
+from milepost.state.store import StateFiles, StateStoreId
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class TaskSnapshot:
+    """What a task tells of its part of a checkpoint; it can be pickled, and sent as `to_document`.
+
+    ``timestamp`` is that of the checkpoint, in milliseconds since 1970. ``states`` has the kind of each state, by the
+    column family that it lies in, and ``lists`` the number of elements of each list of the operator.
+    """
+
+    operator: str
+    checkpoint: int
+    timestamp: int
+    task: int
+    tasks: int
+    key_groups: int
+    store: StateStoreId
+    version: int
+    id: str
+    states: Mapping[str, str]
+    lists: Mapping[str, int]
+
+    def to_document(self) -> dict[str, Any]:
+        """Return what JSON can hold of it."""
+        store = {"operator": self.store.operator, "partition": self.store.partition, "name": self.store.name}
+        return {**vars(self), "store": store, "states": dict(self.states), "lists": dict(self.lists)}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> TaskSnapshot:
+        """Return what `to_document` was made of. Raises an error of Python's, or `InvalidUse`, if it is none."""
+        numbers = {
+            name: int(document[name]) for name in ("checkpoint", "timestamp", "task", "tasks", "key_groups", "version")
+        }
+        states = {str(family): str(kind) for family, kind in document["states"].items()}
+        for kind in states.values():
+            base_kind(kind)
+        KeyGroups(numbers["key_groups"]).groups_of(numbers["task"], numbers["tasks"])
+        return cls(
+            operator=str(document["operator"]),
+            store=StateStoreId(**document["store"]),
+            id=str(document["id"]),
+            states=states,
+            lists={str(family): int(length) for family, length in document["lists"].items()},
+            **numbers,
+        )
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One consistent checkpoint of one or several operators: the snapshot of every task, in their order.
+
+    `Checkpoint.of` makes it from what the tasks told, and it counts once it is published.
+    """
+
+    id: int
+    timestamp: int
+    operators: Mapping[str, tuple[TaskSnapshot, ...]]
+
+    @classmethod
+    def of(cls, snapshots: Iterable[TaskSnapshot]) -> Checkpoint:
+        """Put together what the tasks told of one checkpoint. Raises `InvalidUse` unless every task is there once, and
+        all tell of the same checkpoint.
+        """
+        operators: dict[str, list[TaskSnapshot]] = {}
+        for one in snapshots:
+            operators.setdefault(one.operator, []).append(one)
+        found = {name: tuple(sorted(tasks, key=lambda one: one.task)) for name, tasks in sorted(operators.items())}
+        moments = {(one.checkpoint, one.timestamp) for tasks in found.values() for one in tasks}
+        if len(moments) != 1:
+            raise InvalidUse(f"a checkpoint is made of snapshots of one checkpoint, not of {len(moments)}")
+        for name, tasks in found.items():
+            _check_operator(name, tasks)
+        stores = [one.store for tasks in found.values() for one in tasks]
+        if len(set(stores)) != len(stores):
+            raise InvalidUse("two tasks have the same store: operators have different numbers or names")
+        ((id, timestamp),) = moments
+        return cls(id, timestamp, found)
+
+    def states_of(self, operator: str) -> dict[str, str]:
+        """Return the kind of each state of an operator, by its column family."""
+        return {family: kind for one in self.operators[operator] for family, kind in one.states.items()}
+
+    def to_json(self) -> bytes:
+        """Return the document to publish, which `from_json` reads. Equal checkpoints have equal bytes."""
+        tasks = [one.to_document() for tasks in self.operators.values() for one in tasks]
+        inner = {"format": FORMAT, "tasks": tasks}
+        return json.dumps({**inner, "sha256": _digest(inner)}, sort_keys=True).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Checkpoint:
+        """Read a published document. Raises `StateDamaged` if it is not what was written."""
+        try:
+            document = json.loads(data)
+            digest = document.pop("sha256")
+            if digest != _digest(document):
+                raise ValueError("it has another digest")
+            if document["format"] != FORMAT:
+                raise ValueError(f"it is of format {document['format']}, and this version knows {FORMAT}")
+            return cls.of([TaskSnapshot.from_document(one) for one in document["tasks"]])
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, InvalidUse) as error:
+            raise StateDamaged("the document of a checkpoint", str(error)) from error
+
+
+def discard(files: StateFiles, checkpoint: Checkpoint, keep: Iterable[Checkpoint]) -> int:
+    """Delete the stores of a checkpoint that none of the checkpoints to ``keep`` has, and return how many files went.
+
+    Under another number of tasks an operator goes on in new stores. Once a checkpoint of these is published, and the
+    older ones are kept no longer, nobody needs the old stores. May be called again after a failure.
+    """
+    kept = {one.store for other in keep for tasks in other.operators.values() for one in tasks}
+    doomed = {one.store for tasks in checkpoint.operators.values() for one in tasks} - kept
+    names = [info.name for store in doomed for info in files.list(store.directory)]
+    for name in names:
+        files.delete(name)
+    return len(names)
+
+
+def _check_operator(name: str, tasks: tuple[TaskSnapshot, ...]) -> None:
+    expected = tasks[0]
+    if [one.task for one in tasks] != list(range(expected.tasks)):
+        raise InvalidUse(f"of the {expected.tasks} tasks of {name}, these told of it: {[one.task for one in tasks]}")
+    kinds: dict[str, str] = {}
+    for one in tasks:
+        if (one.tasks, one.key_groups) != (expected.tasks, expected.key_groups):
+            raise InvalidUse(f"the tasks of {name} do not agree on the number of tasks and of key groups")
+        for family, kind in one.states.items():
+            if kinds.setdefault(family, kind) != kind:
+                raise InvalidUse(f"the tasks of {name} have different kinds of the state {family}")
+
+
+def _digest(document: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()

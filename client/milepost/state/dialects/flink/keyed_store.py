@@ -1,0 +1,143 @@
+"""Registers keyed states, and knows the current key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+from milepost.state.coders import Coder
+from milepost.state.dialects.flink.descriptors import (
+    AggregatingStateDescriptor,
+    KeyedDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from milepost.state.dialects.flink.keyed import AggregatingState, ListState, MapState, ReducingState, ValueState
+from milepost.state.dialects.flink.kinds import KEYED, Kind, base_kind, keyed_kind
+from milepost.state.dialects.flink.task_store import TaskStore
+from milepost.state.dialects.flink.ttl import Clock
+from milepost.state.dialects.flink.values import Cells, Lists, Values
+from milepost.state.errors import InvalidUse
+from milepost.state.grouped_keys import entries_of, split_entry, with_group, without_group
+from milepost.state.key_groups import KeyGroups
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+In = TypeVar("In")
+Acc = TypeVar("Acc")
+Out = TypeVar("Out")
+
+
+class KeyedStateStore:
+    """The keyed states of one task (``KeyedStateStore``).
+
+    Keys lie behind their key group, so a range of groups is one range of the store. Each method that makes a state
+    registers it, and raises `Incompatible` where a state of this name was written as another kind.
+    """
+
+    def __init__(self, tasks: TaskStore, key_coder: Coder[Any], groups: KeyGroups, mine: range, clock: Clock) -> None:
+        """``mine`` is the range of groups that the task has."""
+        if not key_coder.deterministic:
+            raise InvalidUse("keys need a deterministic coder, so that equal keys have equal bytes")
+        self._tasks = tasks
+        self._coder = key_coder
+        self._groups = groups
+        self._mine = mine
+        self._clock = clock
+        self._families: dict[str, Values] = {}
+        self._key: Any = None
+        self._encoded: bytes | None = None
+
+    @property
+    def current_key(self) -> Any:
+        """The key whose state all states show (``setCurrentKey``). Setting one of another task is `InvalidUse`."""
+        self._current()
+        return self._key
+
+    @current_key.setter
+    def current_key(self, key: Any) -> None:
+        encoded = self._coder.encode(key)
+        group = self._groups.group(encoded)
+        if group not in self._mine:
+            raise InvalidUse(
+                f"the key is in group {group}, and this task has the groups {self._mine.start} to {self._mine.stop - 1}"
+            )
+        self._key, self._encoded = key, encoded
+        for values in self._families.values():
+            if values.ttl is not None and values.ttl.for_every_record:
+                values.clean_some()
+
+    def value_state(self, descriptor: ValueStateDescriptor[T]) -> ValueState[T]:
+        """Return the state of a value for each key (``getState``)."""
+        return ValueState(self._cells(descriptor), descriptor, self._place)
+
+    def list_state(self, descriptor: ListStateDescriptor[T]) -> ListState[T]:
+        """Return the state of a list for each key (``getListState``)."""
+        family = self._register(descriptor, multiple=True)
+        lists = self._families.setdefault(family, Lists(self._tasks, family, descriptor.ttl, self._clock))
+        assert isinstance(lists, Lists)
+        return ListState(lists, descriptor, self._place)
+
+    def map_state(self, descriptor: MapStateDescriptor[K, V]) -> MapState[K, V]:
+        """Return the state of a map for each key (``getMapState``)."""
+        return MapState(self._cells(descriptor), descriptor, self._place_of_entries)
+
+    def reducing_state(self, descriptor: ReducingStateDescriptor[T]) -> ReducingState[T]:
+        """Return the state of a reduced value for each key (``getReducingState``)."""
+        return ReducingState(self._cells(descriptor), descriptor, self._place)
+
+    def aggregating_state(self, descriptor: AggregatingStateDescriptor[In, Acc, Out]) -> AggregatingState[In, Acc, Out]:
+        """Return the state of an accumulator for each key (``getAggregatingState``)."""
+        return AggregatingState(self._cells(descriptor), descriptor, self._place)
+
+    def keys(self, name: str) -> Iterator[Any]:
+        """Iterate the keys that have something in a registered state, expired or not (``getKeys``)."""
+        values = self._families.get(KEYED + name)
+        if values is None:
+            raise InvalidUse(f"there is no keyed state {name!r}")
+        take_apart = split_entry if base_kind(self._tasks.states[values.family]) is Kind.MAP else without_group
+        last = None
+        for kept in values.all_keys():
+            key = take_apart(kept)[1]
+            if key != last:
+                yield self._coder.decode(key)
+                last = key
+
+    def drop(self, name: str) -> None:
+        """Remove a state of all keys, whether it is registered or only restored."""
+        self._families.pop(KEYED + name, None)
+        self._tasks.drop(KEYED + name)
+
+    def before_snapshot(self) -> None:
+        """Look at all keys of the states that want this before a snapshot."""
+        for values in self._families.values():
+            if values.ttl is not None and values.ttl.full_snapshot:
+                values.clean_all()
+
+    def _cells(self, descriptor: KeyedDescriptor) -> Cells:
+        family = self._register(descriptor)
+        cells = self._families.setdefault(family, Cells(self._tasks, family, descriptor.ttl, self._clock))
+        assert isinstance(cells, Cells)
+        return cells
+
+    def _register(self, descriptor: KeyedDescriptor, *, multiple: bool = False) -> str:
+        family = KEYED + descriptor.name
+        before = self._families.get(family)
+        if before is not None and before.ttl != descriptor.ttl:
+            raise InvalidUse(f"the keyed state {descriptor.name!r} is registered with another time to live already")
+        self._tasks.register(family, keyed_kind(descriptor), multiple=multiple)
+        return family
+
+    def _current(self) -> bytes:
+        if self._encoded is None:
+            raise InvalidUse("no key is current: set current_key before keyed state is used")
+        return self._encoded
+
+    def _place(self) -> bytes:
+        return with_group(self._groups, self._current())
+
+    def _place_of_entries(self) -> bytes:
+        return entries_of(self._groups, self._current())

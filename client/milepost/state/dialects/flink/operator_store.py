@@ -1,0 +1,109 @@
+"""Registers operator states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from milepost.state.dialects.flink.descriptors import ListStateDescriptor, MapStateDescriptor, OperatorStateDescriptor
+from milepost.state.dialects.flink.keyed import BroadcastState
+from milepost.state.dialects.flink.kinds import OPERATOR, Kind
+from milepost.state.dialects.flink.local import Elements, OperatorListState, OperatorState
+from milepost.state.dialects.flink.redistribution import split_and_merged
+from milepost.state.dialects.flink.task_store import TaskStore
+from milepost.state.dialects.flink.values import Cells
+from milepost.state.errors import Incompatible, InvalidUse
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class OperatorStateStore:
+    """The operator states of one task (``OperatorStateStore``).
+
+    Each method that makes a state registers it, and raises `Incompatible` where a state of this name was written as
+    another kind, with another redistribution among them.
+    """
+
+    def __init__(self, tasks: TaskStore, task: int, of: int, waiting: Mapping[str, list[bytes]]) -> None:
+        """``waiting`` has the values of all tasks that there were, by family, for which a descriptor has to say how
+        they become that of this task, the number ``task`` of the tasks ``of`` that there are.
+        """
+        self._tasks = tasks
+        self._task = task
+        self._of = of
+        self._waiting = dict(waiting)
+        self._lists: dict[str, Elements] = {}
+
+    def state(self, descriptor: OperatorStateDescriptor[T]) -> OperatorState[T]:
+        """Return the state of one value (``getOperatorState``).
+
+        Raises `Incompatible` if it was written by another number of tasks, and its descriptor does not say how it is
+        split and merged.
+        """
+        family = self._register(descriptor.name, Kind.VALUE)
+        state = OperatorState(self._tasks, family, descriptor)
+        if family in self._waiting:
+            for mine in split_and_merged(descriptor, self._waiting[family], self._task, self._of):
+                state.update(mine)
+            del self._waiting[family]
+        return state
+
+    def list_state(self, descriptor: ListStateDescriptor[T]) -> OperatorListState[T]:
+        """Return a list that is split evenly under another number of tasks (``getListState``)."""
+        return self._list(descriptor, Kind.SPLIT_LIST)
+
+    def union_list_state(self, descriptor: ListStateDescriptor[T]) -> OperatorListState[T]:
+        """Return a list of which every task is restored with those of all tasks (``getUnionListState``).
+
+        A task then keeps what it needs of it, and each snapshot has what it has kept.
+        """
+        return self._list(descriptor, Kind.UNION_LIST)
+
+    def broadcast_state(self, descriptor: MapStateDescriptor[K, V]) -> BroadcastState[K, V]:
+        """Return a map that all tasks have alike (``getBroadcastState``)."""
+        self._check_no_ttl(descriptor)
+        family = self._register(descriptor.name, Kind.BROADCAST)
+        cells = Cells(self._tasks, family, None, lambda: 0)
+        return BroadcastState(cells, descriptor, lambda: b"")
+
+    def drop(self, name: str) -> None:
+        """Remove a state, whether it is registered or only restored."""
+        self._lists.pop(OPERATOR + name, None)
+        self._waiting.pop(OPERATOR + name, None)
+        self._tasks.drop(OPERATOR + name)
+
+    def before_snapshot(self) -> dict[str, int]:
+        """Make the store ready for a commit, and return the number of elements of each list.
+
+        Raises `Incompatible` if there is a value that nobody said how to split: it would be lost with the commit.
+        """
+        if self._waiting:
+            names = ", ".join(sorted(family.removeprefix(OPERATOR) for family in self._waiting))
+            raise Incompatible(
+                f"these states were written by another number of tasks, and are neither registered nor dropped: {names}"
+            )
+        for family, kind in self._tasks.states.items():
+            if kind in (Kind.SPLIT_LIST.value, Kind.UNION_LIST.value):
+                self._elements(family).before_snapshot()
+        return {family: one.length for family, one in self._lists.items()}
+
+    def _list(self, descriptor: ListStateDescriptor[T], kind: Kind) -> OperatorListState[T]:
+        self._check_no_ttl(descriptor)
+        return OperatorListState(self._elements(self._register(descriptor.name, kind)), descriptor)
+
+    def _elements(self, family: str) -> Elements:
+        found = self._lists.get(family)
+        if found is None:
+            found = self._lists[family] = Elements(self._tasks, family)
+        return found
+
+    def _register(self, name: str, kind: Kind) -> str:
+        self._tasks.register(OPERATOR + name, kind.value)
+        return OPERATOR + name
+
+    @staticmethod
+    def _check_no_ttl(descriptor: ListStateDescriptor[Any] | MapStateDescriptor[Any, Any]) -> None:
+        if descriptor.ttl is not None:
+            raise InvalidUse(f"operator state has no time to live, and {descriptor.name!r} asks for one")

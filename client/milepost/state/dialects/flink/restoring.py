@@ -1,0 +1,140 @@
+"""Brings into a task's store what it gets of a checkpoint that other tasks wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from milepost.state.dialects.flink.checkpoints import TaskSnapshot
+from milepost.state.dialects.flink.kinds import KEYED, Kind, base_kind
+from milepost.state.dialects.flink.local import INDEX, VALUE_KEY, Elements
+from milepost.state.dialects.flink.redistribution import even_split
+from milepost.state.dialects.flink.task_store import TaskStore
+from milepost.state.errors import StateDamaged
+from milepost.state.grouped_keys import range_of_groups
+from milepost.state.key_groups import KeyGroups
+from milepost.state.store import RangeReader
+
+PART_BYTES = 32 * 1024 * 1024
+"""What is taken over is committed each time that it has so many bytes: changes are in memory until then. No checkpoint
+names these versions, so a task that ends on the way leaves nothing that counts."""
+
+Open = Callable[[TaskSnapshot], RangeReader]
+"""Opens what a task committed, to read ranges of it."""
+
+
+class Takeover:
+    """Takes over one task's share of what the tasks ``before`` committed.
+
+    The tasks are read in their order, each only where it has something for this one: ranges of key groups, and pieces
+    of lists. Raises `StateDamaged` where something is not what its task told of it.
+    """
+
+    def __init__(self, before: Sequence[TaskSnapshot], task: int, tasks: int, into: TaskStore, open_one: Open) -> None:
+        self._before = before
+        self._task = task
+        self._tasks = tasks
+        self._into = into
+        self._open = open_one
+        self._readers: dict[int, RangeReader] = {}
+        self._bytes = 0
+
+    def all_states(self) -> dict[str, list[bytes]]:
+        """Take over all states, and return the values, by family, for which a descriptor has to say how."""
+        kinds = {family: base_kind(kind) for one in self._before for family, kind in one.states.items()}
+        waiting: dict[str, list[bytes]] = {}
+        for family, kind in kinds.items():
+            written = next(one.states[family] for one in self._before if family in one.states)
+            self._into.register(family, written, multiple=kind is Kind.LIST)
+            if family.startswith(KEYED):
+                self._keyed(family, kind)
+            elif kind is Kind.SPLIT_LIST:
+                self._split_list(family)
+            elif kind is Kind.UNION_LIST:
+                self.union_list(family)
+            elif kind is Kind.BROADCAST:
+                self._broadcast(family)
+            else:
+                waiting[family] = [value for _, value in self._all(family)]
+        return {family: values for family, values in waiting.items() if values}
+
+    def union_lists(self) -> None:
+        """Take over the lists of which every task gets all, and nothing else."""
+        for family in {family: None for one in self._before for family in one.states}:
+            if any(base_kind(one.states.get(family, Kind.VALUE.value)) is Kind.UNION_LIST for one in self._before):
+                self._into.register(family, Kind.UNION_LIST.value)
+                self.union_list(family)
+
+    def union_list(self, family: str) -> None:
+        """Take over one list of which every task gets all."""
+        elements = Elements(self._into, family)
+        elements.clear()
+        elements.add(
+            value
+            for number, one in enumerate(self._before)
+            for value in self._elements(number, family, range(one.lists.get(family, 0)))
+        )
+        elements.before_snapshot()
+
+    def _keyed(self, family: str, kind: Kind) -> None:
+        groups = KeyGroups(self._before[0].key_groups)
+        for number, moved in groups.moved(self._task, self._tasks, len(self._before)).items():
+            if family not in self._before[number].states:
+                continue
+            start, end = range_of_groups(moved)
+            if kind is Kind.LIST:
+                for key, values in self._reader(number).range_scan_lists(start, end, family):
+                    self._into.store.put_list(key, values, family)
+                    self._count(len(key) + sum(map(len, values)))
+            else:
+                for key, value in self._reader(number).range_scan(start, end, family):
+                    self._into.store.put(key, value, family)
+                    self._count(len(key) + len(value))
+
+    def _split_list(self, family: str) -> None:
+        lengths = [one.lists.get(family, 0) for one in self._before]
+        place = 0
+        for number, piece in even_split(lengths, self._task, self._tasks):
+            for value in self._elements(number, family, piece):
+                self._into.store.put(INDEX.encode(place), value, family)
+                self._count(len(value))
+                place += 1
+
+    def _broadcast(self, family: str) -> None:
+        number = self._task % len(self._before)
+        if family not in self._before[number].states:
+            number = next(number for number, one in enumerate(self._before) if family in one.states)
+        for key, value in self._reader(number).range_scan(None, None, family):
+            self._into.store.put(key, value, family)
+            self._count(len(key) + len(value))
+
+    def _all(self, family: str) -> Iterator[tuple[bytes, bytes]]:
+        """Iterate what all tasks have under the key of one value."""
+        for number, one in enumerate(self._before):
+            if family in one.states:
+                yield from self._reader(number).range_scan(VALUE_KEY, VALUE_KEY + b"\0", family)
+
+    def _elements(self, number: int, family: str, piece: range) -> Iterator[bytes]:
+        if not piece:
+            return
+        start, end = INDEX.encode(piece.start), INDEX.encode(piece.stop)
+        found = 0
+        for _, value in self._reader(number).range_scan(start, end, family):
+            yield value
+            found += 1
+        if found != len(piece):
+            one = self._before[number]
+            raise StateDamaged(
+                one.store.directory, f"{family} has {found} of the {len(piece)} elements that its task told of"
+            )
+
+    def _reader(self, number: int) -> RangeReader:
+        found = self._readers.get(number)
+        if found is None:
+            found = self._readers[number] = self._open(self._before[number])
+        return found
+
+    def _count(self, more: int) -> None:
+        self._bytes += more
+        if self._bytes >= PART_BYTES:
+            self._into.commit()
+            self._bytes = 0

@@ -1,0 +1,200 @@
+"""One task of an operator, from its beginning or its restore, over its snapshots, to its end."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from types import TracebackType
+from typing import Any
+
+from milepost.state.coders import BytesCoder, Coder
+from milepost.state.dialects.flink.checkpoints import Checkpoint, TaskSnapshot
+from milepost.state.dialects.flink.functions import (
+    Checkpointed,
+    CheckpointedFunction,
+    CheckpointListener,
+    InitializationContext,
+    SnapshotContext,
+)
+from milepost.state.dialects.flink.keyed_store import KeyedStateStore
+from milepost.state.dialects.flink.operator_store import OperatorStateStore
+from milepost.state.dialects.flink.restoring import Takeover
+from milepost.state.dialects.flink.task_store import TaskStore
+from milepost.state.dialects.flink.ttl import Clock
+from milepost.state.errors import Incompatible, InvalidUse
+from milepost.state.key_groups import KeyGroups
+from milepost.state.store import (
+    FileStateStoreProvider,
+    ProviderSettings,
+    RangeReader,
+    StateFiles,
+    StateStoreId,
+)
+
+
+def milliseconds() -> int:
+    """Return the milliseconds since 1970, by the clock of this machine."""
+    return time.time_ns() // 1_000_000
+
+
+class OperatorTask:
+    """One of the ``tasks`` parallel tasks of an operator, with its keyed state and its operator state.
+
+    All its state is in one store, so one commit has a consistent snapshot of it. `snapshot` commits, and tells what to
+    put into a `Checkpoint`; whoever coordinates the tasks publishes that, and tells them by
+    `notify_checkpoint_complete`. A task that is made with a published checkpoint goes on from it, with this or any
+    other number of tasks, whatever was committed since. A task belongs to one thread.
+    """
+
+    def __init__(
+        self,
+        files: StateFiles,
+        name: str,
+        task: int,
+        tasks: int,
+        *,
+        function: CheckpointedFunction | Checkpointed[Any] | None = None,
+        key_coder: Coder[Any] | None = None,
+        restored: Checkpoint | None = None,
+        operator: int = 0,
+        key_groups: KeyGroups | None = None,
+        settings: ProviderSettings | None = None,
+        clock: Clock = milliseconds,
+    ) -> None:
+        """Open the state, and let the ``function`` register and take up its own.
+
+        ``files`` is the place of all state, where the operator has the number ``operator``; ``name`` is its name in
+        checkpoints. ``key_coder`` encodes the keys of keyed state, which are bytes where none is given, and
+        ``settings`` say whether open state is in memory or in RocksDB. ``clock`` is for times to live.
+
+        Raises `Incompatible` if the checkpoint does not have the operator, or has it with another number of key
+        groups; `StateDamaged`, `VersionNotFound` and `FilesError` if its state cannot be read.
+        """
+        self._function = function
+        self._groups = key_groups or KeyGroups()
+        self._name, self._task, self._of = name, task, tasks
+        mine = self._checked_groups()
+        self._last = -1 if restored is None else restored.id
+        before = self._before(restored)
+        settings = settings or ProviderSettings()
+        same = before is not None and len(before) == tasks
+        if before is not None and same:
+            store, version, id, states = before[task].store, before[task].version, before[task].id, before[task].states
+        else:
+            generation = restored.id if restored is not None else 0
+            store, version, id, states = StateStoreId(operator, task, f"{name}-{tasks}-{generation}"), 0, None, {}
+        provider = FileStateStoreProvider(files, settings)
+        provider.init(store)
+        self._tasks = TaskStore(provider, states, version, id)
+        try:
+            waiting: dict[str, list[bytes]] = {}
+            if before is not None:
+                takeover = Takeover(before, task, tasks, self._tasks, _Readers(files, settings))
+                if same:
+                    takeover.union_lists()
+                else:
+                    waiting = takeover.all_states()
+            self.operator_state = OperatorStateStore(self._tasks, task, tasks, waiting)
+            self.keyed_state = KeyedStateStore(self._tasks, key_coder or BytesCoder(), self._groups, mine, clock)
+            self._initialize(restored.id if restored is not None else None)
+        except BaseException:
+            self._tasks.close()
+            raise
+
+    def snapshot(self, checkpoint_id: int, timestamp: int) -> TaskSnapshot:
+        """Commit the state for a checkpoint, whose ids only grow; ``timestamp`` is its time in milliseconds since 1970.
+
+        Raises what `StateStore.commit` does: after `FilesError` nothing was written, and after `CommitUnknown` it may
+        be called again. After `EngineFailed`, begin anew from the last published checkpoint. What the function raises
+        comes out, and nothing was committed. Whatever is committed counts only in a checkpoint that is published.
+        """
+        if checkpoint_id <= self._last:
+            raise InvalidUse(f"the ids of checkpoints grow, and {self._last} was before {checkpoint_id}")
+        if isinstance(self._function, CheckpointedFunction):
+            self._function.snapshot_state(SnapshotContext(checkpoint_id, timestamp))
+        elif isinstance(self._function, Checkpointed):
+            value = self._function.snapshot_state(checkpoint_id, timestamp)
+            self.operator_state.state(self._function.descriptor).update(value)
+        self.keyed_state.before_snapshot()
+        lists = self.operator_state.before_snapshot()
+        states = dict(self._tasks.states)
+        info = self._tasks.commit()
+        self._last = checkpoint_id
+        return TaskSnapshot(
+            operator=self._name,
+            checkpoint=checkpoint_id,
+            timestamp=timestamp,
+            task=self._task,
+            tasks=self._of,
+            key_groups=self._groups.count,
+            store=self._tasks.id,
+            version=info.version,
+            id=info.id,
+            states=states,
+            lists=lists,
+        )
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Tell the function that a checkpoint was published."""
+        if isinstance(self._function, CheckpointListener):
+            self._function.notify_checkpoint_complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Tell the function that a checkpoint was given up. The state stays as it is, and the next one has it."""
+        if isinstance(self._function, CheckpointListener):
+            self._function.notify_checkpoint_aborted(checkpoint_id)
+
+    def close(self) -> None:
+        """End the task. What was not committed is gone."""
+        self._tasks.close()
+
+    def __enter__(self) -> OperatorTask:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _checked_groups(self) -> range:
+        try:
+            return self._groups.groups_of(self._task, self._of)
+        except ValueError as error:
+            raise InvalidUse(str(error)) from error
+
+    def _before(self, restored: Checkpoint | None) -> tuple[TaskSnapshot, ...] | None:
+        if restored is None:
+            return None
+        before = restored.operators.get(self._name)
+        if before is None:
+            names = ", ".join(restored.operators)
+            raise Incompatible(f"checkpoint {restored.id} has no operator {self._name!r}, but {names}")
+        if before[0].key_groups != self._groups.count:
+            raise Incompatible(
+                f"the state of {self._name!r} is in {before[0].key_groups} key groups, and not in {self._groups.count}"
+            )
+        return before
+
+    def _initialize(self, restored: int | None) -> None:
+        if isinstance(self._function, CheckpointedFunction):
+            context = InitializationContext(self._task, self._of, restored, self.operator_state, self.keyed_state)
+            self._function.initialize_state(context)
+        elif isinstance(self._function, Checkpointed):
+            state = self.operator_state.state(self._function.descriptor)
+            if state.is_set:
+                self._function.restore_state(state.value())
+        elif self._function is not None:
+            raise InvalidUse("the function of a task is a CheckpointedFunction or Checkpointed")
+
+
+class _Readers:
+    """Opens what other tasks committed, to read ranges of it: nothing of it is loaded, and nothing maintained."""
+
+    def __init__(self, files: StateFiles, settings: ProviderSettings) -> None:
+        self._files = files
+        self._settings = replace(settings, maintenance_interval=None)
+
+    def __call__(self, snapshot: TaskSnapshot) -> RangeReader:
+        provider = FileStateStoreProvider(self._files, self._settings)
+        provider.init(snapshot.store)
+        return provider.get_range_reader(snapshot.version, snapshot.id)

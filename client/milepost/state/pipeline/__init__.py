@@ -1,9 +1,0 @@
-"""Consistent snapshots of a dataflow by barriers, as in "Lightweight Asynchronous Snapshots for Distributed Dataflows"
-(Carbone et al. 2015). It is there to learn from and to test with: one process, one step at a time, and nothing more.
-"""
-
-from milepost.state.pipeline.nodes import Alignment, Edge, Graph, Node, Part, Record
-from milepost.state.pipeline.running import Pipeline
-from milepost.state.pipeline.snapshots import FileSnapshots, SnapshotStore
-
-__all__ = ["Record", "Node", "Edge", "Graph", "Alignment", "Part", "SnapshotStore", "FileSnapshots", "Pipeline"]
