@@ -42,10 +42,10 @@ def published_rows(record: bytes, out: Path) -> dict[int, list[Value]]:
     return found
 
 
-def eras(record: bytes) -> list[tuple[int, dict[str, Value]]]:
-    """The last snapshot of each division that is kept, as `state` takes it: its number, and where its commits are."""
+def layouts(record: bytes) -> list[tuple[int, dict[str, Value]]]:
+    """The last snapshot of each layout that is kept, as `state` takes it: its number, and where its commits are."""
     document = json.loads(record)["state"]["state"]
-    ends = [era[1] for era in document["eras"][1:]] + [document["version"]]
+    ends = [layout[1] for layout in document["eras"][1:]] + [document["version"]]
     found = []
     for (number, _, commits), end in zip(document["eras"], ends, strict=True):
         places = {

@@ -25,7 +25,7 @@ from tests.spark.stateful.program import IN_A_BATCH, STATE, Setup
 from tests.spark.stateful.texts import write_texts
 from tests.spark.under_test.process import Driver
 
-DIVISIONS = (8, 3, 13)
+LAYOUTS = (8, 3, 13)
 TEXTS = 200
 """The texts that a job may take: one a batch, and a driver processes few before its fault."""
 _SECONDS = 300.0
@@ -50,14 +50,14 @@ class Fault:
 
 
 def faults(seed: int, rounds: int, tree: bool = False) -> list[Fault]:
-    """Draw faults that are so many rounds. The divisions go round."""
+    """Draw faults that are so many rounds. The layouts go round."""
     source = random.Random(seed)
     steps = tuple(step for step in STEPS if step != BEFORE_LINK or not tree)
     found: list[Fault] = []
     while rounds > 0:
         tasks = tuple(source.choice((FAILS, *steps)) for _ in range(min(source.choice((1, 2, 3)), rounds - 1)))
         rounds -= len(tasks) + 1
-        partitions = DIVISIONS[(seed + len(found)) % len(DIVISIONS)]
+        partitions = LAYOUTS[(seed + len(found)) % len(LAYOUTS)]
         found.append(
             Fault(
                 point=source.choice(IN_A_BATCH if source.random() < 0.5 else steps),
@@ -66,7 +66,7 @@ def faults(seed: int, rounds: int, tree: bool = False) -> list[Fault]:
                 partitions=partitions,
                 tasks=tasks,
                 rocksdb=source.random() < 0.3,
-                reuse=partitions > min(DIVISIONS) or source.random() < 0.8,  # a new worker for each task takes its time
+                reuse=partitions > min(LAYOUTS) or source.random() < 0.8,  # a new worker for each task takes its time
             )
         )
     return found
@@ -283,7 +283,7 @@ class Job:
             def names(directory: str) -> list[str]:
                 return [one.name.rpartition("/")[2] for one in files.list(directory)]
 
-            for version, commits in independent.eras(record):
+            for version, commits in independent.layouts(record):
                 read = independent.state(commits, lambda name: files.read(name, 0, 1 << 30), names)
                 raw = {word: (*value, None)[:2] for word, value in read.items()}
                 assert raw == history[version], f"the files of snapshot {version}"

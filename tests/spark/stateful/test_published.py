@@ -34,7 +34,7 @@ def test_where_divisions_change_too_often_for_the_record_fewer_kept_snapshots_ma
     snapshot = first_snapshot("state", 0, key, KeyGroups(128), commits(128), {}, TimeMode.NONE)
     for batch in range(1, 80):  # each of them with another number of partitions than the one before
         last = snapshot
-        snapshot = last.after(batch, commits(127 + batch % 2), last.era.number + 1, {}, 100, TimeMode.NONE)
+        snapshot = last.after(batch, commits(127 + batch % 2), last.layout.number + 1, {}, 100, TimeMode.NONE)
     with pytest.raises(UnsafeQuery, match="keep fewer snapshots"):
         staged(snapshot)
-    assert staged(last.after(80, commits(127), last.era.number + 1, {}, 10, TimeMode.NONE))
+    assert staged(last.after(80, commits(127), last.layout.number + 1, {}, 10, TimeMode.NONE))

@@ -1,4 +1,4 @@
-"""What is left of divisions of a state that nobody goes on from."""
+"""What is left of layouts of a state that nobody goes on from."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def test_stores_go_of_divisions_that_are_retired_or_were_never_published() -> No
     key = GroupingKey([("k", "string")])
     snapshot = first_snapshot("words", 0, key, KeyGroups(16), ((1, "a"),), {}, TimeMode.NONE)
     snapshot = snapshot.after(1, ((1, "b"), (1, "c")), 2, {}, 5, TimeMode.NONE)
-    for era, partitions in ((1, 1), (2, 2), (2, 16), (2, 3), (3, 4)):
+    for layout, partitions in ((1, 1), (2, 2), (2, 16), (2, 3), (3, 4)):
         for partition in range(partitions):
-            files.create(f"{store_of('words', era, partitions, partition).directory}/1", b"")
+            files.create(f"{store_of('words', layout, partitions, partition).directory}/1", b"")
     _remove_retired(files, snapshot)
     assert _there(files) == [(1, 1), (2, 2), (3, 4)]
     _remove_retired(files, replace(snapshot, retired=((1, 1),)))
@@ -26,9 +26,9 @@ def test_stores_go_of_divisions_that_are_retired_or_were_never_published() -> No
 
 
 def _there(files: MemoryFiles) -> list[tuple[int, int]]:
-    divisions = ((1, 1), (2, 2), (2, 16), (2, 3), (3, 4))
+    layouts = ((1, 1), (2, 2), (2, 16), (2, 3), (3, 4))
     return [
-        (era, count)
-        for era, count in divisions
-        if any(files.list(store_of("words", era, count, partition).directory) for partition in range(count))
+        (layout, count)
+        for layout, count in layouts
+        if any(files.list(store_of("words", layout, count, partition).directory) for partition in range(count))
     ]

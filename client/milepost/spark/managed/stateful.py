@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from milepost.errors import UnsafeQuery
-from milepost.spark.managed.dividing import divided, grouping_key, parsed_output, without_late
 from milepost.spark.managed.published import ManagedState
+from milepost.spark.managed.rescaling import divided, grouping_key, parsed_output, without_late
 from milepost.state.errors import StateError
 from milepost.state.key_groups import DEFAULT_KEY_GROUPS, KeyGroups
 from milepost.state.processors.cache import Loading
@@ -107,7 +107,7 @@ def stateful(
     output = parsed_output(output_type)
     logged = state.times()
     same = before is not None and before.partitions == count
-    era = 1 if before is None else before.era.number + (0 if same else 1)
+    layout = 1 if before is None else before.layout.number + (0 if same else 1)
     files = FilesWithin(files or state.tree_files(), state.directory)
     loading = Loading(files, memory_bytes, directory, keep)
     work = Work(
@@ -115,15 +115,15 @@ def stateful(
         number=batch_number,
         loading=_pickled(loading),
         partitions=count,
-        era=era,
+        layout=layout,
         batch=Batch(grouping, variables, groups, mode, BatchTimes(logged.began, logged.watermark)),
         processor=processor,
         frames=in_pandas,
         schema=_arrow_schema(output),
         timezone=str(spark.conf.get("spark.sql.session.timeZone")),
         inline_bytes=_INLINE_BYTES // count,
-        begin=before.era.commits if before is not None and same else None,
-        older=before.era if before is not None and not same else None,
+        begin=before.layout.commits if before is not None and same else None,
+        older=before.layout if before is not None and not same else None,
         dropped=tuple(dropped),
         workers_stay=str(spark.sparkContext.getConf().get("spark.python.worker.reuse", "true")).lower() == "true",
         rows=_row_maker,
@@ -140,7 +140,7 @@ def stateful(
     if before is None:
         snapshot = first_snapshot(name, batch_number, grouping, groups, commits, variables, mode)
     else:
-        snapshot = before.after(batch_number, commits, era, variables, keep, mode)
+        snapshot = before.after(batch_number, commits, layout, variables, keep, mode)
     state.stage(name, snapshot.to_json())
     return _frame_of(spark, outputs, output, work.loading)
 
@@ -260,7 +260,7 @@ def _remove_outputs(files: StateFiles, name: str, batch: int) -> None:
 
 
 def _remove_retired(files: StateFiles, before: Snapshot) -> None:
-    """Remove the stores of divisions none of whose snapshots is kept any more, and of those that were tried in the
+    """Remove the stores of layouts none of whose snapshots is kept any more, and of those that were tried in the
     place of the newest one and never published. A failure is only logged.
     """
     try:
@@ -269,4 +269,4 @@ def _remove_retired(files: StateFiles, before: Snapshot) -> None:
                 for info in files.list(store_of(before.name, number, partitions, partition).directory):
                     files.delete(info.name)
     except StateError as error:
-        _log.warning("stores of a former division of %s could not be removed, they stay: %s", before.name, error)
+        _log.warning("stores of a former layout of %s could not be removed, they stay: %s", before.name, error)

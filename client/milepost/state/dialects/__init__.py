@@ -1,1 +1,1 @@
-"""Other systems' ways to write stateful programs, over the stores of `milepost.state.store`: Beam's, Flink's, and barriers."""
+"""The state APIs of other systems, over the stores of `milepost.state.store`: Beam, Flink, and barriers."""

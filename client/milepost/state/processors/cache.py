@@ -97,8 +97,8 @@ class StoreCache:
                 self._memory.pop(oldest, None)
                 provider.close()
 
-    def close_other_divisions(self, pickled: bytes, store: StateStoreId) -> None:
-        """Close what is loaded of a state's other divisions: nobody goes on from them once this one has its keys."""
+    def close_other_layouts(self, pickled: bytes, store: StateStoreId) -> None:
+        """Close what is loaded of a state's other layouts: nobody goes on from them once this one has its keys."""
         which, state = hashlib.sha256(pickled).hexdigest(), store.name.rpartition(".")[0]
         with self._lock:
             for loading, other in list(self._providers):

@@ -11,7 +11,7 @@ from milepost.state.grouped_keys import entries_of, split_entry, with_group, wit
 from milepost.state.processors.current import MILLISECOND_BYTES, decode_time
 from milepost.state.processors.keys import GroupingKey
 from milepost.state.processors.rows import RowCoder
-from milepost.state.processors.snapshot import Era, Snapshot
+from milepost.state.processors.snapshot import Layout, Snapshot
 from milepost.state.processors.types import RowMaker, tuples
 from milepost.state.processors.variables import StateVariable
 from milepost.state.store.contract.changes import ChangeKind
@@ -87,9 +87,9 @@ class StateReader:
         partition. Raises `InvalidUse`, `VersionNotFound`, `StateDamaged`.
         """
         chosen = self._chosen(variable)
-        era, behind = self._snapshot.at(self._or_newest(version))
-        for partition in range(len(era.commits)) if partitions is None else partitions:
-            yield from self._scan(era, behind, partition, chosen, None, None)
+        layout, behind = self._snapshot.at(self._or_newest(version))
+        for partition in range(len(layout.commits)) if partitions is None else partitions:
+            yield from self._scan(layout, behind, partition, chosen, None, None)
 
     def get(self, key: Sequence[Any], variable: str | None = None, *, version: int | None = None) -> list[Entry]:
         """Return the values of one key, reading only where it may be. Raises the same, and `CoderError`."""
@@ -100,9 +100,9 @@ class StateReader:
     ) -> Iterator[Entry]:
         """Iterate what `get` returns, for a key that has more than one wants to hold."""
         encoded = self._key.encode(tuple(key))
-        era, behind = self._snapshot.at(self._or_newest(version))
+        layout, behind = self._snapshot.at(self._or_newest(version))
         group = self._snapshot.groups.group(encoded)
-        partition = self._snapshot.groups.task_of(group, len(era.commits))
+        partition = self._snapshot.groups.task_of(group, len(layout.commits))
         for one in self._chosen(variable):
             if one.kind == "map":
                 start = entries_of(self._snapshot.groups, encoded)
@@ -110,23 +110,23 @@ class StateReader:
             else:
                 start = with_group(self._snapshot.groups, encoded)
                 end = start + b"\0"
-            yield from self._scan(era, behind, partition, [one], start, end)
+            yield from self._scan(layout, behind, partition, [one], start, end)
 
     def changes(self, start: int, end: int | None = None, *, variable: str | None = None) -> Iterator[Changed]:
         """Iterate what the snapshots from ``start`` to ``end`` (by default the newest) changed, both included, one
-        partition after the other. Raises the same; `InvalidUse` where they do not all have the same division: with
+        partition after the other. Raises the same; `InvalidUse` where they do not all have the same layout: with
         another one, all keys are written again.
         """
         end = self._or_newest(end)
-        era, behind = self._snapshot.at(end)
+        layout, behind = self._snapshot.at(end)
         first, before = self._snapshot.at(start)
-        if first != era or start > end or (start == era.after + 1 and era.after > 0):
-            raise InvalidUse(f"the snapshots from {start} to {end} do not all go on from the same division")
+        if first != layout or start > end or (start == layout.after + 1 and layout.after > 0):
+            raise InvalidUse(f"the snapshots from {start} to {end} do not all go on from the same layout")
         wanted = {one.family: one for one in self._chosen(variable)}
-        for partition in range(len(era.commits)):
-            provider = self._provider(era, partition)
+        for partition in range(len(layout.commits)):
+            provider = self._provider(layout, partition)
             try:
-                newest = era.commits[partition]
+                newest = layout.commits[partition]
                 last = newest[0] - behind
                 shift = end - last
                 found = provider.changes(newest[0] - before, last, id=provider.id_of(last, newest))
@@ -147,16 +147,16 @@ class StateReader:
 
     def _scan(
         self,
-        era: Era,
+        layout: Layout,
         behind: int,
         partition: int,
         variables: Sequence[StateVariable],
         start: bytes | None,
         end: bytes | None,
     ) -> Iterator[Entry]:
-        provider = self._provider(era, partition)
+        provider = self._provider(layout, partition)
         try:
-            newest = era.commits[partition]
+            newest = layout.commits[partition]
             version = newest[0] - behind
             source = provider.get_range_reader(version, newest[1] if not behind else provider.id_of(version, newest))
             there = source.all_column_family_names()
@@ -178,9 +178,9 @@ class StateReader:
         _, key, entry = split_entry(kept)
         return self._key.decode(key), RowCoder((variable.key,), rows=self._rows, numbered=False).decode(entry)
 
-    def _provider(self, era: Era, partition: int) -> FileStateStoreProvider:
+    def _provider(self, layout: Layout, partition: int) -> FileStateStoreProvider:
         provider = FileStateStoreProvider(self._files, ProviderSettings(maintenance_interval=None))
-        provider.init(era.store(self._snapshot.name, partition))
+        provider.init(layout.store(self._snapshot.name, partition))
         return provider
 
     def _chosen(self, variable: str | None) -> list[StateVariable]:

@@ -23,11 +23,12 @@ Commits = tuple[tuple[int, str], ...]
 
 
 @dataclass(frozen=True)
-class Era:
-    """The snapshots that were made with the same division into partitions, each of which has a store of its own.
+class Layout:
+    """The snapshots that were made with the same partitions, each of which has a store of its own.
 
-    ``after`` is the snapshot before the first of the era, and ``commits`` are those of its last one. Each snapshot of
-    an era is one version of each store, so those before have lower versions and come from the lineage of the commits.
+    ``after`` is the snapshot before the first of the layout, and ``commits`` are those of its last one. Each snapshot
+    of a layout is one version of each store, so those before have lower versions and come from the lineage of the
+    commits.
     """
 
     number: int
@@ -43,7 +44,7 @@ class Era:
 class Snapshot:
     """The state of all partitions after a batch.
 
-    ``version`` counts the snapshots. ``eras`` are those whose snapshots may still be read, the oldest first, and
+    ``version`` counts the snapshots. ``layouts`` are those whose snapshots may still be read, the oldest first, and
     ``retired`` those of which no snapshot is kept since this one: their stores can go once it is published.
     """
 
@@ -54,40 +55,40 @@ class Snapshot:
     key: tuple[tuple[str, str], ...]
     mode: TimeMode
     variables: Mapping[str, StateVariable]
-    eras: tuple[Era, ...]
+    layouts: tuple[Layout, ...]
     retired: tuple[tuple[int, int], ...] = ()
 
     @property
-    def era(self) -> Era:
+    def layout(self) -> Layout:
         """The newest era."""
-        return self.eras[-1]
+        return self.layouts[-1]
 
     @property
     def partitions(self) -> int:
         """The number of partitions."""
-        return len(self.era.commits)
+        return len(self.layout.commits)
 
-    def at(self, version: int) -> tuple[Era, int]:
-        """Return the era of a snapshot, and by how many versions each store was behind the end of the era then.
+    def at(self, version: int) -> tuple[Layout, int]:
+        """Return the layout of a snapshot, and by how many versions each store was behind the end of the layout then.
 
         Raises `VersionNotFound` for snapshots that are not kept.
         """
         last = self.version
-        for era in reversed(self.eras):
-            if era.after < version <= last:
-                return era, last - version
-            last = era.after
+        for layout in reversed(self.layouts):
+            if layout.after < version <= last:
+                return layout, last - version
+            last = layout.after
         raise VersionNotFound(
             f"there is no snapshot {version} of the state {self.name!r}: "
-            f"those from {self.eras[0].after + 1} to {self.version} may be there"
+            f"those from {self.layouts[0].after + 1} to {self.version} may be there"
         )
 
     @property
     def commits(self) -> list[str]:
         """The file of the commit that this snapshot names, by partition."""
         return [
-            f"{self.era.store(self.name, partition).directory}/{StateFileName(Kind.DELTA, version, id)}"
-            for partition, (version, id) in enumerate(self.era.commits)
+            f"{self.layout.store(self.name, partition).directory}/{StateFileName(Kind.DELTA, version, id)}"
+            for partition, (version, id) in enumerate(self.layout.commits)
         ]
 
     def missing(self, files: StateFiles) -> list[int]:
@@ -101,35 +102,41 @@ class Snapshot:
         return lost
 
     def unpublished(self, files: StateFiles) -> list[tuple[int, int]]:
-        """Return the divisions that a batch tried in the place of the newest one, and that were not published.
+        """Return the layouts that a batch tried in the place of the newest one, and that were not published.
 
-        Each is the number of the era and that of its partitions. They are looked for at the first snapshot of the era
-        alone: no later era has its number.
+        Each is the number of the layout and that of its partitions. They are looked for at the first snapshot of the
+        layout alone: no later layout has its number.
         """
-        era = self.era
-        if self.version != era.after + 1:
+        layout = self.layout
+        if self.version != layout.after + 1:
             return []
         tried = (count for count in range(1, self.groups.count + 1) if count != self.partitions)
-        stores = ((count, store_of(self.name, era.number, count, 0)) for count in tried)
-        return [(era.number, count) for count, store in stores if files.list(store.directory)]
+        stores = ((count, store_of(self.name, layout.number, count, 0)) for count in tried)
+        return [(layout.number, count) for count, store in stores if files.list(store.directory)]
 
     def after(
-        self, batch: int, commits: Commits, era: int, variables: Mapping[str, StateVariable], keep: int, mode: TimeMode
+        self,
+        batch: int,
+        commits: Commits,
+        layout: int,
+        variables: Mapping[str, StateVariable],
+        keep: int,
+        mode: TimeMode,
     ) -> Snapshot:
-        """Return the snapshot that follows this one, in the era of this number.
+        """Return the snapshot that follows this one, in the layout of this number.
 
-        Of eras that are over, those stay that have one of the last ``keep`` snapshots.
+        Of layouts that are over, those stay that have one of the last ``keep`` snapshots.
         """
         version = self.version + 1
-        if era == self.era.number:
-            eras = (*self.eras[:-1], replace(self.era, commits=commits))
+        if layout == self.layout.number:
+            layouts = (*self.layouts[:-1], replace(self.layout, commits=commits))
         else:
-            eras = (*self.eras, Era(era, self.version, commits))
-        ends = [one.after for one in eras[1:]] + [version]
-        kept = tuple(one for one, end in zip(eras, ends, strict=True) if end > version - keep)
-        retired = tuple((one.number, len(one.commits)) for one in eras if one not in kept)
+            layouts = (*self.layouts, Layout(layout, self.version, commits))
+        ends = [one.after for one in layouts[1:]] + [version]
+        kept = tuple(one for one, end in zip(layouts, ends, strict=True) if end > version - keep)
+        retired = tuple((one.number, len(one.commits)) for one in layouts if one not in kept)
         return replace(
-            self, version=version, batch=batch, variables=dict(variables), eras=kept, retired=retired, mode=mode
+            self, version=version, batch=batch, variables=dict(variables), layouts=kept, retired=retired, mode=mode
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -142,7 +149,7 @@ class Snapshot:
             "key": [list(column) for column in self.key],
             "time": self.mode.value,
             "variables": {name: variable.to_json() for name, variable in self.variables.items()},
-            "eras": [[era.number, era.after, [list(one) for one in era.commits]] for era in self.eras],
+            "eras": [[layout.number, layout.after, [list(one) for one in layout.commits]] for layout in self.layouts],
             "retired": [list(one) for one in self.retired],
         }
         return {**document, "digest": _digest(self.name, document)}
@@ -166,7 +173,7 @@ class Snapshot:
                 TimeMode(document["time"]),
                 {one: StateVariable.from_json(one, value) for one, value in document["variables"].items()},
                 tuple(
-                    Era(int(number), int(after), tuple((int(version), str(id)) for version, id in commits))
+                    Layout(int(number), int(after), tuple((int(version), str(id)) for version, id in commits))
                     for number, after, commits in document["eras"]
                 ),
                 tuple((int(number), int(partitions)) for number, partitions in document["retired"]),
@@ -179,13 +186,13 @@ class Snapshot:
 
 def _check(snapshot: Snapshot) -> None:
     """Raise ValueError for what no driver writes, whatever the digest says, which is no signature."""
-    begins = [era.after for era in snapshot.eras]
+    begins = [layout.after for layout in snapshot.layouts]
     if not begins or begins[0] < 0 or sorted({*begins, snapshot.version}) != [*begins, snapshot.version]:
-        raise ValueError("its eras do not follow each other")
-    for era in snapshot.eras:
-        if not 1 <= len(era.commits) <= snapshot.groups.count or min(version for version, _ in era.commits) < 1:
-            raise ValueError(f"its era {era.number} has commits that cannot be")
-    if {(era.number, len(era.commits)) for era in snapshot.eras} & set(snapshot.retired):
+        raise ValueError("its layouts do not follow each other")
+    for layout in snapshot.layouts:
+        if not 1 <= len(layout.commits) <= snapshot.groups.count or min(version for version, _ in layout.commits) < 1:
+            raise ValueError(f"its layout {layout.number} has commits that cannot be")
+    if {(layout.number, len(layout.commits)) for layout in snapshot.layouts} & set(snapshot.retired):
         raise ValueError("it gives up stores that it has")
 
 
@@ -199,7 +206,7 @@ def first_snapshot(
     mode: TimeMode,
 ) -> Snapshot:
     """Return the first snapshot of a state."""
-    return Snapshot(name, 1, batch, groups, tuple(key.columns), mode, dict(variables), (Era(1, 0, commits),))
+    return Snapshot(name, 1, batch, groups, tuple(key.columns), mode, dict(variables), (Layout(1, 0, commits),))
 
 
 def snapshots_of(record: bytes) -> dict[str, Snapshot]:
@@ -226,10 +233,10 @@ def job_of(record: bytes) -> str | None:
     return job if isinstance(job, str) else None
 
 
-def store_of(name: str, era: int, partitions: int, partition: int) -> StateStoreId:
+def store_of(name: str, layout: int, partitions: int, partition: int) -> StateStoreId:
     """Return the store of a partition in an era."""
     try:
-        return StateStoreId(0, partition, f"{name}.{era}x{partitions}")
+        return StateStoreId(0, partition, f"{name}.{layout}x{partitions}")
     except InvalidUse as error:
         raise InvalidUse(f"no state can be called {name!r}: {error}") from error
 

@@ -17,11 +17,11 @@ from milepost.state.errors import CommitUnknown
 from milepost.state.grouped_keys import range_of_groups
 from milepost.state.key_groups import KeyGroups
 from milepost.state.processors.cache import STORES
-from milepost.state.processors.division import frames_by_key, rows_by_key
 from milepost.state.processors.output_files import read_output, store_output
 from milepost.state.processors.outputs import Outputs
 from milepost.state.processors.running import Batch, Rows, drop_variables, run_processor
-from milepost.state.processors.snapshot import Era, store_of
+from milepost.state.processors.snapshot import Layout, store_of
+from milepost.state.processors.task_input import frames_by_key, rows_by_key
 from milepost.state.processors.types import RowMaker, tuples
 from milepost.state.processors.variables import StateVariable
 from milepost.state.store.contract.stores import StateStore
@@ -38,7 +38,7 @@ class Work:
     """What a task has to do, the same for all partitions of the batch of this ``number``.
 
     ``loading`` is a pickled `milepost.state.processors.cache.Loading`. ``begin`` has the commit of each partition that
-    it goes on from; None begins new stores, which take over their keys from ``older``, if there was another division.
+    it goes on from; None begins new stores, which take over their keys from ``older``, if there was another layout.
     ``dropped`` are variables that are to be removed first. ``schema`` and ``timezone`` are those of the output.
     ``workers_stay`` says that a worker process outlives its task, so that it can tidy up beside the next one.
     """
@@ -47,7 +47,7 @@ class Work:
     number: int
     loading: bytes
     partitions: int
-    era: int
+    layout: int
     batch: Batch
     processor: Any
     frames: bool
@@ -55,7 +55,7 @@ class Work:
     timezone: str
     inline_bytes: int
     begin: tuple[tuple[int, str], ...] | None
-    older: Era | None = None
+    older: Layout | None = None
     dropped: tuple[StateVariable, ...] = ()
     initial: bool = False
     workers_stay: bool = True
@@ -89,7 +89,7 @@ def work_on(work: Work, partition: int, rows: Iterable[tuple[bytes, Rows]]) -> D
     Raises `StateError`, and whatever the processor raises; then nothing of it counts.
     """
     files = STORES.files(work.loading)
-    store_id = store_of(work.name, work.era, work.partitions, partition)
+    store_id = store_of(work.name, work.layout, work.partitions, partition)
     provider = STORES.provider(work.loading, store_id)
     if work.begin is not None:
         store = provider.get_store(*work.begin[partition])
@@ -123,7 +123,7 @@ def work_on(work: Work, partition: int, rows: Iterable[tuple[bytes, Rows]]) -> D
         raise
     info = store.checkpoint_info
     STORES.used(work.loading, store_id, store.metrics.memory_used_bytes)
-    STORES.close_other_divisions(work.loading, store_id)
+    STORES.close_other_layouts(work.loading, store_id)
     if (info.version + partition) % _SNAPSHOT_EVERY == 0:
         STORES.maintain(provider, in_background=work.workers_stay)
     metrics = {**store.metrics.custom, "keys": store.metrics.num_keys, "rows": outputs.rows}

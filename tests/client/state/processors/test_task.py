@@ -87,15 +87,15 @@ class Query:
             number=number,
             loading=pickle.dumps(Loading(self.files, self.memory, keep=self.keep)),
             partitions=partitions,
-            era=1 if before is None else before.era.number + (not same),
+            layout=1 if before is None else before.layout.number + (not same),
             batch=Batch(KEY, VARIABLES, GROUPS, TimeMode.NONE, BatchTimes()),
             processor=Counting(),
             frames=False,
             schema=OUTPUT,
             timezone="UTC",
             inline_bytes=inline,
-            begin=before.era.commits if before is not None and same else None,
-            older=before.era if before is not None and not same else None,
+            begin=before.layout.commits if before is not None and same else None,
+            older=before.layout if before is not None and not same else None,
         )
 
     def stage(self, work: Work, words: Mapping[str, list[int]]) -> list[Done]:
@@ -111,7 +111,7 @@ class Query:
         if before is None:
             after = first_snapshot("words", work.number, KEY, GROUPS, commits, VARIABLES, TimeMode.NONE)
         else:
-            after = before.after(work.number, commits, work.era, VARIABLES, self.keep, TimeMode.NONE)
+            after = before.after(work.number, commits, work.layout, VARIABLES, self.keep, TimeMode.NONE)
         self.published = after.to_json()
         self.counts.update({word: len(values) for word, values in words.items()})
 
@@ -161,10 +161,10 @@ def test_eight_partitions_become_three_and_then_thirteen(query: Query) -> None:
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.integers(1, 32), min_size=2, max_size=4), st.integers(0, 1000))
 def test_any_division_goes_on_from_any_other(
-    tmp_path_factory: pytest.TempPathFactory, divisions: list[int], seed: int
+    tmp_path_factory: pytest.TempPathFactory, layouts: list[int], seed: int
 ) -> None:
     query = Query(tmp_path_factory.mktemp("any"))
-    for number, partitions in enumerate(divisions):
+    for number, partitions in enumerate(layouts):
         query.batch(partitions, some(seed + number, 30))
         assert query.state() == query.counts
         assert query.reader.partitions() == partitions
@@ -186,7 +186,7 @@ def test_a_task_that_runs_twice_stages_twice_and_either_can_be_published(query: 
 
 @pytest.mark.parametrize("partitions", [4, 7])
 def test_what_was_staged_and_not_published_is_as_if_it_had_never_been(query: Query, partitions: int) -> None:
-    """The driver ends between the two, with the same division as before or with another one."""
+    """The driver ends between the two, with the same layout as before or with another one."""
     query.batch(4, some(1))
     for number in range(3):
         query.stage(query.work(partitions, 1), some(10 + number))
@@ -282,7 +282,7 @@ def test_what_snapshots_changed(query: Query) -> None:
     query.batch(3, {"d": [1]})
     assert [one.version for one in query.reader.changes(5, variable="count")] == [5]
     for start, end in ((3, 5), (4, 5)):
-        with pytest.raises(InvalidUse, match="the same division"):
+        with pytest.raises(InvalidUse, match="the same layout"):
             list(query.reader.changes(start, end))
 
 
@@ -353,8 +353,8 @@ def test_a_snapshot_that_no_driver_wrote_is_damaged_although_its_digest_is_right
     good = query.snapshot
     assert good is not None
     assert Snapshot.from_json("words", good.to_json()) == good
-    older, newer = good.eras
-    for eras in (
+    older, newer = good.layouts
+    for layouts in (
         (),
         (newer, older),
         (older, replace(newer, after=0)),
@@ -365,7 +365,7 @@ def test_a_snapshot_that_no_driver_wrote_is_damaged_although_its_digest_is_right
         (older, replace(newer, commits=((-1, "0" * 32),))),
     ):
         with pytest.raises(StateDamaged, match="the snapshot of the state 'words'"):
-            Snapshot.from_json("words", replace(good, eras=eras).to_json())
+            Snapshot.from_json("words", replace(good, layouts=layouts).to_json())
     gone = replace(good, retired=((newer.number, 3),))  # by which the driver would remove what it goes on from
     endless = replace(good, version=float("inf"))  # type: ignore[arg-type]
     for one in (gone, endless):

@@ -95,6 +95,6 @@ def test_what_is_taken_over_from_many_is_committed_meanwhile(tmp_path: Path, mon
     monkeypatch.setattr("milepost.state.processors.task._COPY_BYTES", 1000)
     query.batch(1, some(2))
     assert query.snapshot is not None
-    ((version, _),) = query.snapshot.era.commits
+    ((version, _),) = query.snapshot.layout.commits
     assert version > 3
     assert query.state() == query.counts

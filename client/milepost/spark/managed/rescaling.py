@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from milepost.errors import UnsafeQuery
-from milepost.state.processors.division import KEY, PARTITION, RESERVED
 from milepost.state.processors.keys import GroupingKey
+from milepost.state.processors.task_input import KEY, PARTITION, RESERVED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,13 +29,13 @@ def grouping_key(frame: DataFrame, columns: Sequence[str]) -> GroupingKey:
             raise UnsafeQuery(f"the column {column!r} has a collation, and no key can: cast it to a plain string")
     for name in frame.columns:
         if name in RESERVED:
-            raise UnsafeQuery(f"the frame has a column named {name}, a name that is used for its division: rename it")
+            raise UnsafeQuery(f"the frame has a column named {name}, a name that is used for its layout: rename it")
     return GroupingKey([(column, types[column].jsonValue()) for column in columns])
 
 
 def divided(frame: DataFrame, key: GroupingKey, groups: int, partitions: int) -> DataFrame:
     """Return the frame divided into partitions by the groups of its keys, each sorted by key behind a first row without
-    one. The columns of the division stand behind those of the frame.
+    one. The columns of the layout stand behind those of the frame.
     """
     from pyspark.sql.functions import expr, lit
 
