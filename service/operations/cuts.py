@@ -47,13 +47,13 @@ class CutOperations:
         record = store_in(reading.view, store)
         tree = tree_in(reading.view, store)
 
-        def told(cut: Cut | Pin) -> dict[str, Any]:
+        def describe(cut: Cut | Pin) -> dict[str, Any]:
             return cut_body(cut) | _commit(reading.view, record, tree, cut)
 
         body = {
-            "cuts": [told(cut) for cut in tree.cuts],
-            "pins": [{"name": pin.name, **told(pin)} for pin in tree.pins],
-            "passedOver": [told(cut) for cut in tree.passed_over],
+            "cuts": [describe(cut) for cut in tree.cuts],
+            "pins": [{"name": pin.name, **describe(pin)} for pin in tree.pins],
+            "passedOver": [describe(cut) for cut in tree.passed_over],
         }
         return Reply(Answer(body), reading.revision, reading.term)
 

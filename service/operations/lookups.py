@@ -148,13 +148,13 @@ class StateLookups:
             except (msgspec.ValidationError, ValueError) as error:
                 raise WorkerEnded(f"it sent what is no message: {error}") from error
             try:
-                answered, content = await self._told(store, asked)
+                answered, content = await self._result(store, asked)
             except Problem as error:
                 failed = error
                 answered, content = {"refused": _KINDS.get(error.code, "failed"), "why": error.detail}, b""
             await worker.send(answered, content)
 
-    async def _told(self, store: str, asked: _Asked) -> tuple[dict[str, Any], bytes]:
+    async def _result(self, store: str, asked: _Asked) -> tuple[dict[str, Any], bytes]:
         """Return what a process asked back for. Raises problems."""
         match asked.ask:
             case "handle":

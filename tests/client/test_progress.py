@@ -169,7 +169,7 @@ def test_it_is_called_at_a_bounded_rate() -> None:
     transfer.begin(10_000)
     for _ in range(1000):
         transfer.add(10)
-        transfer.tell()
+        transfer.report()
         now += BETWEEN_SECONDS / 100
     transfer.end()
     assert 10 <= len(told.calls) <= 12

@@ -8,7 +8,7 @@ import typer
 
 from milepost.cli.acting import changing
 from milepost.cli.options import Options, shared
-from milepost.cli.output import tell
+from milepost.cli.output import report
 from milepost.errors import InvalidRequest, NoSafeCheckpoint, UnsafeQuery
 from milepost.job_record import JOB, JobRecord, decode, published_by_files
 from milepost.wire import Code
@@ -32,7 +32,7 @@ def expire(
         known = decode(client.store(store).read(JOB))
         record = _expiring(store, known, before, known.epoch)
     if dry_run:
-        _tell(context, store, known, record, "would expire")
+        _report(context, store, known, record, "would expire")
         return
     with changing(context, store, campaign=True) as opened:
         handle = opened.get_and_lock(JOB)
@@ -40,7 +40,7 @@ def expire(
         record = _expiring(store, known, before, opened.epoch or known.epoch)
         if record.expired > known.expired:
             opened.replace(JOB, handle.version, record.encode(), record.labels)
-    _tell(context, store, known, record, "are expired; the next driver deletes their files")
+    _report(context, store, known, record, "are expired; the next driver deletes their files")
 
 
 def _expiring(store: str, record: JobRecord, before: int, epoch: int) -> JobRecord:
@@ -57,10 +57,12 @@ def _expiring(store: str, record: JobRecord, before: int, epoch: int) -> JobReco
         raise InvalidRequest(Code.INVALID_REQUEST, f"{store}: {error}") from error
 
 
-def _tell(context: typer.Context, store: str, known: JobRecord, record: JobRecord, what: str) -> None:
+def _report(context: typer.Context, store: str, known: JobRecord, record: JobRecord, what: str) -> None:
     first, last = known.expired, record.expired - 1
     sentence = f"batches {first} to {last} of {store} {what}"
     if first > last:
         already = f"those below {first} are expired already" if first else "there is none below 0"
         sentence = f"no more batches of {store} expire: {already}"
-    tell(context, sentence, store=store, expired=last - first + 1, kept_from=record.expired, published=record.published)
+    report(
+        context, sentence, store=store, expired=last - first + 1, kept_from=record.expired, published=record.published
+    )

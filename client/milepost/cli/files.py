@@ -11,7 +11,7 @@ import typer
 from milepost.cli.acting import changing
 from milepost.cli.exit_codes import ExitCode
 from milepost.cli.options import Options, shared
-from milepost.cli.output import Form, show, show_all, tell
+from milepost.cli.output import Form, report, show, show_all
 from milepost.cli.rollback import require_safe, snapshot_of
 from milepost.cli.rollback import roll_back as rolled_back
 from milepost.cli.unknown import of_store
@@ -96,7 +96,7 @@ def pin(
     """Keep a cut under a name: a savepoint."""
     with changing(context, store) as opened:
         kept = opened.files.pin(name, revision)
-    tell(context, f"{name} keeps the cut at revision {kept}", pin=name, revision=kept)
+    report(context, f"{name} keeps the cut at revision {kept}", pin=name, revision=kept)
 
 
 @files.command()
@@ -105,7 +105,7 @@ def unpin(context: typer.Context, store: Job, name: Annotated[str, typer.Argumen
     """Keep a cut no longer for the sake of its name."""
     with changing(context, store) as opened:
         opened.files.unpin(name)
-    tell(context, f"{name} keeps no cut", pin=name)
+    report(context, f"{name} keeps no cut", pin=name)
 
 
 @files.command("roll-back")
@@ -128,7 +128,7 @@ def roll_back(
         revision, name = snapshot_of(opened.files.cuts(), snapshot)
         before = rolled_back(opened, revision, name)
     sentence = f"the files are those of revision {revision} again; what they were is kept as {before}"
-    tell(context, sentence, revision=revision, before=before)
+    report(context, sentence, revision=revision, before=before)
 
 
 @files.command()
@@ -148,7 +148,7 @@ def clone(
     with changing(context, store, campaign=True) as opened:
         copied = opened.files.clone(source, name, timeout=within)
     sentence = f"{store} begins with {copied.files} files of {copied.bytes} bytes"
-    tell(context, sentence, store=store, files=copied.files, bytes=copied.bytes)
+    report(context, sentence, store=store, files=copied.files, bytes=copied.bytes)
 
 
 def _require_no_files(store: StateHandleStore) -> None:

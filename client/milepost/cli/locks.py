@@ -10,7 +10,7 @@ import typer
 from milepost.cli.acting import InSession, continued, holder
 from milepost.cli.arguments import Name, Store
 from milepost.cli.options import Options, shared
-from milepost.cli.output import show, tell
+from milepost.cli.output import report, show
 from milepost.types import Handle
 
 
@@ -56,7 +56,7 @@ def release(
     sentence = f"the lock of session {session} on {name} is released"
     if not held:
         sentence = f"session {session} held no lock on {name} by itself, and holds none now"
-    tell(context, sentence, session=session, name=name, held=held)
+    report(context, sentence, session=session, name=name, held=held)
 
 
 def _show(context: typer.Context, session: str, locked: Handle) -> None:

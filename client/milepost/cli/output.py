@@ -37,7 +37,7 @@ def show_all(context: typer.Context, records: Iterable[Any], columns: tuple[str,
         typer.echo(table([tuple(column.upper() for column in columns), *([row[c] for c in columns] for row in rows)]))
 
 
-def tell(context: typer.Context, sentence: str, **fields: Any) -> None:
+def report(context: typer.Context, sentence: str, **fields: Any) -> None:
     """Print what was done: a sentence in place of a table, or these fields."""
     if not _structured(context, fields):
         typer.echo(sentence)

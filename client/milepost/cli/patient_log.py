@@ -54,10 +54,10 @@ class PatientLog(logging.handlers.QueueHandler):
             self._write(self._records.get())
             if self._dropped and self._records.empty():
                 dropped, self._dropped = self._dropped, 0
-                self._write(self._told_of(dropped))
+                self._write(self._record_of(dropped))
             self._written += 1
 
-    def _told_of(self, dropped: int) -> logging.LogRecord:
+    def _record_of(self, dropped: int) -> logging.LogRecord:
         message = f"{dropped} lines of this log were dropped, because nobody read it"
         told: logging.LogRecord = self.prepare(
             logging.LogRecord("milepost", logging.WARNING, __file__, 0, message, (), None)

@@ -47,7 +47,7 @@ class Bar:
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, completed=self.done)
 
-    def told(self, done: int, _total: int | None) -> None:
+    def report_progress(self, done: int, _total: int | None) -> None:
         """Take what the SDK tells of a state: how many bytes are done, which begins anew with a second attempt."""
         self.advance(done - self.done)
 

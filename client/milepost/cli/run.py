@@ -88,9 +88,9 @@ def run(
     MILEPOST_CHECKPOINT_LOCATION; queries that name none get one below it.
     """
     options: Options = context.obj
-    tell = _log_to_stderr()
+    report = _log_to_stderr()
     terms = Terms(None if standby else wait, ttl, grace, restarts, within)
-    with options.client(FAILED) as client, _errors_end_the_command(tell):
+    with options.client(FAILED) as client, _errors_end_the_command(report):
         client.store(job)  # refuses a wrong name before anything else
         # With a token, there will be a credential of the job's too.
         secret = None if options.token is None else FileCredential(0, "", "")
@@ -110,26 +110,26 @@ def run(
         try:
             status = supervisor.run()
         except EpochHeld as held:
-            tell(
+            report(
                 f"job {job} is led by {held.holder} (epoch {held.epoch}), and was for the {wait:g} s of --wait; "
                 "with --standby this would wait on"
             )
             raise typer.Exit(FAILED) from held
         except (CheckpointDamaged, Damaged) as error:
-            tell(f"job {job} is not started: {error}")
+            report(f"job {job} is not started: {error}")
             raise typer.Exit(DAMAGED) from error
         except CannotStart as error:
-            tell(str(error))
+            report(str(error))
             raise typer.Exit(NOT_EXECUTABLE if error.found else NOT_FOUND) from error
     raise typer.Exit(status)
 
 
 @contextmanager
-def _errors_end_the_command(tell: Callable[[str], None]) -> Iterator[None]:
+def _errors_end_the_command(report: Callable[[str], None]) -> Iterator[None]:
     try:
         yield
     except (MilepostError, OSError, ValueError) as error:
-        tell(line_about(error))
+        report(line_about(error))
         raise typer.Exit(FAILED) from error
 
 
@@ -138,11 +138,11 @@ def _log_to_stderr() -> Callable[[str], None]:
     handler: logging.Handler
     try:
         handler = patient = PatientLog(sys.stderr.fileno())
-        tell = patient.say
+        report = patient.say
     except (AttributeError, OSError):  # it is closed, or no file
-        handler, tell = logging.StreamHandler(), partial(typer.echo, err=True)
+        handler, report = logging.StreamHandler(), partial(typer.echo, err=True)
     handler.setFormatter(logging.Formatter("%(asctime)s milepost run: %(message)s"))
     log = logging.getLogger("milepost")
     log.addHandler(handler)
     log.setLevel(logging.INFO)
-    return tell
+    return report

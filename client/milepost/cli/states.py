@@ -17,7 +17,7 @@ from milepost.cli.acting import Campaign, InSession, UnderEpoch, changing
 from milepost.cli.arguments import Name, Store, Version
 from milepost.cli.exit_codes import ExitCode
 from milepost.cli.options import Options, shared
-from milepost.cli.output import show, tell
+from milepost.cli.output import report, show
 from milepost.cli.progress import NoProgress, Quiet, transfer
 from milepost.cli.whole_file import copied
 from milepost.errors import AccessDenied
@@ -59,11 +59,11 @@ def put(
         transfer(name, _size_of(source), quiet=quiet, no_progress=no_progress) as bar,
     ):
         if new or (version is None and not _is_there(opened, name)):
-            handle = opened.add_and_lock(name, source, labels, progress=bar.told)
+            handle = opened.add_and_lock(name, source, labels, progress=bar.report_progress)
         else:
             locked = opened.get_and_lock(name)
             current = locked.version if version is None else version
-            handle = opened.replace(name, current, source, labels, progress=bar.told)
+            handle = opened.replace(name, current, source, labels, progress=bar.report_progress)
     if session is None:  # the lock ended with the command's own session
         handle = replace(handle, locks=tuple(lock for lock in handle.locks if lock != opened.session_id))
     if not quiet:
@@ -99,7 +99,7 @@ def get(
             return
         size = copied(bar.counted(chunks), file)
     if not quiet:
-        tell(context, f"{size} bytes are in {file}", file=str(file), bytes=size)
+        report(context, f"{size} bytes are in {file}", file=str(file), bytes=size)
 
 
 @shared
@@ -120,7 +120,7 @@ def rm(
     with changing(context, store, session, epoch, campaign) as opened:
         removal = opened.release_and_try_remove(name, version)
     held = ", ".join(removal.locks)
-    tell(
+    report(
         context,
         f"{name} is removed" if removal.removed else f"{name} is not removed, because sessions hold it: {held}",
         removed=removal.removed,

@@ -9,7 +9,7 @@ import typer
 
 from milepost.cli.leader import status_of_leader
 from milepost.cli.options import Options, shared
-from milepost.cli.output import tell
+from milepost.cli.output import report
 from milepost.client import Client
 from milepost.errors import ConnectionFailed, DeadlineExceeded, Fenced, Unavailable
 from milepost.types import Status
@@ -45,7 +45,7 @@ def step_down(
     seconds = time.monotonic() - began
     again = " again, since no other replica took the lead in time" if leads.leader == before.leader else ""
     sentence = f"{leads.leader} leads{again} at term {leads.term}, after {seconds:.1f} s"
-    tell(context, sentence, leader=leads.leader, term=leads.term, before=before.leader, seconds=round(seconds, 3))
+    report(context, sentence, leader=leads.leader, term=leads.term, before=before.leader, seconds=round(seconds, 3))
 
 
 def _successor(options: Options, client: Client, term: int, deadline: float) -> Status | None:

@@ -68,11 +68,11 @@ class Body:
             return self._watched_async(content)
         return self._watched(content)
 
-    def tell(self) -> None:
-        """Tell how much is done, before the next piece is sent. Raises `SourceFailed`."""
+    def report(self) -> None:
+        """Report how much is done, before the next piece is sent. Raises `SourceFailed`."""
         if self.transfer is not None:
             with _as_source_failed():
-                self.transfer.tell()
+                self.transfer.report()
 
     def sent(self, size: int) -> None:
         """Note that ``size`` bytes were sent."""

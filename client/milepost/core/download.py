@@ -86,7 +86,7 @@ def download(
     while True:
         if received < found.until:
             patience.raise_if_over(received, found.until)
-        transfer.tell()
+        transfer.report()
         left = patience.left_in_all if received < found.until else _LAST_LOOK
         chunk = (yield Read(answer.stream, left)) if answer.stream is not None else b""
         if isinstance(chunk, bytes) and chunk:

@@ -20,8 +20,8 @@ BETWEEN_SECONDS = 0.1
 class Transfer:
     """Counts the bytes of one state, and tells them to the caller's function, if there is one.
 
-    Whoever moves the bytes calls `tell` before the next piece, so that an exception of the function stops the transfer
-    where the request is surely incomplete.
+    Whoever moves the bytes calls `report` before the next piece, so that an exception of the function stops the
+    transfer where the request is surely incomplete.
     """
 
     def __init__(self, progress: Progress | None, clock: Clock) -> None:
@@ -34,13 +34,13 @@ class Transfer:
     def begin(self, total: int | None) -> None:
         """Begin with no byte done, for the first time or again."""
         self._done, self._total, self._quiet_until = 0, total, -math.inf
-        self.tell()
+        self.report()
 
     def add(self, size: int) -> None:
         """Count ``size`` bytes that were moved."""
         self._done += size
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Call the function, unless it was called a moment ago. Raises what it raises."""
         if self._progress is not None and (now := self._clock()) >= self._quiet_until:
             self._quiet_until = now + BETWEEN_SECONDS
@@ -49,7 +49,7 @@ class Transfer:
     def end(self) -> None:
         """Tell that all is done. Raises what the function raises."""
         self._quiet_until = -math.inf
-        self.tell()
+        self.report()
 
     def end_stored(self, size: int) -> None:
         """Tell that all ``size`` bytes are stored. An exception of the function is only logged: the state is there, and

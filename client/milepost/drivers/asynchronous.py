@@ -187,7 +187,7 @@ def _content(body: Body, sent: Sent) -> bytes | AsyncIterator[bytes]:
 async def _watched(chunks: AsyncIterator[bytes], sent: Sent, body: Body) -> AsyncIterator[bytes]:
     sent.begin(body.size)
     async for chunk in chunks:
-        body.tell()
+        body.report()
         sent.next(chunk)
         yield chunk
         body.sent(len(chunk))

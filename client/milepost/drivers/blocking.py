@@ -178,7 +178,7 @@ def _content(body: Body, sent: Sent) -> bytes | Iterator[bytes]:
 def _watched(chunks: Iterator[bytes], sent: Sent, body: Body) -> Iterator[bytes]:
     sent.begin(body.size)
     for chunk in chunks:
-        body.tell()
+        body.report()
         sent.next(chunk)
         yield chunk
         body.sent(len(chunk))

@@ -122,17 +122,19 @@ def trusting(
         if ca is not None:
             context.load_verify_locations(cafile=ca)
     except OSError as error:  # those of the ssl module do not name the file
-        raise ValueError(f"cannot read authorities of certificates in {fspath(ca or '')}: {_said(error)}") from error
+        raise ValueError(
+            f"cannot read authorities of certificates in {fspath(ca or '')}: {_describe(error)}"
+        ) from error
     try:
         if cert is not None:
             context.load_cert_chain(cert, key)
     except OSError as error:
         files = " and ".join(fspath(file) for file in (cert, key) if file is not None)
-        raise ValueError(f"cannot read the certificate and its key in {files}: {_said(error)}") from error
+        raise ValueError(f"cannot read the certificate and its key in {files}: {_describe(error)}") from error
     return context
 
 
-def _said(error: OSError) -> str:
+def _describe(error: OSError) -> str:
     return (error.reason if isinstance(error, ssl.SSLError) else error.strerror) or str(error)
 
 

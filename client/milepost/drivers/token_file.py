@@ -27,7 +27,7 @@ class TokenFile:
         try:
             self._token = _token_in(self._path)
         except (OSError, ValueError) as error:
-            raise ValueError(f"cannot use the file of a token {self._path}: {_said(error)}") from error
+            raise ValueError(f"cannot use the file of a token {self._path}: {_describe(error)}") from error
 
     def __repr__(self) -> str:
         return f"TokenFile({str(self._path)!r})"
@@ -48,7 +48,7 @@ class TokenFile:
         except (OSError, ValueError) as error:
             if not self._troubled:
                 self._troubled = True
-                log.warning("no token in %s, going on with the one before: %s", self._path, _said(error))
+                log.warning("no token in %s, going on with the one before: %s", self._path, _describe(error))
         return self._token
 
 
@@ -62,5 +62,5 @@ def _token_in(path: Path) -> str:
     return found.decode("ascii")
 
 
-def _said(error: OSError | ValueError) -> str:
+def _describe(error: OSError | ValueError) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -48,7 +48,7 @@ def check_offsets(
         if not kept[partition].first <= wanted[partition] <= kept[partition].end
     ]
     if lost:
-        raise OffsetsExpired(_said(lost), lost)
+        raise OffsetsExpired(_describe(lost), lost)
 
 
 def wanted_offsets(files: HadoopFiles, checkpoint: str, source: str | None = None) -> Offsets:
@@ -106,7 +106,7 @@ def _merged(parts: Iterator[Offsets]) -> Offsets:
     return merged
 
 
-def _said(lost: Sequence[LostOffsets]) -> str:
+def _describe(lost: Sequence[LostOffsets]) -> str:
     named = "; ".join(_what_is_lost(partition) for partition in lost[:_NAMED])
     more = f"; and {len(lost) - _NAMED} partitions more" if len(lost) > _NAMED else ""
     return (

@@ -68,9 +68,9 @@ class CheckpointTree:
         try:
             return ask()
         except Py4JJavaError as error:
-            raise self._told(error) from error
+            raise self._translate(error) from error
 
-    def _told(self, error: Py4JJavaError) -> MilepostError:
+    def _translate(self, error: Py4JJavaError) -> MilepostError:
         name = str(error.java_exception.getClass().getName())
         text = f"{name}: {error.java_exception.getMessage()}"
         if name.startswith(_OUTAGES) and not name.startswith(_LASTING):

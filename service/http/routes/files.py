@@ -161,14 +161,14 @@ async def write(request: HttpRequest, store: str, path: str) -> Response:
         headers, body = reply_headers(made), {"path": at.path, "directory": True}
         return json_response(body, 201 if made.answer.created else 200, headers)
     request.operations.publisher.check_put(at, acting.epoch, attempt, overwrite=not only_new)
-    blob, told = await request.context.data_nodes.take(
+    blob, published = await request.context.data_nodes.take(
         at, acting.epoch, state_of(request), overwrite=not only_new, key=attempt.key, tries=attempt.number - 1
     )
-    version = file_version(told.version, blob.sha256)
-    reply = Reply(Answer({}, version, replayed=told.replayed), told.revision or 0, told.by_term)
+    version = file_version(published.version, blob.sha256)
+    reply = Reply(Answer({}, version, replayed=published.replayed), published.revision or 0, published.by_term)
     headers = {**reply_headers(reply), Header.REPR_DIGEST: digest_header(blob.sha256)}
     body = {"path": at.path, "size": blob.size, "sha256": blob.sha256, "version": version}
-    return json_response(body, 201 if told.created else 200, headers)
+    return json_response(body, 201 if published.created else 200, headers)
 
 
 @router.delete(

@@ -55,7 +55,7 @@ def read(files: TlsFiles) -> Contexts:
         expires = expiry(clients, files.certificate)
     except ssl.SSLError as error:
         raise ValueError(
-            f"no client would go on with the certificate in {files.certificate}: {_said(error)}"
+            f"no client would go on with the certificate in {files.certificate}: {_describe(error)}"
         ) from error
     return Contexts(clients, _for_replicas(files), expires)
 
@@ -104,7 +104,7 @@ def _show(context: ssl.SSLContext, files: TlsFiles) -> None:
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
             raise ValueError(f"the key in {files.key} is not that of the certificate in {files.certificate}") from error
-        detail = f"{files.certificate} and {files.key} are no certificate and key in PEM format: {_said(error)}"
+        detail = f"{files.certificate} and {files.key} are no certificate and key in PEM format: {_describe(error)}"
         raise ValueError(detail) from error
 
 
@@ -113,7 +113,7 @@ def _trust(context: ssl.SSLContext, file: Path) -> None:
     try:
         context.load_verify_locations(cafile=file)
     except ssl.SSLError as error:
-        raise ValueError(f"{file} holds no certificate of an authority in PEM format: {_said(error)}") from error
+        raise ValueError(f"{file} holds no certificate of an authority in PEM format: {_describe(error)}") from error
 
 
 def _readable(file: Path, what: str) -> None:
@@ -124,7 +124,7 @@ def _readable(file: Path, what: str) -> None:
         raise ValueError(f"cannot read {what} in {file}: {error.strerror or error}") from error
 
 
-def _said(error: ssl.SSLError) -> str:
+def _describe(error: ssl.SSLError) -> str:
     return (error.reason or "unknown reason").replace("_", " ").lower()
 
 

@@ -59,11 +59,11 @@ def test_what_is_no_terminal_shows_nothing(capfd: pytest.CaptureFixture[str], mo
 def test_a_file_that_is_read_for_its_digest_first_counts_when_it_is_sent(blocking: milepost.Client, name: str) -> None:
     bar = Bar("latest", 6, shown=False)
     with blocking.session(holder="bar") as session:
-        session.store(name).add_and_lock("latest", io.BytesIO(b"state!"), progress=bar.told)
+        session.store(name).add_and_lock("latest", io.BytesIO(b"state!"), progress=bar.report_progress)
     assert bar.done == 6
-    bar.told(0, 6)  # the second attempt begins anew
+    bar.report_progress(0, 6)  # the second attempt begins anew
     assert bar.done == 0
-    bar.told(6, 6)
+    bar.report_progress(6, 6)
     assert bar.done == 6
 
 
@@ -73,5 +73,5 @@ def test_a_file_that_can_be_read_once_counts_at_once(blocking: milepost.Client, 
     os.close(theirs)
     bar = Bar("latest", None, shown=False)
     with open(ours, "rb") as piped, blocking.session(holder="bar") as session:
-        session.store(name).add_and_lock("latest", piped, progress=bar.told)
+        session.store(name).add_and_lock("latest", piped, progress=bar.report_progress)
     assert bar.done == 6

@@ -26,7 +26,7 @@ from milepost.cli.backup.writing import ArchiveWriter
 from milepost.cli.exit_codes import ExitCode, errors_end_the_command, say
 from milepost.cli.leader import status_of_leader
 from milepost.cli.options import Options, shared
-from milepost.cli.output import tell
+from milepost.cli.output import report
 from milepost.cli.progress import NoProgress, Quiet, transfer
 from milepost.cli.rights import warn_of_unseen_stores
 from milepost.session import Session
@@ -76,7 +76,7 @@ def backup(
         typer.echo(f"not saved: the files of {job}, which has not committed a batch yet", err=True)
     if path != _STANDARD and not quiet:
         sentence = f"{path} has {_counted(counts, lost)}"
-        tell(context, sentence, file=str(path), **counts)
+        report(context, sentence, file=str(path), **counts)
     if damages:
         raise typer.Exit(ExitCode.REFUSED)
 
@@ -120,7 +120,7 @@ def restore(
                 for record in found.stores():
                     _say_lost(record.damages())
                     missing += record.lost()
-                tell(
+                report(
                     context, f"{source} is whole: {_counted(found.counts, missing)}, of {found.created}", **found.counts
                 )
                 return
@@ -143,7 +143,7 @@ def restore(
     if not quiet:
         sentence = f"{done.handles} handles and {done.files} files in {done.stores} stores are restored"
         more = f"; {done.skipped} were there already" if done.skipped else ""
-        tell(context, sentence + more, **vars(done))
+        report(context, sentence + more, **vars(done))
     if lost:
         raise typer.Exit(ExitCode.REFUSED)
 

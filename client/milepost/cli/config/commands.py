@@ -17,7 +17,7 @@ from milepost.cli.asking import asking
 from milepost.cli.config.contexts import CONTEXTS, CURRENT, TOKEN, TOKEN_FILE, Config, ConfigError, ContextFile
 from milepost.cli.exit_codes import ExitCode, say
 from milepost.cli.options import showing
-from milepost.cli.output import Form, show_all, tell
+from milepost.cli.output import Form, report, show_all
 from milepost.core.calls.replicas import Replicas
 from milepost.drivers.environment import addresses_in
 from milepost.wire import NAME, NAME_RULE
@@ -88,7 +88,7 @@ def set_context(
         contexts[name] = {**before, **members}
 
     _change(edit)
-    tell(context, f"context {name} is set", name=name)
+    report(context, f"context {name} is set", name=name)
 
 
 @config.command("use-context")
@@ -102,7 +102,7 @@ def use_context(context: typer.Context, name: Name) -> None:
         document[CURRENT] = name
 
     _change(edit)
-    tell(context, f"context {name} is the current one", name=name)
+    report(context, f"context {name} is the current one", name=name)
 
 
 @config.command("get-contexts")
@@ -131,7 +131,7 @@ def current_context(context: typer.Context) -> None:
     found = _read()
     if found.current is None:
         raise _ended(ConfigError(f"there is no current context in {found.path}"))
-    tell(context, found.current, name=found.current)
+    report(context, found.current, name=found.current)
 
 
 @config.command("delete-context")
@@ -148,7 +148,7 @@ def delete_context(context: typer.Context, name: Name) -> None:
             del document[CURRENT]
 
     _change(edit)
-    tell(context, f"context {name} is deleted", name=name)
+    report(context, f"context {name} is deleted", name=name)
 
 
 @config.command()
@@ -164,7 +164,7 @@ def view(context: typer.Context, raw: Annotated[bool, typer.Option("--raw", help
     if context.obj.form is Form.TABLE:
         typer.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)
     else:
-        tell(context, "", **document)
+        report(context, "", **document)
 
 
 def _is_replaced(member: str, given: dict[str, str]) -> bool:

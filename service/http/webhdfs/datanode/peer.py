@@ -30,17 +30,17 @@ class Peer:
 
     async def heartbeat(self, leader: str, message: Heartbeat, seconds: float) -> None:
         """Tell the leader that this replica is a data node. Raises `NotReached`, `NoAnswer` and problems."""
-        await self._said(leader + HEARTBEAT_PATH, message, seconds)
+        await self._send(leader + HEARTBEAT_PATH, message, seconds)
 
     async def publish(self, leader: str, message: Publish, seconds: float) -> Published:
         """Have the leader publish a file. Raises `NotReached`, `NoAnswer` and problems."""
-        answer = await self._said(leader + PUBLISH_PATH, message, seconds)
+        answer = await self._send(leader + PUBLISH_PATH, message, seconds)
         try:
             return msgspec.json.decode(answer, type=Published)
         except msgspec.DecodeError as error:
             raise NoAnswer(f"{leader} answered what no replica answers") from error
 
-    async def _said(self, url: str, message: Heartbeat | Publish, seconds: float) -> bytes:
+    async def _send(self, url: str, message: Heartbeat | Publish, seconds: float) -> bytes:
         body, headers = signed(message, await self._key.get())
         answer = await self._exchanges.post(url, body, headers, seconds)
         if Header.TERM.lower() not in answer.headers:

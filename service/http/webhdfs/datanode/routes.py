@@ -34,7 +34,7 @@ Message = TypeVar("Message", Heartbeat, Publish)
 @router.post(HEARTBEAT_PATH)
 async def heartbeat(request: HttpRequest) -> Response:
     """Note that another replica is a data node, to which clients can be sent."""
-    message = await _said(request, Heartbeat)
+    message = await _message(request, Heartbeat)
     if not request.context.journal.lease_holds():
         raise problem(Code.NO_LEADER, "this replica does not lead")
     known = request.context.data_nodes.known
@@ -48,7 +48,7 @@ async def heartbeat(request: HttpRequest) -> Response:
 @router.post(PUBLISH_PATH)
 async def publish(request: HttpRequest) -> Response:
     """Publish a file whose bytes another replica has taken."""
-    message = await _said(request, Publish)
+    message = await _message(request, Publish)
     at = At(message.store, message.path)
     token = await request.context.data_nodes.to_publish(message.token, at)
     ended = await request.operations.publisher.publish(
@@ -64,7 +64,7 @@ async def publish(request: HttpRequest) -> Response:
     return Response(msgspec.json.encode(published(ended)), media_type="application/json")
 
 
-async def _said(request: HttpRequest, kind: type[Message]) -> Message:
+async def _message(request: HttpRequest, kind: type[Message]) -> Message:
     body = await gathered(request)
     checked(body, one(request, PROOF) or "", await request.context.data_nodes.key.get())
     try:
