@@ -139,7 +139,7 @@ class NoSafeCheckpoint(SparkDriverError):
 
 
 class CheckpointDamaged(NoSafeCheckpoint):
-    """Files of the job are damaged, and it does not go on: it is not allowed to, or no cut is safe to go back to.
+    """Files of the job are damaged, and it does not go on: it is not allowed to, or no snapshot is safe to go back to.
 
     ``damaged`` has the paths of a hundred of them at most.
     """

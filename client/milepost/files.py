@@ -6,14 +6,14 @@ from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 
 from milepost.core.body import State
-from milepost.core.cuts import CutOperations
 from milepost.core.file_operations import FileOperations
 from milepost.core.not_picklable import NotPicklable
 from milepost.core.progress import Progress
 from milepost.core.reprs import store_repr
+from milepost.core.snapshots import SnapshotOperations
 from milepost.core.store_calls import StoreCalls
 from milepost.drivers.blocking import BlockingDriver
-from milepost.types import Clone, JobFile, KeptCuts, Verification, WrittenFile
+from milepost.types import Clone, JobFile, KeptSnapshots, Verification, WrittenFile
 from milepost.wire import MAX_PAGE
 
 
@@ -24,14 +24,14 @@ class JobFiles(NotPicklable):
     ``client.store(job).under(epoch).files``. Paths are relative to the root of the job's tree. Nothing is written in
     ``.snapshot``, and files under temporary names (``.x.tmp``, ``__temp…``) go with the grant of the next epoch.
 
-    A cut is what they were right after a query committed a batch; the last ten of each query are kept. The errors are
-    those of `StateHandleStore`, and so is ``timeout``. Threads may share it.
+    A snapshot is what they were right after a query committed a batch; the last ten of each query are kept. The errors
+    are those of `StateHandleStore`, and so is ``timeout``. Threads may share it.
     """
 
     def __init__(self, driver: BlockingDriver, calls: StoreCalls) -> None:
         self._driver = driver
         self._calls = calls
-        self._operations = CutOperations(calls)
+        self._operations = SnapshotOperations(calls)
         self._of_files = FileOperations(calls)
 
     def __repr__(self) -> str:
@@ -116,33 +116,35 @@ class JobFiles(NotPicklable):
         """
         self._driver.run(self._of_files.delete(path, recursive, timeout))
 
-    def cuts(self, *, timeout: float | None = None) -> KeptCuts:
-        """Return the cuts and pins that are kept. Raises `Corrupt`."""
-        return self._driver.run(self._operations.kept_cuts(timeout))
+    def snapshots(self, *, timeout: float | None = None) -> KeptSnapshots:
+        """Return the snapshots and savepoints that are kept. Raises `Corrupt`."""
+        return self._driver.run(self._operations.kept_snapshots(timeout))
 
     def verify(self, *, digests: bool = False, timeout: float | None = None) -> Verification:
-        """Look whether the bytes of all files are there, now and at each cut and pin; with ``digests``, read them all.
+        """Look whether the bytes of all files are there, now and at each snapshot and savepoint; with ``digests``, read
+        them all.
 
         Many files take long: give it a ``timeout`` above the client's. Raises `Corrupt`.
         """
         return self._driver.run(self._operations.verify(digests, timeout))
 
-    def pin(self, name: str, revision: int = 0, *, timeout: float | None = None) -> int:
-        """Keep the cut at ``revision``, or the newest if that is 0, under a name; return its revision.
+    def make_savepoint(self, name: str, revision: int = 0, *, timeout: float | None = None) -> int:
+        """Keep the snapshot at ``revision``, or the newest if that is 0, under a name; return its revision.
 
-        Raises `NotExist` if there is no such cut, and `AlreadyExists` if the name keeps another one.
+        Raises `NotExist` if there is no such snapshot, and `AlreadyExists` if the name keeps another one.
         """
-        return self._driver.run(self._operations.pin(name, revision, timeout))
+        return self._driver.run(self._operations.make_savepoint(name, revision, timeout))
 
-    def unpin(self, name: str, *, timeout: float | None = None) -> None:
-        """Keep a cut no longer for the sake of its name. Raises `NotExist`."""
-        self._driver.run(self._operations.unpin(name, timeout))
+    def drop_savepoint(self, name: str, *, timeout: float | None = None) -> None:
+        """Drop a savepoint. Raises `NotExist`."""
+        self._driver.run(self._operations.drop_savepoint(name, timeout))
 
     def roll_back(self, revision: int, *, keep: Collection[str] = (), timeout: float | None = None) -> int:
-        """Let the files be those of a cut or a pin again, under this store's epoch, while no query of the job runs.
+        """Let the files be those of a snapshot or a savepoint again, under this store's epoch, while no query of the
+        job runs.
 
-        What is at the paths ``keep``, and below them, stays as it is. Cuts that came later, and what
-        is there now, are kept as passed over (`KeptCuts`). It is not compared with the record of a Spark job: to a
+        What is at the paths ``keep``, and below them, stays as it is. Snapshots that came later, and what
+        is there now, are kept as passed over (`KeptSnapshots`). It is not compared with the record of a Spark job: to a
         snapshot without the offsets of its newest batch, ``milepost files roll-back`` refuses to go back. Raises
         `NotExist` and `Fenced`; `Unavailable` while what was deleted before is still being cleared away.
         """
@@ -151,8 +153,8 @@ class JobFiles(NotPicklable):
     def clone(self, source: str, snapshot: str, *, timeout: float | None = None) -> Clone:
         """Begin this job with copies of the files in a snapshot of the job ``source``, under this store's epoch.
 
-        ``snapshot`` is `Pin.snapshot` or `Cut.snapshot`. There must be no files yet; afterwards there are all
-        or none. Many bytes take long: give it a ``timeout`` above the client's. Raises `NotExist`, `NotEmpty`,
+        ``snapshot`` is `Savepoint.name` or `Snapshot.name`. There must be no files yet; afterwards there are
+        all or none. Many bytes take long: give it a ``timeout`` above the client's. Raises `NotExist`, `NotEmpty`,
         `Fenced`, and `InvalidRequest` if a file has the directory of ``source`` in it.
         """
         return self._driver.run(self._operations.clone(source, snapshot, timeout))

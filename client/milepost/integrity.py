@@ -9,7 +9,7 @@ from typing import Final
 
 from milepost.errors import CheckpointDamaged, DeadlineExceeded, OutcomeUnknown
 from milepost.store import StateHandleStore
-from milepost.types import Cut, Verification
+from milepost.types import Snapshot, Verification
 
 _log = logging.getLogger("milepost.jobs")
 
@@ -22,7 +22,7 @@ _NAMED: Final = 5
 class IfDamaged(str, Enum):
     """What a driver does that finds files of its job damaged.
 
-    It refuses to start, falls back to the newest whole cut that is safe, or goes on: the service never hands out
+    It refuses to start, falls back to the newest whole snapshot that is safe, or goes on: the service never hands out
     damaged bytes, so a query that needs them fails.
     """
 
@@ -32,8 +32,8 @@ class IfDamaged(str, Enum):
 
 
 def look(store: StateHandleStore, *, digests: bool) -> Verification | None:
-    """Look at the files of the job, as they are now and at each cut: whether they are there, in their full size; with
-    ``digests`` also whether each byte is right. Logs where they are whole now, and cuts are not.
+    """Look at the files of the job, as they are now and at each snapshot: whether they are there, in their full size;
+    with ``digests`` also whether each byte is right. Logs where they are whole now, and snapshots are not.
 
     Returns None if that takes too long: the job goes on then, since damaged bytes are never handed out. Raises
     `Corrupt` if it cannot be known what files there are.
@@ -47,7 +47,8 @@ def look(store: StateHandleStore, *, digests: bool) -> Verification | None:
         _log.warning(
             "%s; the files as they are now are whole, so the job goes on, but cannot go back to: %s",
             described(found),
-            ", ".join(_cut(cut) for cut in found.kept.cuts if not cut.intact) or "a pin",
+            ", ".join(_described(snapshot) for snapshot in found.kept.snapshots if not snapshot.intact)
+            or "a savepoint",
         )
     return found
 
@@ -61,43 +62,48 @@ def described(found: Verification) -> str:
     )
 
 
-def newest_whole(cuts: Iterable[Cut]) -> Cut | None:
-    """Return the newest cut whose files are all there, if there is one."""
-    return max((cut for cut in cuts if cut.intact), key=lambda cut: cut.revision, default=None)
+def newest_whole(snapshots: Iterable[Snapshot]) -> Snapshot | None:
+    """Return the newest snapshot whose files are all there, if there is one."""
+    return max(
+        (snapshot for snapshot in snapshots if snapshot.intact), key=lambda snapshot: snapshot.revision, default=None
+    )
 
 
 def refusal(found: Verification, why: str) -> CheckpointDamaged:
     """Make the error for a job that must not start; ``why`` it must not, in a sentence's words."""
+    snapshots = [_described(each) for each in found.kept.snapshots if each.intact]
+    savepoints = [
+        f"{each.name} ({_described(each.snapshot)})" for each in found.kept.savepoints if each.snapshot.intact
+    ]
     return CheckpointDamaged(
         f"{described(found)}; {why}. Put the blobs back and start again, or let the job go on as it is (if-damaged: "
-        "go-on), which fails where it needs these files. Whole cuts: "
-        f"{', '.join(_cut(cut) for cut in found.kept.cuts if cut.intact) or 'none'}, whole pins: "
-        f"{', '.join(f'{pin.name} ({_cut(pin.cut)})' for pin in found.kept.pins if pin.cut.intact) or 'none'}",
+        f"go-on), which fails where it needs these files. Whole snapshots: {', '.join(snapshots) or 'none'}, whole "
+        f"savepoints: {', '.join(savepoints) or 'none'}",
         [file.path for file in found.damaged],
     )
 
 
 def go_back(store: StateHandleStore, found: Verification | None, if_damaged: IfDamaged) -> None:
-    """Go back to the newest whole cut of any query, if files of the job are damaged and that is wanted; what came after
-    it is run again, for sinks of which nothing is known. Raises `CheckpointDamaged`, `Fenced`.
+    """Go back to the newest whole snapshot of any query, if files of the job are damaged and that is wanted; what came
+    after it is run again, for sinks of which nothing is known. Raises `CheckpointDamaged`, `Fenced`.
     """
     if found is None or found.intact:
         return
     if if_damaged is IfDamaged.GO_ON:
         _log.error("%s; going on all the same, a query that needs them fails", described(found))
         return
-    cut = newest_whole(found.kept.cuts)
-    if cut is None:
-        raise refusal(found, "no cut is whole that the job could go back to")
+    snapshot = newest_whole(found.kept.snapshots)
+    if snapshot is None:
+        raise refusal(found, "no snapshot is whole that the job could go back to")
     if if_damaged is IfDamaged.REFUSE:
-        raise refusal(found, "it is not set what to do then; with fall-back the job would go back to the newest cut")
+        raise refusal(found, "no setting says what to do then; with fall-back the job goes back to the newest snapshot")
     _log.error(
         "%s; going back to %s: the input of all later batches is read again, and divided anew",
         described(found),
-        _cut(cut),
+        _described(snapshot),
     )
-    store.files.roll_back(cut.revision)
+    store.files.roll_back(snapshot.revision)
 
 
-def _cut(cut: Cut) -> str:
-    return f"batch {cut.batch} of {cut.directory} at revision {cut.revision}"
+def _described(snapshot: Snapshot) -> str:
+    return f"batch {snapshot.batch} of {snapshot.directory} at revision {snapshot.revision}"

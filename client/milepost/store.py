@@ -59,7 +59,7 @@ class StateHandleStore(NotPicklable):
 
     @property
     def files(self) -> JobFiles:
-        """What is kept of the files of the job: cuts, pins, and whether they are whole."""
+        """What is kept of the files of the job: snapshots, savepoints, and whether they are whole."""
         return JobFiles(self._driver, self._operations)
 
     @property

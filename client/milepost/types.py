@@ -13,9 +13,9 @@ __all__ = [
     "LockedHandles",
     "Removal",
     "Epoch",
-    "Cut",
-    "Pin",
-    "KeptCuts",
+    "Snapshot",
+    "Savepoint",
+    "KeptSnapshots",
     "DamagedFile",
     "Verification",
     "JobFile",
@@ -91,11 +91,11 @@ class Epoch:
 
 
 @dataclass(frozen=True)
-class Cut:
+class Snapshot:
     """The files of a job at ``revision``, right after the query in ``directory`` committed ``batch``.
 
-    ``intact`` says whether the bytes of all its files are there; None if that was not looked at. ``taken`` is when the
-    batch was committed, and ``epoch`` the epoch under which; None where that is not told.
+    ``intact`` says whether the bytes of all its files are there; None if that was not checked. ``taken`` is when the
+    batch was committed, and ``epoch`` the epoch under which; None where the service does not know.
     """
 
     directory: str
@@ -106,35 +106,33 @@ class Cut:
     epoch: int | None = field(default=None, compare=False)
 
     @property
-    def snapshot(self) -> str:
-        """The directory in the job's ``.snapshot`` where all files can be read as they were, while the cut is kept."""
+    def name(self) -> str:
+        """The directory in the job's ``.snapshot`` from which all files can be read, while the snapshot is kept."""
         return f"@{self.revision}"
 
 
 @dataclass(frozen=True)
-class Pin:
-    """A cut that stays for as long as it has this ``name``: a savepoint."""
+class Savepoint:
+    """A snapshot that is kept until the savepoint is dropped.
+
+    ``name`` is also the directory in the job's ``.snapshot`` from which all files can be read.
+    """
 
     name: str
-    cut: Cut
-
-    @property
-    def snapshot(self) -> str:
-        """The directory in the job's ``.snapshot`` where all files can be read as they were, while the pin is there."""
-        return self.name
+    snapshot: Snapshot
 
 
 @dataclass(frozen=True)
-class KeptCuts:
-    """What is kept of the files of a job: the cuts of the last batches, and the pins, each the oldest first.
+class KeptSnapshots:
+    """What is kept of the files of a job: the snapshots of the last batches, and the savepoints, each the oldest first.
 
-    ``passed_over`` are snapshots from after the cut that a rollback went back to, and of what was there right before
-    it. To go back to one of them undoes the rollback. They go once the query has made ten new cuts.
+    ``passed_over`` are snapshots from after the one that a rollback went back to, and the one of what was there right
+    before it. To go back to one of them undoes the rollback. They go once the query has made ten new snapshots.
     """
 
-    cuts: list[Cut]
-    pins: list[Pin]
-    passed_over: list[Cut] = field(default_factory=list)
+    snapshots: list[Snapshot]
+    savepoints: list[Savepoint]
+    passed_over: list[Snapshot] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -149,8 +147,8 @@ class DamagedFile:
 class Verification:
     """What was found of the files of a job.
 
-    There are ``files`` files of ``bytes`` bytes now, and they are ``intact`` or not. ``kept`` says the same of each cut
-    and pin. ``damaged`` names a hundred of the ``damaged_count`` damaged files at most.
+    There are ``files`` files of ``bytes`` bytes now, and they are ``intact`` or not. ``kept`` says the same of each
+    snapshot and savepoint. ``damaged`` names a hundred of the ``damaged_count`` damaged files at most.
     """
 
     files: int
@@ -158,7 +156,7 @@ class Verification:
     intact: bool
     damaged: list[DamagedFile]
     damaged_count: int
-    kept: KeptCuts
+    kept: KeptSnapshots
 
 
 @dataclass(frozen=True)
@@ -313,9 +311,9 @@ class StoreSummary:
     """One store in the list of stores, with the number of its ``handles`` and the ``revision`` that this reflects.
 
     ``epoch`` is the number of its current epoch, 0 if there never was one; None if the store's own record is damaged.
-    ``session``, ``holder`` and ``since`` are of who holds it, None if nobody does. ``cut`` is the newest cut of the
-    job's files, None if there is none. ``damaged`` counts the records that cannot be read. A service of an earlier
-    release says nothing of these five, and then they are None.
+    ``session``, ``holder`` and ``since`` are of who holds it, None if nobody does. ``snapshot`` is the newest snapshot
+    of the job's files, None if there is none. ``damaged`` counts the records that cannot be read. A service of an
+    earlier release says nothing of these five, and then they are None.
     """
 
     store: str
@@ -325,7 +323,7 @@ class StoreSummary:
     session: str | None = None
     holder: str | None = None
     since: datetime | None = None
-    cut: Cut | None = None
+    snapshot: Snapshot | None = None
     damaged: int | None = None
 
 

@@ -11,7 +11,6 @@ from service.http.openapi.description import Description
 from service.http.page import routes as page
 from service.http.routes import (
     credentials,
-    cuts,
     epochs,
     files,
     handles,
@@ -20,6 +19,7 @@ from service.http.routes import (
     leading,
     lookups,
     sessions,
+    snapshots,
     states,
     stores,
     uploads,
@@ -28,7 +28,7 @@ from service.http.routing import Routes
 from service.http.webhdfs import routes as webhdfs
 from service.http.webhdfs.datanode import routes as data_nodes
 
-_OF_STORES = (handles, states, uploads, stores, cuts, files, lookups, instances, sessions, epochs, credentials)
+_OF_STORES = (handles, states, uploads, stores, snapshots, files, lookups, instances, sessions, epochs, credentials)
 _API = (*_OF_STORES, health, leading)
 _PARTS = (*_API, pages, page, webhdfs, data_nodes)
 

@@ -1,4 +1,4 @@
-"""Clone the files of a job: let the tree of another job begin with copies of what a cut or a pin shows.
+"""Clone the files of a job: let the tree of another job begin with copies of what a snapshot or a savepoint shows.
 
 Nothing is shared, so that either job can go on, and end, without the other. All copies are there, in one manifest,
 before a single commit names it: a clone that breaks off leaves an empty tree.
@@ -35,7 +35,7 @@ from service.rules.decisions import Accepted, Refused
 from service.rules.memory.state import State
 from service.rules.requests import BlobRef, CloneTree
 from service.rules.stored.manifest_rows import ManifestRows
-from service.rules.stored.trees import Cut, Entry, Pin, TreePath
+from service.rules.stored.trees import Entry, Savepoint, TreePath, TreeSnapshot
 from service.rules.trees.manifests import packed
 from service.rules.trees.visibility import visible_at
 
@@ -114,19 +114,19 @@ class Cloning:
         generation, term = self._journal.generation, self._journal.term
 
         async def attempt(may_submit: MaySubmit) -> Reply:
-            cut = self._cut(source, snapshot)
-            copies = _Copies(caller, source, store, cut.revision, term)
-            return await self._copied(copies, replace(request, cut=cut), generation, may_submit)
+            found = self._found(source, snapshot)
+            copies = _Copies(caller, source, store, found.revision, term)
+            return await self._copied(copies, replace(request, snapshot=found), generation, may_submit)
 
         return await self._submitter.deduplicated(caller, store, attempt)
 
-    def _cut(self, source: str, snapshot: str) -> Cut:
+    def _found(self, source: str, snapshot: str) -> TreeSnapshot:
         tree = tree_in(self._state(), source)
-        revision = tree.snapshots.get(snapshot)
-        kept: tuple[Cut | Pin, ...] = (*tree.pins, *tree.cuts, *tree.passed_over)
+        revision = tree.revisions.get(snapshot)
+        kept: tuple[TreeSnapshot | Savepoint, ...] = (*tree.savepoints, *tree.snapshots, *tree.passed_over)
         for each in kept:
             if each.revision == revision:
-                return Cut(each.directory, each.batch, each.revision)
+                return TreeSnapshot(each.directory, each.batch, each.revision)
         raise problem(Code.NOT_EXIST, f"the tree of {source!r} has no snapshot {snapshot!r}")
 
     async def _copied(self, copies: _Copies, request: CloneTree, generation: int, may_submit: MaySubmit) -> Reply:
@@ -199,8 +199,8 @@ class Cloning:
             detail = f"a damaged record was deleted that the snapshot of {copies.source!r} may have shown"
             raise problem(Code.CORRUPT, f"{detail}: take a later one")
         if copies.revision not in tree_in(self._state(), copies.source).kept:
-            detail = f"the cut of {copies.source!r} at revision {copies.revision} went while it was looked through"
-            raise problem(Code.NOT_EXIST, f"{detail}: pin it first")
+            detail = f"the snapshot of {copies.source!r} at revision {copies.revision} went while it was looked through"
+            raise problem(Code.NOT_EXIST, f"{detail}: make a savepoint of it first")
         return found
 
     async def _copy(self, copies: _Copies, path: str, entry: Entry) -> Entry:

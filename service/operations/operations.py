@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from service.operations.cloning import Cloning
-from service.operations.cuts import CutOperations
 from service.operations.epochs import EpochOperations
 from service.operations.file_reading import FileReader
 from service.operations.handles import HandleOperations
@@ -15,6 +14,7 @@ from service.operations.lookups import StateLookups
 from service.operations.publishing import Publisher
 from service.operations.reading import StateReader
 from service.operations.sessions import SessionOperations
+from service.operations.snapshots import SnapshotOperations
 from service.operations.states import StateOperations
 from service.operations.stores import StoreOperations
 from service.operations.trees import TreeOperations
@@ -27,7 +27,7 @@ from service.replica.replica import Replica
 class Operations:
     """All operations that clients can ask of a replica, grouped by what they work on."""
 
-    cuts: CutOperations
+    snapshots: SnapshotOperations
     epochs: EpochOperations
     files: FileReader
     handles: HandleOperations
@@ -64,7 +64,7 @@ def operations_of(replica: Replica) -> Operations:
     files = FileReader(journal, blobs, trees)
     reader = StateReader(journal, blobs, settings.download_seconds)
     return Operations(
-        cuts=CutOperations(journal, submitter, replica.manifests, verification, cloning),
+        snapshots=SnapshotOperations(journal, submitter, replica.manifests, verification, cloning),
         epochs=EpochOperations(journal, replica.epoch_queues, replica.leases, submitter, clock),
         files=files,
         handles=HandleOperations(journal, replica.loop_time, submitter),

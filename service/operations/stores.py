@@ -12,8 +12,8 @@ from milepost.wire import Outcome
 from service.basics.loop_time import LoopTimeBudget
 from service.basics.problems import problem
 from service.journal import Journal
-from service.operations.cuts import cut_body
 from service.operations.encoded_lists import JsonList
+from service.operations.snapshots import snapshot_body
 from service.replica.submitter import Caller, Reply, Submitter, reply_of
 from service.rules.answers import epoch_body
 from service.rules.decisions import Accepted
@@ -92,8 +92,8 @@ class StoreOperations:
 
         Those that are not ``shown`` are passed over as if they were not there.
 
-        Each comes with its number of handles, its epoch (0 before the first one) and who holds it, the newest cut of
-        its tree, the number of its records that cannot be read, and the revision at which all this was read. If the
+        Each comes with its number of handles, its epoch (0 before the first one) and who holds it, the newest snapshot
+        of its tree, the number of its records that cannot be read, and the revision at which all this was read. If the
         store's own record cannot be read, the epoch is None, and the number of handles may include some that were
         cleared, since only that record says which were.
         """
@@ -118,7 +118,9 @@ class StoreOperations:
                     "handles": state.count(name),
                     "revision": reading.revision,
                     **(_NO_EPOCH if isinstance(record, Corrupt) else epoch_body(state, record or Store(name))),
-                    "cut": cut_body(tree.cuts[-1]) if isinstance(tree, Tree) and tree.cuts else None,
+                    "snapshot": snapshot_body(tree.snapshots[-1])
+                    if isinstance(tree, Tree) and tree.snapshots
+                    else None,
                     "damaged": state.count_unreadable(name),
                 }
             )

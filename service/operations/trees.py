@@ -297,7 +297,7 @@ def _children(view: State, at: At, after: str) -> Iterator[str]:
         return
     snapshot, inner = inside
     if not snapshot:
-        names = (f"{SNAPSHOTS}/{name}" for name in sorted(tree_in(view, at.store).snapshots))
+        names = (f"{SNAPSHOTS}/{name}" for name in sorted(tree_in(view, at.store).revisions))
         yield from (path for path in names if path > after)
         return
     before = f"{SNAPSHOTS}/{snapshot}/"
@@ -313,7 +313,7 @@ def _below(view: State, at: At, after: str) -> Iterator[str]:
         return
     snapshot, inner = inside
     reached, last = snapshot_of(after) or ("", "")
-    for name in (snapshot,) if snapshot else sorted(tree_in(view, at.store).snapshots):
+    for name in (snapshot,) if snapshot else sorted(tree_in(view, at.store).revisions):
         if name < reached:
             continue
         if not snapshot and name != reached:

@@ -1,4 +1,6 @@
-"""Check that the bytes of all files are there that a tree shows, now and at each cut and pin that is kept."""
+"""Check that the bytes of all files are there that a tree shows, now and at each snapshot and savepoint that is
+kept.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from service.operations.records import store_in
 from service.operations.trees import tree_in
 from service.rules.memory.state import State
 from service.rules.stored.paths import path_key
-from service.rules.stored.trees import Cut, Entry, Pin, TreePath
+from service.rules.stored.trees import Entry, Savepoint, TreePath, TreeSnapshot
 from service.rules.trees.visibility import visible_at, visible_in
 
 _AT_ONCE = 16
@@ -62,8 +64,8 @@ class Report:
             "damaged": [{"path": path, "reason": self.damaged[path]} for path in named],
             "damagedCount": len(self.damaged),
             **{
-                kind: [{**cut, "intact": cut["revision"] not in self.broken} for cut in cuts]
-                for kind, cuts in kept.items()
+                kind: [{**snapshot, "intact": snapshot["revision"] not in self.broken} for snapshot in snapshots]
+                for kind, snapshots in kept.items()
             },
         }
 
@@ -106,7 +108,7 @@ class Verification:
         await gather_or_cancel(look() for _ in range(_AT_ONCE))
 
         tree = tree_in(self._lookup(), store)
-        kept: tuple[Cut | Pin, ...] = (*tree.cuts, *tree.pins)
+        kept: tuple[TreeSnapshot | Savepoint, ...] = (*tree.snapshots, *tree.savepoints)
         wanted = {0, *(each.revision for each in kept)}
 
         def note(shown: Shown) -> None:

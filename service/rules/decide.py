@@ -22,6 +22,7 @@ from service.rules.requests import (
     CreateUpload,
     DropBlobs,
     DropCompacted,
+    DropSavepoint,
     EndSession,
     ExpireSession,
     ExpireUpload,
@@ -29,8 +30,8 @@ from service.rules.requests import (
     HandleRequest,
     LockAll,
     LockHandle,
+    MakeSavepoint,
     OpenSession,
-    PinCut,
     PutFile,
     ReleaseAll,
     ReleaseHandle,
@@ -43,7 +44,6 @@ from service.rules.requests import (
     StoreRequest,
     TreeRequest,
     TrimTree,
-    Unpin,
 )
 from service.rules.stored.trees import Tree, TreePath
 from service.rules.trees import compaction, snapshots, trimming
@@ -83,7 +83,7 @@ def _decided(view: View, request: Request, context: DecisionContext) -> Decision
         return foreign
     if (known := replays.first_answer(view, request)) is not None:
         return complete_replay(view, request, known)
-    if isinstance(request, TreeRequest | PinCut | Unpin):
+    if isinstance(request, TreeRequest | MakeSavepoint | DropSavepoint):
         return _of_tree(view, request, context)
     if isinstance(request, OpenSession):
         evicted_answers_at = sessions.evicted_answers_of(view.session(request.session))
@@ -112,12 +112,12 @@ def _by_the_living(view: View, request: Request, context: DecisionContext) -> De
     return _store_indexes(view, _store(view, request.store_name), session, request, context)
 
 
-def _of_tree(view: View, request: TreeRequest | PinCut | Unpin, context: DecisionContext) -> Decision:
+def _of_tree(view: View, request: TreeRequest | MakeSavepoint | DropSavepoint, context: DecisionContext) -> Decision:
     if damaged := guards.store_readable(view, request.store_name):
         return damaged
     store = _store(view, request.store_name)
     try:
-        if isinstance(request, PinCut | Unpin | RollBack | CloneTree):
+        if isinstance(request, MakeSavepoint | DropSavepoint | RollBack | CloneTree):
             if request.session and (dead := guards.session_lives(view, request.session, context)):
                 return dead
             decision = snapshots.decide(view, store, request, context)
@@ -216,7 +216,7 @@ def _evicted_answers_at(view: View, store: Store, request: StoreRequest) -> int:
         return handles.evicted_answers_of(view.handle(store.name, request.name))
     if isinstance(request, CreateUpload):
         return 0  # each upload keeps its own answer, and no other
-    if isinstance(request, PinCut | Unpin | RollBack | CloneTree):
+    if isinstance(request, MakeSavepoint | DropSavepoint | RollBack | CloneTree):
         tree = view.tree(store.name)
         return tree.evicted_answers_at if isinstance(tree, Tree) else 0
     if isinstance(request, PutFile):

@@ -105,8 +105,8 @@ class DecisionContext:
     ``revision`` is the one that the request's change will get. ``wall`` is for people to read (RFC 3339, UTC); nothing
     is compared with it. What is at or before ``keys_horizon`` and ``sessions_horizon`` is older than the time for which
     answers, and ended sessions, are kept. Granted epochs are above ``epoch_floor`` (set after a restore from a backup).
-    ``most_uploads`` is how many a store may have pending, and ``kept_cuts`` how many cuts a tree keeps of each query.
-    What is at or before ``committed`` is known to be committed.
+    ``most_uploads`` is how many a store may have pending, and ``kept_snapshots`` how many snapshots a tree keeps of
+    each query. What is at or before ``committed`` is known to be committed.
     """
 
     revision: int
@@ -117,7 +117,7 @@ class DecisionContext:
     epoch_floor: int = 0
     most_uploads: int = 1000
     committed: int = 0
-    kept_cuts: int = 10
+    kept_snapshots: int = 10
 
     @property
     def version(self) -> str:

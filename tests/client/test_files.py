@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 import milepost
-from milepost.types import Clone, Cut, KeptCuts, Pin
+from milepost.types import Clone, KeptSnapshots, Savepoint, Snapshot
 from tests.client.conftest import Service
 from tests.wire.webhdfs.hadoop import Tree
 
@@ -36,9 +36,9 @@ def commit(files: Tree, batch: int, state: bytes) -> None:
 
 
 def test_a_job_without_files_has_no_cuts(store: Any) -> None:
-    assert store.files.cuts() == KeptCuts([], [])
+    assert store.files.snapshots() == KeptSnapshots([], [])
     with pytest.raises(milepost.NotExist):
-        store.files.pin("savepoint")
+        store.files.make_savepoint("savepoint")
     found = store.files.verify()
     assert (found.files, found.bytes, found.intact, found.damaged) == (0, 0, True, [])
 
@@ -47,20 +47,24 @@ def test_a_rollback_brings_back_the_files_of_a_cut(store: Any, files: Tree) -> N
     for batch in range(3):
         commit(files, batch, f"state {batch}".encode())
     assert files.create("checkpoint/offsets/3", b"plan 3").status_code == 201
-    cuts = store.files.cuts().cuts
-    assert [(cut.directory, cut.batch) for cut in cuts] == [("checkpoint", 0), ("checkpoint", 1), ("checkpoint", 2)]
-    assert store.files.roll_back(cuts[1].revision) == cuts[1].revision
+    snapshots = store.files.snapshots().snapshots
+    assert [(snapshot.directory, snapshot.batch) for snapshot in snapshots] == [
+        ("checkpoint", 0),
+        ("checkpoint", 1),
+        ("checkpoint", 2),
+    ]
+    assert store.files.roll_back(snapshots[1].revision) == snapshots[1].revision
     assert files.read("checkpoint/state").content == b"state 1"
     assert files.read("checkpoint/commits/2").status_code == 404
-    kept = store.files.cuts()
-    assert kept.cuts == cuts[:2]
+    kept = store.files.snapshots()
+    assert kept.snapshots == snapshots[:2]
     later, before = kept.passed_over
-    assert later == cuts[2]
+    assert later == snapshots[2]
     assert (before.directory, before.batch) == ("checkpoint", 2)
-    assert store.files.pin("passed-over", later.revision) == later.revision
-    store.files.unpin("passed-over")
-    assert store.files.pin("newest") == cuts[1].revision
-    store.files.unpin("newest")
+    assert store.files.make_savepoint("passed-over", later.revision) == later.revision
+    store.files.drop_savepoint("passed-over")
+    assert store.files.make_savepoint("newest") == snapshots[1].revision
+    store.files.drop_savepoint("newest")
     commit(files, 2, b"another state 2")
     assert files.read("checkpoint/state").content == b"another state 2"
     for back in (later, before):
@@ -68,22 +72,22 @@ def test_a_rollback_brings_back_the_files_of_a_cut(store: Any, files: Tree) -> N
         store.files.roll_back(back.revision)
         assert files.read("checkpoint/state").content == b"state 2"
     assert files.read("checkpoint/offsets/3").content == b"plan 3"
-    assert store.files.cuts().cuts == cuts[:2]
+    assert store.files.snapshots().snapshots == snapshots[:2]
 
 
 def test_what_a_rollback_passed_over_is_kept_for_ten_batches(store: Any, files: Tree) -> None:
     for batch in range(3):
         commit(files, batch, f"state {batch}".encode())
-    cuts = store.files.cuts().cuts
-    store.files.roll_back(cuts[0].revision)
+    snapshots = store.files.snapshots().snapshots
+    store.files.roll_back(snapshots[0].revision)
     for batch in range(1, 10):
         commit(files, batch, f"another state {batch}".encode())
-    assert store.files.cuts().passed_over == cuts[1:]  # the newest shows what was there right before
-    assert files.read(f".snapshot/{cuts[2].snapshot}/checkpoint/state").content == b"state 2"
+    assert store.files.snapshots().passed_over == snapshots[1:]  # the newest shows what was there right before
+    assert files.read(f".snapshot/{snapshots[2].snapshot}/checkpoint/state").content == b"state 2"
     commit(files, 10, b"state")
-    assert store.files.cuts().passed_over == []
+    assert store.files.snapshots().passed_over == []
     with pytest.raises(milepost.NotExist):
-        store.files.roll_back(cuts[2].revision)
+        store.files.roll_back(snapshots[2].revision)
 
 
 def test_a_rollback_leaves_alone_what_it_is_told_to(store: Any, files: Tree) -> None:
@@ -91,7 +95,7 @@ def test_a_rollback_leaves_alone_what_it_is_told_to(store: Any, files: Tree) -> 
         assert files.create(f"checkpoint/offsets/{batch}", f"plan {batch}".encode()).status_code == 201
         assert files.create(f"checkpoint/sources/0/{batch}", b"v1").status_code == 201
         commit(files, batch, f"state {batch}".encode())
-    first = store.files.cuts().cuts[0].revision
+    first = store.files.snapshots().snapshots[0].revision
     for keep in (["checkpoint/offsets/7"], ["checkpoint/sources", "nowhere/x"]):
         with pytest.raises(milepost.NotExist):
             store.files.roll_back(first, keep=keep)
@@ -108,7 +112,7 @@ def test_a_rollback_leaves_alone_what_it_is_told_to(store: Any, files: Tree) -> 
 
 def test_only_the_current_epoch_rolls_back(store: Any, files: Tree) -> None:
     commit(files, 0, b"state")
-    revision = store.files.cuts().cuts[0].revision
+    revision = store.files.snapshots().snapshots[0].revision
     with pytest.raises(milepost.Fenced):
         store.under(files.epoch + 1 if files.epoch else 1).files.roll_back(revision)
     with pytest.raises(milepost.NotExist):
@@ -118,28 +122,28 @@ def test_only_the_current_epoch_rolls_back(store: Any, files: Tree) -> None:
 
 def test_a_pin_keeps_a_cut(store: Any, files: Tree) -> None:
     commit(files, 0, LARGE)
-    first = store.files.pin("before-upgrade")
+    first = store.files.make_savepoint("before-upgrade")
     for batch in range(1, 13):
         commit(files, batch, f"state {batch}".encode())
-    kept = store.files.cuts()
-    assert [cut.batch for cut in kept.cuts] == list(range(3, 13))
-    assert kept.pins == [Pin("before-upgrade", Cut("checkpoint", 0, first))]
-    told = [kept.pins[0].cut, *kept.cuts]
-    assert {cut.epoch for cut in told} == {files.epoch}
-    assert sorted(cut.taken for cut in told) == [cut.taken for cut in told]
-    assert store.files.pin("before-upgrade", first) == first
+    kept = store.files.snapshots()
+    assert [snapshot.batch for snapshot in kept.snapshots] == list(range(3, 13))
+    assert kept.savepoints == [Savepoint("before-upgrade", Snapshot("checkpoint", 0, first))]
+    told = [kept.savepoints[0].snapshot, *kept.snapshots]
+    assert {snapshot.epoch for snapshot in told} == {files.epoch}
+    assert sorted(snapshot.taken for snapshot in told) == [snapshot.taken for snapshot in told]
+    assert store.files.make_savepoint("before-upgrade", first) == first
     with pytest.raises(milepost.AlreadyExists):
-        store.files.pin("before-upgrade")
+        store.files.make_savepoint("before-upgrade")
     store.files.roll_back(first)
     assert files.read("checkpoint/state").content == LARGE
-    assert store.files.cuts().cuts == []
-    store.files.unpin("before-upgrade")
+    assert store.files.snapshots().snapshots == []
+    store.files.drop_savepoint("before-upgrade")
     with pytest.raises(milepost.NotExist):
-        store.files.unpin("before-upgrade")
-    left = store.files.cuts()
-    assert (left.cuts, left.pins) == ([], [])
-    # Ten are kept. The tree as it was is one of its own if the service did anything since the newest cut.
-    assert set(kept.cuts[1:]) <= set(left.passed_over)
+        store.files.drop_savepoint("before-upgrade")
+    left = store.files.snapshots()
+    assert (left.snapshots, left.savepoints) == ([], [])
+    # Ten are kept. The tree as it was is one of its own if the service did anything since the newest snapshot.
+    assert set(kept.snapshots[1:]) <= set(left.passed_over)
 
 
 def test_a_verification_names_what_is_damaged_and_which_cuts_are_whole(
@@ -148,11 +152,11 @@ def test_a_verification_names_what_is_damaged_and_which_cuts_are_whole(
     commit(files, 0, LARGE)
     commit(files, 1, LARGE + b"more")
     found = store.files.verify(digests=True)
-    assert [(cut.taken, cut.epoch) for cut in found.kept.cuts] == [
-        (cut.taken, cut.epoch) for cut in store.files.cuts().cuts
+    assert [(snapshot.taken, snapshot.epoch) for snapshot in found.kept.snapshots] == [
+        (snapshot.taken, snapshot.epoch) for snapshot in store.files.snapshots().snapshots
     ]
     assert (found.intact, found.damaged_count, found.files) == (True, 0, 3)
-    assert [cut.intact for cut in found.kept.cuts] == [True, True]
+    assert [snapshot.intact for snapshot in found.kept.snapshots] == [True, True]
     blob = service.blob(LARGE + b"more")
     blob.write_bytes(LARGE + b"MORE")
     assert store.files.verify().intact
@@ -161,34 +165,34 @@ def test_a_verification_names_what_is_damaged_and_which_cuts_are_whole(
     assert [(file.path, file.reason) for file in found.damaged] == [
         ("checkpoint/state", "the stored bytes do not match their digest")
     ]
-    assert [cut.intact for cut in found.kept.cuts] == [True, False]
+    assert [snapshot.intact for snapshot in found.kept.snapshots] == [True, False]
     blob.unlink()
     found = store.files.verify()
     assert (found.intact, found.damaged_count) == (False, 1)
-    store.files.roll_back(found.kept.cuts[0].revision)
+    store.files.roll_back(found.kept.snapshots[0].revision)
     found = store.files.verify(digests=True)
     assert (found.intact, found.damaged_count) == (True, 0)
-    assert {cut.intact for cut in found.kept.passed_over} == {False}
+    assert {snapshot.intact for snapshot in found.kept.passed_over} == {False}
     assert files.read("checkpoint/state").content == LARGE
 
 
 def test_a_clone_begins_another_job_with_a_snapshot(store: Any, files: Tree, service: Service) -> None:
     commit(files, 0, LARGE)
-    store.files.pin("before-upgrade")
-    (pin,), (cut,) = store.files.cuts().pins, store.files.cuts().cuts
-    assert files.read(f".snapshot/{pin.snapshot}/checkpoint/state").content == LARGE
+    store.files.make_savepoint("before-upgrade")
+    (savepoint,), (snapshot,) = store.files.snapshots().savepoints, store.files.snapshots().snapshots
+    assert files.read(f".snapshot/{savepoint.name}/checkpoint/state").content == LARGE
     commit(files, 1, b"other")
-    assert files.read(f".snapshot/{cut.snapshot}/checkpoint/state").content == LARGE
+    assert files.read(f".snapshot/{snapshot.name}/checkpoint/state").content == LARGE
     with milepost.Client(service.url) as client, client.session(ttl=60) as session:
         other = session.store(f"{store.name}-clone")
         other.campaign()
         with pytest.raises(milepost.Fenced):
-            other.under(99).files.clone(store.name, pin.snapshot)
+            other.under(99).files.clone(store.name, savepoint.name)
         with pytest.raises(milepost.NotExist):
             other.files.clone(store.name, "never-pinned")
-        assert other.files.clone(store.name, pin.snapshot, timeout=60) == Clone(2, len(LARGE) + 2)
+        assert other.files.clone(store.name, savepoint.name, timeout=60) == Clone(2, len(LARGE) + 2)
         copy = Tree(files.http, other.name, None)
         assert copy.read("checkpoint/state").content == LARGE
         assert copy.read("checkpoint/commits/1").status_code == 404
         with pytest.raises(milepost.NotEmpty):
-            other.files.clone(store.name, pin.snapshot)
+            other.files.clone(store.name, savepoint.name)

@@ -22,14 +22,14 @@ pytestmark = pytest.mark.anyio
 
 
 def shown(running: Rig, batch: int) -> set[str]:
-    """The files that the cut of a batch shows."""
+    """The files that the snapshot of a batch shows."""
     state = running.replica.journal.read().view.state
     store, tree = state.store(STORE), state.tree(STORE)
     assert isinstance(store, Store)
     assert isinstance(tree, Tree)
-    (cut,) = (cut for cut in tree.cuts if cut.batch == batch)
+    (snapshot,) = (snapshot for snapshot in tree.snapshots if snapshot.batch == batch)
     records = {path: state.path(STORE, path) for path in state.paths(STORE, "")}
-    entries = {path: visible_at(record, cut.revision, store, tree) for path, record in records.items()}  # type: ignore[arg-type]
+    entries = {path: visible_at(record, snapshot.revision, store, tree) for path, record in records.items()}  # type: ignore[arg-type]
     return {path for path, entry in entries.items() if entry is not None and not entry.directory}
 
 

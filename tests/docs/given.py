@@ -17,7 +17,7 @@ another value each time.
 """
 
 
-def a_job_with_cuts(url: str, _: Path) -> dict[str, str]:
+def a_job_with_snapshots(url: str, _: Path) -> dict[str, str]:
     """Put a job ``flights`` in place over REST as Spark would: it has committed batches 5 to 7, and has no driver."""
     with milepost.Client(url) as client, client.session("given") as session, httpx.Client() as http:
         http.base_url = client.status().leader or url  # as Spark is told the leader's address
@@ -32,7 +32,7 @@ def a_job_with_cuts(url: str, _: Path) -> dict[str, str]:
             )
             assert tree.create(f"checkpoint/commits/{batch}", b"v1").status_code == 201
         store.resign()
-        return {"4711": str(store.files.cuts().cuts[0].revision)}
+        return {"4711": str(store.files.snapshots().snapshots[0].revision)}
 
 
 def the_files_of_a_driver(_: str, directory: Path) -> dict[str, str]:
@@ -46,4 +46,4 @@ def the_files_of_a_driver(_: str, directory: Path) -> dict[str, str]:
     return {"/etc/milepost/": f"{place}/"}
 
 
-GIVEN: dict[str, Given] = {"a job with cuts": a_job_with_cuts, "the files of a driver": the_files_of_a_driver}
+GIVEN: dict[str, Given] = {"a job with snapshots": a_job_with_snapshots, "the files of a driver": the_files_of_a_driver}

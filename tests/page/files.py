@@ -8,7 +8,9 @@ from testbed.server import ServerProcess
 
 
 def commit_batch(server: ServerProcess, store: str, batch: int) -> None:
-    """Write what Spark writes when a batch is committed, under the store's first epoch: the service makes a cut."""
+    """Write what Spark writes when a batch is committed, under the store's first epoch: the service makes a
+    snapshot.
+    """
     fenced = {f"X-Milepost-{store}-1": ""}
     with httpx.Client(trust_env=False) as http:
         asked = f"{server.url}/webhdfs/v1/jobs/{store}/checkpoint/commits/{batch}?op=CREATE"

@@ -54,7 +54,7 @@ def _run(running: ExitStack, client: milepost.Client, leader: ServerProcess, job
     store.add_and_lock("job", b"{}", labels={"published": str(batch), "epoch": "1"})
     for number in range(batch - 3, batch + 1):
         commit_batch(leader, job, number)
-    store.files.pin("before-upgrade")
+    store.files.make_savepoint("before-upgrade")
     for model in ("model-a", "model-b"):
         store.add_and_lock(model, b"x" * 30_000, labels={"trained": f"batch {batch}"})
 

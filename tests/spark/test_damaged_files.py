@@ -125,7 +125,11 @@ def test_a_wrong_byte_is_found_at_once_by_who_looks_for_it(keeping: ServerProces
         files = client.store(job.name).files
         assert files.verify().intact
         found = files.verify(digests=True)
-    assert [(cut.batch, cut.intact) for cut in found.kept.cuts] == [(0, True), (1, True), (2, False)]
+    assert [(snapshot.batch, snapshot.intact) for snapshot in found.kept.snapshots] == [
+        (0, True),
+        (1, True),
+        (2, False),
+    ]
     recovery = run(job, digests=True)
     assert (recovery.went_back_to, recovery.resumes_at, recovery.replays) == (1, 2, True)
     assert [file.path for file in recovery.damaged] == ["checkpoint/state/0/0/3.zip"]
@@ -143,7 +147,7 @@ def test_where_older_cuts_are_damaged_too_nothing_is_safe(
         with job.lead() as led:
             extra = f"{led.checkpointLocation}/extra"
             if files == 4:
-                job.checkpoint().write_new(extra, b"seen by the cut of batch 3 alone")
+                job.checkpoint().write_new(extra, b"seen by the snapshot of batch 3 alone")
             else:
                 job.checkpoint().delete(extra)
             finish(led, job.start(led, led.files(job.output), KIND))
@@ -161,7 +165,7 @@ def test_where_older_cuts_are_damaged_too_nothing_is_safe(
     newest = state(keeping, job, 4)
     content = newest.read_bytes()
     newest.unlink()
-    with pytest.raises(CheckpointDamaged, match="only a cut of batch 3 or later would do") as refused:
+    with pytest.raises(CheckpointDamaged, match="only a snapshot of batch 3 or later would do") as refused:
         run(job)
     assert set(refused.value.damaged) == {"checkpoint/extra", "checkpoint/state/0/0/5.zip"}
     newest.write_bytes(content)
@@ -178,7 +182,7 @@ def test_what_every_cut_needs_is_damaged(keeping: ServerProcess, job: Place, cap
     shared = blob_of(keeping, job.name, "checkpoint/metadata")
     content = shared.read_bytes()
     shared.unlink()
-    with pytest.raises(CheckpointDamaged, match=r"1 of the job's files are damaged.* Whole cuts: none"):
+    with pytest.raises(CheckpointDamaged, match=r"1 of the job's files are damaged.* Whole snapshots: none"):
         run(job)
     with pytest.raises(WrongCheckpoint, match="cannot read"):
         run(job, if_damaged="go-on")

@@ -1,4 +1,4 @@
-"""Going back to a cut: which are safe, what stays, and that a driver may die between any two of its steps."""
+"""Going back to a snapshot: which are safe, what stays, and that a driver may die between any two of its steps."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from milepost.job_record import JobRecord
 from milepost.spark.fallback import bring_back, fall_back, safe
 from milepost.spark.recovery import recover
 from milepost.state.store.files.tree import DEFAULT_DIRECTORY
-from milepost.types import Cut, DamagedFile, JobFile, KeptCuts, Verification
+from milepost.types import DamagedFile, JobFile, KeptSnapshots, Snapshot, Verification
 from milepost.wire import Code
 from tests.spark.logs import Logs, left
 
 
-def cuts(*batches: int, broken: tuple[int, ...] = (), directory: str = "checkpoint") -> list[Cut]:
-    return [Cut(directory, batch, 10 * batch, batch not in broken) for batch in batches]
+def snapshots(*batches: int, broken: tuple[int, ...] = (), directory: str = "checkpoint") -> list[Snapshot]:
+    return [Snapshot(directory, batch, 10 * batch, batch not in broken) for batch in batches]
 
 
 def found(*broken: int, newest: int) -> Verification:
     """The files as they are now are damaged, and so are these cuts."""
-    kept = KeptCuts(cuts(*range(newest + 1), broken=broken), [])
+    kept = KeptSnapshots(snapshots(*range(newest + 1), broken=broken), [])
     return Verification(9, 99, False, [DamagedFile("checkpoint/state/0/0/1.delta", "gone")], 1, kept)
 
 
 class Files:
-    """Goes back as the service does: what a cut does not show goes, but for what is kept."""
+    """Goes back as the service does: what a snapshot does not show goes, but for what is kept."""
 
     def __init__(self, logs: Logs, *, away: bool = False, beside: Sequence[str] = ()) -> None:
         self._logs = logs
@@ -56,7 +56,7 @@ class Files:
         return revision
 
 
-def went_back(logs: Logs, report: Verification, published: int, **files: Any) -> Cut | None:
+def went_back(logs: Logs, report: Verification, published: int, **files: Any) -> Snapshot | None:
     service: Any = Files(logs, **files)
     return fall_back(report, logs, service, published, IfDamaged.FALL_BACK)
 
@@ -86,16 +86,16 @@ def logged(batches: int, committed: int) -> Logs:
 def test_cuts_are_safe_after_which_all_is_run_again_with_its_input(
     last: int, published: int, batches: list[int]
 ) -> None:
-    kept = [*cuts(*range(8)), *cuts(*range(8), directory="elsewhere")]
-    assert [cut.batch for cut in safe(kept, last, published)] == batches
-    assert {cut.directory for cut in safe(kept, last, published)} == {"checkpoint"}
+    kept = [*snapshots(*range(8)), *snapshots(*range(8), directory="elsewhere")]
+    assert [snapshot.batch for snapshot in safe(kept, last, published)] == batches
+    assert {snapshot.directory for snapshot in safe(kept, last, published)} == {"checkpoint"}
 
 
 def test_the_published_batch_is_run_again_with_the_input_that_it_had() -> None:
     logs = logged(3, 3)
-    cut = went_back(logs, found(3, newest=3), 3)
-    assert cut is not None
-    assert cut.batch == 2
+    snapshot = went_back(logs, found(3, newest=3), 3)
+    assert snapshot is not None
+    assert snapshot.batch == 2
     assert names(logs) == {
         "offsets": ["0", "1", "2", "3"],
         "commits": ["0", "1", "2"],
@@ -106,7 +106,7 @@ def test_the_published_batch_is_run_again_with_the_input_that_it_had() -> None:
 
 @pytest.mark.parametrize("beside", [[], ["_milepost", "output"]])
 def test_managed_state_in_the_tree_stays(beside: list[str]) -> None:
-    """The record names the commits of the batch that was published last, which an older cut does not have."""
+    """The record names the commits of the batch that was published last, which an older snapshot does not have."""
     logs = logged(3, 3)
     service: Any = Files(logs, beside=beside)
     assert fall_back(found(3, newest=3), logs, service, 3, IfDamaged.FALL_BACK) is not None
@@ -123,9 +123,9 @@ def test_two_batches_are_run_again_one_after_the_other(dies: str) -> None:
             went_back(logs, report, 3, away=True)
     if dies == "before the old offsets are deleted":
         logs.files["set-aside/4"] = planned
-    cut = went_back(logs, report, 3)
-    assert cut is not None
-    assert cut.batch == 2
+    snapshot = went_back(logs, report, 3)
+    assert snapshot is not None
+    assert snapshot.batch == 2
     bring_back(logs)
     assert names(logs) == {
         "offsets": ["0", "1", "2", "3"],
@@ -159,7 +159,7 @@ def test_offsets_that_were_set_aside_are_dropped_once_their_batch_is_committed()
 def test_it_goes_back_no_further_than_is_safe() -> None:
     for logs, broken, published in ((logged(3, 3), (2, 3), 3), (logged(4, 3), (2, 3), 3), (logged(4, 3), (3,), -1)):
         before = dict(logs.files)
-        with pytest.raises(CheckpointDamaged, match="no whole cut is safe to go back to"):
+        with pytest.raises(CheckpointDamaged, match="no whole snapshot is safe to go back to"):
             went_back(logs, found(*broken, newest=3), published)
         assert logs.files == before
 

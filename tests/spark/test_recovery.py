@@ -73,7 +73,7 @@ def test_batches_that_nobody_published_are_named(logged: int, committed: int, pu
     said = str(refused.value)
     for cause in ("Spark's offline repartition", "job.exactlyOnce", "a clone"):  # it is not known which of them it was
         assert cause in said
-    assert f"back to a snapshot of batch {published} (milepost files cuts" in said
+    assert f"back to a snapshot of batch {published} (milepost files snapshots" in said
 
 
 @pytest.mark.parametrize(

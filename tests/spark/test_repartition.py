@@ -45,7 +45,7 @@ def test_the_batch_of_a_repartition_is_named_and_a_roll_back_undoes_it(job: Plac
     with client.session("operator") as session:
         store = session.store(job.name)
         store.campaign(60.0)
-        (published,) = [cut for cut in store.files.cuts().cuts if cut.batch == 1]
+        (published,) = [snapshot for snapshot in store.files.snapshots().snapshots if snapshot.batch == 1]
         store.files.roll_back(published.revision)
         store.resign()
     run(job)

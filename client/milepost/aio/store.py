@@ -50,7 +50,7 @@ class AsyncStateHandleStore(NotPicklable):
 
     @property
     def files(self) -> AsyncJobFiles:
-        """What is kept of the files of the job: cuts, pins, and whether they are whole."""
+        """What is kept of the files of the job: snapshots, savepoints, and whether they are whole."""
         return AsyncJobFiles(self._driver, self._operations)
 
     @property

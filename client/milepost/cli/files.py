@@ -17,7 +17,7 @@ from milepost.cli.rollback import roll_back as rolled_back
 from milepost.cli.unknown import of_store
 from milepost.errors import NotEmpty, NotExist
 from milepost.store import StateHandleStore
-from milepost.types import Cut, Verification
+from milepost.types import Snapshot, Verification
 from milepost.wire import Code
 
 files = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -27,10 +27,10 @@ Within = Annotated[float, typer.Option(min=0.1, help="Seconds that it may take."
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class SnapshotLine:
     """A line about a snapshot; ``snapshot`` is its directory in the job's ``.snapshot``.
 
-    Its ``kind`` is ``cut``, ``savepoint``, or ``passed over`` by a rollback; its batch was committed when it was
+    Its ``kind`` is ``snapshot``, ``savepoint``, or ``passed over`` by a rollback; its batch was committed when it was
     ``taken``, under ``epoch``.
     """
 
@@ -52,14 +52,14 @@ def about_files(context: typer.Context) -> None:
 
 @files.command()
 @shared
-def cuts(context: typer.Context, store: Job) -> None:
-    """List the snapshots that are kept: cuts, savepoints, and what a roll-back passed over."""
+def snapshots(context: typer.Context, store: Job) -> None:
+    """List the snapshots that are kept: the newest, savepoints, and what a roll-back passed over."""
     options: Options = context.obj
     with options.client() as client:
-        kept = client.store(store).files.cuts()
-        lines = [_line(cut.snapshot, "cut", cut) for cut in kept.cuts]
-        lines += [_line(pin.snapshot, "savepoint", pin.cut) for pin in kept.pins]
-        lines += [_line(cut.snapshot, "passed over", cut) for cut in kept.passed_over]
+        kept = client.store(store).files.snapshots()
+        lines = [_line(snapshot.name, "snapshot", snapshot) for snapshot in kept.snapshots]
+        lines += [_line(savepoint.name, "savepoint", savepoint.snapshot) for savepoint in kept.savepoints]
+        lines += [_line(snapshot.name, "passed over", snapshot) for snapshot in kept.passed_over]
         found = of_store(client, store, lines)
         show_all(context, found, ("snapshot", "kind", "batch", "taken", "epoch", "directory", "revision"))
 
@@ -87,25 +87,27 @@ def verify(
 
 @files.command()
 @shared
-def pin(
+def savepoint(
     context: typer.Context,
     store: Job,
-    name: Annotated[str, typer.Argument(help="Name of the pin.")],
-    revision: Annotated[int, typer.Option(min=0, help="Revision of the cut; 0: the newest.")] = 0,
+    name: Annotated[str, typer.Argument(help="Name of the savepoint.")],
+    revision: Annotated[int, typer.Option(min=0, help="Revision of the snapshot; 0: the newest.")] = 0,
 ) -> None:
-    """Keep a cut under a name: a savepoint."""
+    """Keep a snapshot under a name: a savepoint."""
     with changing(context, store) as opened:
-        kept = opened.files.pin(name, revision)
-    report(context, f"{name} keeps the cut at revision {kept}", pin=name, revision=kept)
+        kept = opened.files.make_savepoint(name, revision)
+    report(context, f"{name} keeps the snapshot at revision {kept}", savepoint=name, revision=kept)
 
 
 @files.command()
 @shared
-def unpin(context: typer.Context, store: Job, name: Annotated[str, typer.Argument(help="Name of the pin.")]) -> None:
-    """Keep a cut no longer for the sake of its name."""
+def drop_savepoint(
+    context: typer.Context, store: Job, name: Annotated[str, typer.Argument(help="Name of the savepoint.")]
+) -> None:
+    """Drop a savepoint; its snapshot stays as long as any other."""
     with changing(context, store) as opened:
-        opened.files.unpin(name)
-    report(context, f"{name} keeps no cut", pin=name)
+        opened.files.drop_savepoint(name)
+    report(context, f"the savepoint {name} is dropped", savepoint=name)
 
 
 @files.command("roll-back")
@@ -123,9 +125,9 @@ def roll_back(
     options: Options = context.obj
     with options.client() as client:  # before there is an epoch, which a refusal would have raised
         known = client.store(store)
-        require_safe(known, snapshot_of(known.files.cuts(), snapshot)[1])
+        require_safe(known, snapshot_of(known.files.snapshots(), snapshot)[1])
     with changing(context, store, campaign=True) as opened:
-        revision, name = snapshot_of(opened.files.cuts(), snapshot)
+        revision, name = snapshot_of(opened.files.snapshots(), snapshot)
         before = rolled_back(opened, revision, name)
     sentence = f"the files are those of revision {revision} again; what they were is kept as {before}"
     report(context, sentence, revision=revision, before=before)
@@ -136,14 +138,14 @@ def roll_back(
 def clone(
     context: typer.Context,
     source: Annotated[str, typer.Argument(help="Name of the job to be cloned.")],
-    snapshot: Annotated[str, typer.Argument(help="Name of a pin, or @ and the revision of a cut.")],
+    snapshot: Annotated[str, typer.Argument(help="Name of a savepoint, or @ and the revision of a snapshot.")],
     store: Annotated[str, typer.Argument(help="Name of the job that begins, which must have no files.")],
     within: Within = 600.0,
 ) -> None:
     """Begin a job with the files of a snapshot of another."""
     options: Options = context.obj
     with options.client() as client:  # before there is an epoch, which would make a store that is not there
-        _, name = snapshot_of(client.store(source).files.cuts(), snapshot)
+        _, name = snapshot_of(client.store(source).files.snapshots(), snapshot)
         _require_no_files(client.store(store))
     with changing(context, store, campaign=True) as opened:
         copied = opened.files.clone(source, name, timeout=within)
@@ -160,15 +162,28 @@ def _require_no_files(store: StateHandleStore) -> None:
         raise NotEmpty(Code.NOT_EMPTY, f"the job {store.name} has files: {found.path!r}")
 
 
-def _line(snapshot: str, kind: str, cut: Cut) -> Snapshot:
-    return Snapshot(snapshot, kind, cut.directory, cut.batch, cut.revision, cut.intact, cut.taken, cut.epoch)
+def _line(name: str, kind: str, snapshot: Snapshot) -> SnapshotLine:
+    return SnapshotLine(
+        name,
+        kind,
+        snapshot.directory,
+        snapshot.batch,
+        snapshot.revision,
+        snapshot.intact,
+        snapshot.taken,
+        snapshot.epoch,
+    )
 
 
 def _in_brief(found: Verification) -> dict[str, Any]:
     """Return what fits into a table: the paths of damaged files, and how many snapshots there are."""
-    kept = [*found.kept.cuts, *(pin.cut for pin in found.kept.pins), *found.kept.passed_over]
-    damaged = sum(cut.intact is False for cut in kept)
+    kept = [
+        *found.kept.snapshots,
+        *(savepoint.snapshot for savepoint in found.kept.savepoints),
+        *found.kept.passed_over,
+    ]
+    damaged = sum(snapshot.intact is False for snapshot in kept)
     snapshots = f"{len(kept)} snapshots, {damaged} of them damaged" if damaged else f"{len(kept)} snapshots"
-    if found.kept.cuts:
-        snapshots += f", the newest cut is of batch {found.kept.cuts[-1].batch}"
+    if found.kept.snapshots:
+        snapshots += f", the newest snapshot is of batch {found.kept.snapshots[-1].batch}"
     return {**asdict(found), "damaged": [file.path for file in found.damaged], "kept": snapshots}

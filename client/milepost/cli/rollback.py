@@ -5,24 +5,24 @@ from __future__ import annotations
 from milepost.errors import MilepostError, NoSafeCheckpoint, NotExist
 from milepost.job_record import JOB, JobRecord, decode
 from milepost.store import StateHandleStore
-from milepost.types import KeptCuts
+from milepost.types import KeptSnapshots
 from milepost.wire import Code
 
 _CHECKPOINT = "checkpoint"
 
 
-def snapshot_of(kept: KeptCuts, wanted: str) -> tuple[int, str]:
+def snapshot_of(kept: KeptSnapshots, wanted: str) -> tuple[int, str]:
     """Return the revision and the name of a snapshot: of a savepoint, or by its revision, with ``@`` or without.
 
     A savepoint's name counts more than a revision, as in ``.snapshot``. Raises `NotExist`.
     """
-    for pin in kept.pins:
-        if pin.name == wanted:
-            return pin.cut.revision, pin.snapshot
-    for cut in (*kept.cuts, *(pin.cut for pin in kept.pins), *kept.passed_over):
-        if wanted in (cut.snapshot, str(cut.revision)):
-            return cut.revision, cut.snapshot
-    detail = f"the job has no savepoint and no snapshot {wanted!r}; milepost files cuts lists what it has"
+    for savepoint in kept.savepoints:
+        if savepoint.name == wanted:
+            return savepoint.snapshot.revision, savepoint.name
+    for snapshot in (*kept.snapshots, *(savepoint.snapshot for savepoint in kept.savepoints), *kept.passed_over):
+        if wanted in (snapshot.name, str(snapshot.revision)):
+            return snapshot.revision, snapshot.name
+    detail = f"the job has no savepoint and no snapshot {wanted!r}; milepost files snapshots lists what it has"
     raise NotExist(Code.NOT_EXIST, detail)
 
 
@@ -33,7 +33,7 @@ def roll_back(store: StateHandleStore, revision: int, snapshot: str) -> str:
     """
     require_safe(store, snapshot)
     store.files.roll_back(revision)
-    return store.files.cuts().passed_over[-1].snapshot
+    return store.files.snapshots().passed_over[-1].name
 
 
 def require_safe(store: StateHandleStore, snapshot: str) -> None:
@@ -61,8 +61,8 @@ def _refused(store: StateHandleStore, snapshot: str, why: str) -> NoSafeCheckpoi
     return NoSafeCheckpoint(
         f"snapshot {snapshot} of {store.name} {why}: no driver would go on from there, since input that was "
         "published would be divided into batches anew, so nothing was rolled back. Roll back to a later snapshot, if "
-        "milepost files cuts shows one. Or begin a job under another name, with another output and its input from the "
-        f"beginning; {store.name} stays as it is"
+        "milepost files snapshots shows one. Or begin a job under another name, with another output and its input from "
+        f"the beginning; {store.name} stays as it is"
     )
 
 

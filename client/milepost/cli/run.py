@@ -75,7 +75,7 @@ def run(
         IfDamaged,
         typer.Option(
             help="What to do where stored files of the job are damaged: refuse to start, fall back to the newest whole "
-            "cut (what came after it is run again), or go on as long as no query needs them."
+            "snapshot (what came after it is run again), or go on as long as no query needs them."
         ),
     ] = IfDamaged.REFUSE,
     digests: Annotated[

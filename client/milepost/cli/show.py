@@ -63,7 +63,7 @@ def ls(
     options: Options = context.obj
     with options.client() as client:
         if store is None:
-            found = ({**asdict(each), "batch": each.cut and each.cut.batch} for each in client.stores())
+            found = ({**asdict(each), "batch": each.snapshot and each.snapshot.batch} for each in client.stores())
             show_all(context, found, ("store", "handles", "revision", "epoch", "holder", "batch", "damaged"))
         else:
             columns = ("name", "version", "size", "updated", "epoch", "locks", "labels", "removing")

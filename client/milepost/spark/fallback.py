@@ -1,13 +1,15 @@
-"""Goes back to an older cut of a job's files, where newer ones are damaged, and loses or doubles no row by it.
+"""Goes back to an older snapshot of a job's files, where newer ones are damaged, and loses or doubles no row by it.
 
-Let L be the batch whose offsets Spark logged last, and B the batch of the cut. After B, Spark must run again whatever a
-sink may have seen, with the same input. So what it logged about that input stays when everything else becomes what it
-was: the logs of the sources, and the offsets of B + 1. Spark itself runs no more than one logged batch again. If there
-are two, because B + 1 was published and a driver had begun L = B + 2, the offsets of L are set aside. Once B + 1 is
-committed they come back, by the next driver: this one's query ends when Spark plans L anew (`RestartNeeded`).
+Let L be the batch whose offsets Spark logged last, and B the batch of the snapshot. After B, Spark must run again
+whatever a sink may have seen, with the same input. So what it logged about that input stays when everything else
+becomes what it was: the logs of the sources, and the offsets of B + 1. Spark itself runs no more than one logged batch
+again. If there are two, because B + 1 was published and a driver had begun L = B + 2, the offsets of L are set aside.
+Once B + 1 is committed they come back, by the next driver: this one's query ends when Spark plans L anew
+(`RestartNeeded`).
 
 Managed state in the job's tree stays as it is. The job record names the commits of the batch that was published last,
-which the cut of an older batch does not have; and its files never change, so a cut has none that would be better.
+which the snapshot of an older batch does not have; and its files never change, so a snapshot has none that would be
+better.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from milepost.files import JobFiles
 from milepost.integrity import IfDamaged, described, newest_whole, refusal
 from milepost.spark.inputs import Checkpoint
 from milepost.spark.recovery import SET_ASIDE, newest, set_aside
-from milepost.types import Cut, Verification
+from milepost.types import Snapshot, Verification
 
 _log = logging.getLogger(__name__)
 _ROOT = "checkpoint"
@@ -43,8 +45,8 @@ def fall_back(
     files: JobFiles,
     published: int,
     if_damaged: IfDamaged,
-) -> Cut | None:
-    """Go back to the newest whole cut that is safe, if files of the job are damaged; return it.
+) -> Snapshot | None:
+    """Go back to the newest whole snapshot that is safe, if files of the job are damaged; return it.
 
     ``published`` is the batch that was published last.
     Raises `CheckpointDamaged`, `Fenced`, and what reading the checkpoint raises.
@@ -55,32 +57,32 @@ def fall_back(
         _log.error("%s; going on all the same, a query that needs them fails", described(found))
         return None
     logged = max(newest(checkpoint, "offsets"), set_aside(checkpoint))
-    cut = newest_whole(safe(found.kept.cuts, logged, published))
-    if cut is None:
-        raise refusal(found, f"no whole cut is safe to go back to: {_wanted(logged, published)}")
+    snapshot = newest_whole(safe(found.kept.snapshots, logged, published))
+    if snapshot is None:
+        raise refusal(found, f"no whole snapshot is safe to go back to: {_wanted(logged, published)}")
     if if_damaged is IfDamaged.REFUSE:
         raise refusal(
             found,
             f'it is set that the job does not go on then; with if_damaged="fall-back" it would go back to batch '
-            f"{cut.batch}",
+            f"{snapshot.batch}",
         )
-    keep = _to_keep(checkpoint, cut.batch, logged, found)
+    keep = _to_keep(checkpoint, snapshot.batch, logged, found)
     _log.error(
         "%s; going back to batch %d of the job, at revision %d: what came after it is evaluated again with the same "
         "input, and published no second time",
         described(found),
-        cut.batch,
-        cut.revision,
+        snapshot.batch,
+        snapshot.revision,
     )
     states = [file.path for file in files.list("") if file.path == _STATES]
-    files.roll_back(cut.revision, keep=[*(f"{_ROOT}/{path}" for path in keep), *states])
-    return cut
+    files.roll_back(snapshot.revision, keep=[*(f"{_ROOT}/{path}" for path in keep), *states])
+    return snapshot
 
 
-def safe(cuts: Iterable[Cut], logged: int, published: int) -> list[Cut]:
-    """Return the cuts after which Spark runs again, with the same input, all that a sink may have seen."""
+def safe(snapshots: Iterable[Snapshot], logged: int, published: int) -> list[Snapshot]:
+    """Return the snapshots after which Spark runs again, with the same input, all that a sink may have seen."""
     least = _least(logged, published)
-    return [cut for cut in cuts if cut.directory == _ROOT and least <= cut.batch <= logged]
+    return [snapshot for snapshot in snapshots if snapshot.directory == _ROOT and least <= snapshot.batch <= logged]
 
 
 def bring_back(checkpoint: Writable) -> None:
@@ -103,7 +105,7 @@ def _least(logged: int, published: int) -> int:
 
 def _wanted(logged: int, published: int) -> str:
     return (
-        f"batch {published} was published last, batch {logged} begun, so that only a cut of batch "
+        f"batch {published} was published last, batch {logged} begun, so that only a snapshot of batch "
         f"{max(0, _least(logged, published))} or later would do; from an earlier one on, input would be divided anew"
     )
 

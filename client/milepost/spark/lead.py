@@ -38,7 +38,7 @@ from milepost.spark.tree import CheckpointTree
 from milepost.spark.warming import warm_up
 from milepost.standby import Standby
 from milepost.store import StateHandleStore
-from milepost.types import Cut, DamagedFile
+from milepost.types import DamagedFile, Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,7 +109,7 @@ def lead(
 
     Before the job goes on, it is looked whether the bytes of its files are all there, in their full size; with
     ``digests``, and where a batch was begun twice and never finished, whether each is right. If some are not, the
-    driver falls back to the newest cut that is whole and safe, and says so in the log and in `Job.recovery`;
+    driver falls back to the newest snapshot that is whole and safe, and says so in the log and in `Job.recovery`;
     ``if_damaged`` may also let it refuse, or go on all the same, as long as no query needs what is damaged.
 
     Raises `InvalidName` for a name that no job can have, `EpochHeld` when the wait has ended, `UnsafeQuery`,
@@ -156,9 +156,9 @@ def lead(
                 warn_of_strangers(location, default_file_system(spark), "fs.defaultFS")
                 tree = CheckpointTree(spark, location, timeout)
                 with certain.or_fenced():
-                    damaged, cut = _made_whole(tree, handles, pointer, chosen, digests)
+                    damaged, snapshot = _made_whole(tree, handles, pointer, chosen, digests)
                     recovery = _recovered(tree, spark, pointer, max_entries)
-                recovery = replace(recovery, damaged=damaged, went_back_to=None if cut is None else cut.batch)
+                recovery = replace(recovery, damaged=damaged, went_back_to=None if snapshot is None else snapshot.batch)
                 tree = CheckpointTree(spark, location, outage_timeout)
                 driver.job = Job(
                     spark,
@@ -238,12 +238,12 @@ def _authority(store: str, pointer: JobPointer, authority: str | None) -> str:
 
 def _made_whole(
     tree: CheckpointTree, store: StateHandleStore, pointer: JobPointer, if_damaged: IfDamaged, digests: bool
-) -> tuple[tuple[DamagedFile, ...], Cut | None]:
-    """Look for damaged files, and go back to a cut if there are some; return what was found, and the cut."""
+) -> tuple[tuple[DamagedFile, ...], Snapshot | None]:
+    """Look for damaged files, and go back to a snapshot if there are some; return what was found, and the snapshot."""
     found = look(store, digests=digests or pointer.record.entries >= _ENTRIES_TO_READ_ALL)
-    cut = fall_back(found, tree, store.files, pointer.record.published, if_damaged)
+    snapshot = fall_back(found, tree, store.files, pointer.record.published, if_damaged)
     bring_back(tree)
-    return () if found is None else tuple(found.damaged), cut
+    return () if found is None else tuple(found.damaged), snapshot
 
 
 def _recovered(tree: CheckpointTree, spark: SparkSession, pointer: JobPointer, most: int | None) -> JobRecovery:

@@ -54,7 +54,7 @@ class JobRecovery:
     damaged: tuple[DamagedFile, ...] = ()
     """Files of the job that are not what was written, as far as they were looked at."""
     went_back_to: int | None = None
-    """The batch to whose cut the job went back because of damaged files; None if it did not."""
+    """The batch to whose snapshot the job went back because of damaged files; None if it did not."""
     offsets: bytes | None = None
     """What was logged for the batch that is replayed."""
     set_aside: int | None = None
@@ -87,8 +87,8 @@ def recover(
         raise NoSafeCheckpoint(
             f"batch {record.published} was published last and batch {record.entered} begun, but the offsets that Spark "
             f"has logged last are those of batch {logged}: the job's checkpoint was emptied, rolled back or changed, "
-            "and input that was published already would be divided into batches anew; roll its files back to a pin or "
-            "cut that has these offsets, if one is left, or begin the job under another name, with another output"
+            "and input that was published already would be divided into batches anew; roll its files back to a "
+            "snapshot that has these offsets, if one is left, or begin the job under another name, with another output"
         )
     offsets = checkpoint.read(f"offsets/{logged}") or b"" if logged >= 0 else b""
     recovery = JobRecovery(
@@ -115,9 +115,9 @@ def check_published(recovery: JobRecovery, published: int) -> None:
             "repartition, which commits a batch of its own, and may skip one that was not committed; where a query ran "
             "whose foreachBatch was not given job.files(...) or job.exactlyOnce(...); and in a clone of a job's files, "
             "which has neither that job's record of what was published nor its managed state. Roll the job's files "
-            f"back to a snapshot of batch {published} (milepost files cuts lists them, milepost files roll-back goes "
-            "back), if that is left and what was done since may be undone; else begin the job under another name, with "
-            "another output and its input from the beginning"
+            f"back to a snapshot of batch {published} (milepost files snapshots lists them, milepost files roll-back "
+            "goes back), if that is left and what was done since may be undone; else begin the job under another name, "
+            "with another output and its input from the beginning"
         )
 
 

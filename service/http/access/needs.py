@@ -90,8 +90,8 @@ TABLE: Final[dict[str, Row]] = {
     f"POST {_TREE}/verification": Row(Need.READ),  # changes nothing
     f"POST {_TREE}/rollback": Row(Need.WRITE, "rollback"),  # and to be the driver; else an administrator
     f"POST {_TREE}/clone": Row(Need.WRITE, "clone"),  # and to be a reader of the source
-    f"PUT {_TREE}/pins/{{pin}}": Row(Need.WRITE, "pin"),
-    f"DELETE {_TREE}/pins/{{pin}}": Row(Need.WRITE, "unpin"),
+    f"PUT {_TREE}/savepoints/{{savepoint}}": Row(Need.WRITE, "savepoint"),
+    f"DELETE {_TREE}/savepoints/{{savepoint}}": Row(Need.WRITE, "drop-savepoint"),
     f"GET {_JOB_FILES}": Row(Need.READ_OF_JOB),
     f"GET {_JOB_FILE}": Row(Need.READ_OF_JOB),
     f"HEAD {_JOB_FILE}": Row(Need.READ_OF_JOB),

@@ -44,12 +44,12 @@ OPERATIONS: Final = {
     "POST /v1/stores/{store}/epoch": Operation("campaign", "Epoch"),
     "GET /v1/stores/{store}/epoch": Operation("getEpoch", "Epoch"),
     "DELETE /v1/stores/{store}/epoch": Operation("resign"),
-    "GET /v1/stores/{store}/tree": Operation("getKeptCuts", "KeptCuts"),
+    "GET /v1/stores/{store}/tree": Operation("getSnapshots", "KeptSnapshots"),
     "POST /v1/stores/{store}/tree/verification": Operation("verifyTree", "Verification"),
-    "POST /v1/stores/{store}/tree/rollback": Operation("rollBack", "CutRevision"),
+    "POST /v1/stores/{store}/tree/rollback": Operation("rollBack", "SnapshotRevision"),
     "POST /v1/stores/{store}/tree/clone": Operation("cloneTree", "Clone"),
-    "PUT /v1/stores/{store}/tree/pins/{pin}": Operation("pinCut", "CutRevision"),
-    "DELETE /v1/stores/{store}/tree/pins/{pin}": Operation("unpinCut"),
+    "PUT /v1/stores/{store}/tree/savepoints/{savepoint}": Operation("makeSavepoint", "SnapshotRevision"),
+    "DELETE /v1/stores/{store}/tree/savepoints/{savepoint}": Operation("dropSavepoint"),
     "GET /v1/stores/{store}/files": Operation("listFiles", "FilePage"),
     "HEAD /v1/stores/{store}/files/{path}": Operation("lookAtFile"),
     "GET /v1/stores/{store}/files/{path}": Operation("readFile"),
@@ -114,7 +114,7 @@ def _object(optional: tuple[str, ...] = (), /, **members: Schema) -> Schema:
     return {"type": "object", "properties": members, "required": required}
 
 
-_CUT: dict[str, Schema] = {"directory": _TEXT, "batch": _COUNT, "revision": _COUNT}
+_SNAPSHOT: dict[str, Schema] = {"directory": _TEXT, "batch": _COUNT, "revision": _COUNT}
 _COMMIT: dict[str, Schema] = {"taken": _nullable(_TIME), "epoch": _nullable(_COUNT)}
 _INSTANCE: dict[str, Schema] = {"run": NAME_SCHEMA, "operator": _COUNT, "partition": _COUNT, "name": NAME_SCHEMA}
 _TEXTS: Schema = {"type": "array", "items": _TEXT}
@@ -210,7 +210,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
         session=_nullable(NAME_SCHEMA),
         holder=_nullable(_TEXT),
         since=_nullable(_TIME),
-        cut=_nullable(_object(**_CUT)),
+        snapshot=_nullable(_object(**_SNAPSHOT)),
         damaged=_COUNT,
     ),
     "StorePage": _object(stores=_each("StoreSummary"), next=_nullable(_TEXT)),
@@ -221,12 +221,12 @@ SCHEMAS: Final[dict[str, Schema]] = {
         headers={"type": "object", "additionalProperties": _TEXT},
         expires_in=_SECONDS,
     ),
-    "Cut": _object(**_CUT, **_COMMIT),
-    "Pin": _object(name=NAME_SCHEMA, **_CUT, **_COMMIT),
-    "KeptCuts": _object(cuts=_each("Cut"), pins=_each("Pin"), passedOver=_each("Cut")),
-    "CutRevision": _object(revision=_COUNT),
-    "VerifiedCut": _object(**_CUT, **_COMMIT, intact=_FLAG),
-    "VerifiedPin": _object(name=NAME_SCHEMA, **_CUT, **_COMMIT, intact=_FLAG),
+    "Snapshot": _object(**_SNAPSHOT, **_COMMIT),
+    "Savepoint": _object(name=NAME_SCHEMA, **_SNAPSHOT, **_COMMIT),
+    "KeptSnapshots": _object(snapshots=_each("Snapshot"), savepoints=_each("Savepoint"), passedOver=_each("Snapshot")),
+    "SnapshotRevision": _object(revision=_COUNT),
+    "VerifiedSnapshot": _object(**_SNAPSHOT, **_COMMIT, intact=_FLAG),
+    "VerifiedSavepoint": _object(name=NAME_SCHEMA, **_SNAPSHOT, **_COMMIT, intact=_FLAG),
     "DamagedFile": _object(path=_TEXT, reason=_TEXT),
     "Verification": _object(
         files=_COUNT,
@@ -234,9 +234,9 @@ SCHEMAS: Final[dict[str, Schema]] = {
         intact=_FLAG,
         damaged=_each("DamagedFile"),
         damagedCount=_COUNT,
-        cuts=_each("VerifiedCut"),
-        pins=_each("VerifiedPin"),
-        passedOver=_each("VerifiedCut"),
+        snapshots=_each("VerifiedSnapshot"),
+        savepoints=_each("VerifiedSavepoint"),
+        passedOver=_each("VerifiedSnapshot"),
     ),
     "Clone": _object(files=_COUNT, bytes=_COUNT),
     "JobFile": _object(

@@ -33,7 +33,7 @@ router = APIRouter(prefix="/v1/stores", tags=["stores"])
                             "handles": 4,
                             "revision": 42,
                             **EPOCH_EXAMPLE,
-                            "cut": {"directory": "checkpoint", "batch": 7, "revision": 41},
+                            "snapshot": {"directory": "checkpoint", "batch": 7, "revision": 41},
                             "damaged": 0,
                         }
                     ],

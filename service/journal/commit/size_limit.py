@@ -21,15 +21,15 @@ from service.rules.requests import (
     LockAll,
     LockHandle,
     MakeDirectory,
+    MakeSavepoint,
     OpenSession,
-    PinCut,
     PutFile,
     RenamePath,
     Replace,
     Request,
 )
 
-GROWING: Final = (Add, Replace, CreateUpload, PutFile, MakeDirectory, RenamePath, CloneTree, PinCut)
+GROWING: Final = (Add, Replace, CreateUpload, PutFile, MakeDirectory, RenamePath, CloneTree, MakeSavepoint)
 """The requests that make the journal larger for good, and that nobody needs to make room in it."""
 
 _PARTS: Final = 32

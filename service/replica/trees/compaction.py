@@ -130,7 +130,7 @@ class Compaction:
         rows, gone = await asyncio.to_thread(_merged, several, tree, first == 0)
         replaced = tuple(manifest.blob for manifest in tree.manifests[first:])
         manifest = await asyncio.to_thread(rows.manifest, self._key(store))
-        await self._install(CompactTree(LEADER, store, replaced, manifest, 0, tree.pins), rows)
+        await self._install(CompactTree(LEADER, store, replaced, manifest, 0, tree.savepoints), rows)
         log.info("merged %d manifests of the tree of %s into one with %d paths", len(several), store, len(rows))
         for at in range(0, len(gone), _DISCARDED):
             await self._commit(DropBlobs(LEADER, store, gone[at : at + _DISCARDED]))

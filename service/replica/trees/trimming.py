@@ -55,8 +55,9 @@ class _Pass:
 class Trimming:
     """Trims the trees of a journal, every so often, and at once where a request waits for it.
 
-    An entry that died is kept while a cut or a pin shows it. When one of these goes, only what died before the next one
-    may have to go with it; that is what is looked at, and, at the beginning of a leadership, everything that died.
+    An entry that died is kept while a snapshot or a savepoint shows it. When one of these goes, only what died before
+    the next one may have to go with it; that is what is looked at, and, at the beginning of a leadership, everything
+    that died.
     """
 
     def __init__(

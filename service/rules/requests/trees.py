@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from service.rules.requests.base import NO_BLOB, BlobRef, StoreRequest, fingerprint_of
-from service.rules.stored.trees import Cut, Manifest, Pin, RangeTombstone, Rollback
+from service.rules.stored.trees import Manifest, RangeTombstone, Rollback, Savepoint, TreeSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class DeletePath(TreeRequest):
 
 @dataclass(frozen=True, slots=True)
 class RollBack(TreeRequest):
-    """Let the tree be again what it was at ``revision``, that of a cut that is kept, or of a pin.
+    """Let the tree be again what it was at ``revision``, that of a snapshot that is kept, or of a savepoint.
 
     What is at the paths ``keep`` and below them stays as it is now.
     """
@@ -106,12 +106,12 @@ class RollBack(TreeRequest):
 class CloneTree(TreeRequest):
     """Let a tree in which there is nothing begin with copies of another job's files, those of ``original``, a snapshot.
 
-    A manifest names the copies; they are ``files`` of ``bytes`` bytes, and make the one ``cut``.
+    A manifest names the copies; they are ``files`` of ``bytes`` bytes, and make the one ``snapshot``.
     """
 
     original: str = ""
     manifest: Manifest | None = None
-    cut: Cut | None = None
+    snapshot: TreeSnapshot | None = None
     files: int = 0
     bytes: int = 0
 
@@ -120,24 +120,24 @@ class CloneTree(TreeRequest):
 
 
 @dataclass(frozen=True, slots=True)
-class PinCut(StoreRequest):
-    """Keep a cut under a name: the one at ``revision``, or the newest if that is 0. It needs no epoch."""
+class MakeSavepoint(StoreRequest):
+    """Keep a snapshot under a name: the one at ``revision``, or the newest if that is 0. It needs no epoch."""
 
-    pin: str = ""
+    savepoint: str = ""
     revision: int = 0
 
     def fingerprint(self) -> str:
-        return fingerprint_of("PinCut", self.pin, self.revision)
+        return fingerprint_of("PinCut", self.savepoint, self.revision)
 
 
 @dataclass(frozen=True, slots=True)
-class Unpin(StoreRequest):
-    """Keep a cut no longer for the sake of its name."""
+class DropSavepoint(StoreRequest):
+    """Drop a savepoint."""
 
-    pin: str = ""
+    savepoint: str = ""
 
     def fingerprint(self) -> str:
-        return fingerprint_of("Unpin", self.pin)
+        return fingerprint_of("Unpin", self.savepoint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,13 +165,14 @@ class CompactTree(StoreRequest):
     """Let a tree have this manifest, in the place of those in the blobs ``replaced``; a request of the leader's own.
 
     ``begun`` is the revision at which `BeginCompaction` was committed, 0 for a manifest that only takes the place of
-    others. ``pins`` were the tree's pins when it was made, if what nothing shows was left out of it, else None.
+    others. ``savepoints`` were the tree's savepoints when it was made, if what nothing shows was left out of it, else
+    None.
     """
 
     replaced: tuple[str, ...] = ()
     manifest: Manifest | None = None
     begun: int = 0
-    pins: tuple[Pin, ...] | None = None
+    savepoints: tuple[Savepoint, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

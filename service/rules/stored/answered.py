@@ -20,6 +20,8 @@ STORED_AS: Final = {
     "epoch_session_created": "epoch_born",
     "compacting": "folding",
     "range_tombstones": "sweeps",
+    "snapshots": "cuts",
+    "savepoints": "pins",
 }
 """The members of stored records whose names are older than those in the code: what was stored before is read."""
 

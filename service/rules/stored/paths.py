@@ -16,7 +16,7 @@ LAST: Final = "\U0010ffff" * (MOST_BYTES // 4)
 """No path sorts after this one, which is as long as a path may be and has the last character only."""
 
 SNAPSHOTS: Final = ".snapshot"
-"""The directory in the root of a tree where it can be read as it was at each cut and pin, as HDFS has it."""
+"""The directory in the root of a tree where it can be read as it was at each snapshot and savepoint, as HDFS has it."""
 
 TRASH: Final = ".Trash"
 """The directory in the root of a tree that Hadoop's clients move to what they are told to remove, if they keep a trash.

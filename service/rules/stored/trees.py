@@ -11,11 +11,13 @@ from service.rules.stored.answered import STORED_AS, Answered, schema
 MOST_RANGE_TOMBSTONES: Final = 64
 """So many directories may have been deleted whose files have not been dropped yet."""
 
-MOST_CUTS: Final = 256
-"""So many cuts are kept in a tree at most, however many queries there are: its record is written with each batch."""
+MOST_SNAPSHOTS: Final = 256
+"""So many snapshots are kept in a tree at most, however many queries there are: its record is written with each
+batch.
+"""
 
-MOST_PINS: Final = 64
-"""So many cuts of a tree may be pinned."""
+MOST_SAVEPOINTS: Final = 64
+"""A tree has at most this many savepoints."""
 
 MOST_ROLLBACKS: Final = 8
 """So many rollbacks may be on record of which not every path knows yet."""
@@ -31,7 +33,8 @@ class Entry(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, g
     None, ``size`` bytes of it from there on, since small files share a blob once they are compacted. ``modified`` is
     for people and for Hadoop; nothing is compared with it. ``epoch`` is the one under which it was written, None in a
     store that never had one, and ``moved_from`` the path that it was renamed from, if it was. ``shared`` says that an
-    entry of another path may name the same blob, since a cut shows the file under the name that it had before a rename.
+    entry of another path may name the same blob, since a snapshot shows the file under the name that it had before a
+    rename.
     """
 
     created_revision: int
@@ -54,7 +57,7 @@ class Entry(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, g
 
 
 class TreePath(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc=False):
-    """The record of a path: all entries that it has, and those that it had and that a cut shows, the oldest first.
+    """The record of a path: all entries that it has, and those that it had and that a snapshot shows, the oldest first.
 
     A record without entries says that nothing is there any more, although a manifest still names the path.
     ``rolled_back`` is the revision of the last rollback that is in the entries already.
@@ -87,16 +90,16 @@ class TreePath(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True
         return found
 
 
-class Cut(msgspec.Struct, frozen=True, gc=False):
-    """A cut is the tree at ``revision``, right after Spark committed ``batch`` of the query in ``directory``."""
+class TreeSnapshot(msgspec.Struct, frozen=True, gc=False):
+    """A snapshot is the tree at ``revision``, right after Spark committed ``batch`` of the query in ``directory``."""
 
     directory: str
     batch: int
     revision: int
 
 
-class Pin(msgspec.Struct, frozen=True, gc=False):
-    """A pin keeps the cut at ``revision`` for as long as it has a ``name``: a savepoint."""
+class Savepoint(msgspec.Struct, frozen=True, gc=False):
+    """A savepoint keeps the snapshot at ``revision`` under a ``name``, until it is dropped."""
 
     name: str
     directory: str
@@ -105,7 +108,7 @@ class Pin(msgspec.Struct, frozen=True, gc=False):
 
 
 class Rollback(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """At revision ``at`` the tree became again what it was at revision ``to``, that of a cut or of a pin.
+    """At revision ``at`` the tree became again what it was at revision ``to``, that of a snapshot or of a savepoint.
 
     So one small commit undoes any number of changes. It is dropped once each record of a path says itself what came of
     it. What is at the paths ``keep`` and below them is not undone.
@@ -141,44 +144,44 @@ class Manifest(msgspec.Struct, frozen=True, gc=False):
 
 
 class Tree(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc=False):
-    """The record of a tree as a whole: cuts and pins, the oldest first; range tombstones and rollbacks that are not
-    finished.
+    """The record of a tree as a whole: snapshots and savepoints, the oldest first; range tombstones and rollbacks that
+    are not finished.
 
     The records of paths that have not changed for long are in ``manifests``, the oldest first. What a newer one says of
     a path counts, and what a record of the path itself says counts more. While the next one is being made, no record
     of a path goes: a row that was made of it would show the file again. ``compacting`` is the revision at which that
-    began, 0 if none is made. ``stale`` says that the manifests have rows that were kept for a pin which is gone.
+    began, 0 if none is made. ``stale`` says that the manifests have rows that were kept for a savepoint which is gone.
 
-    ``passed_over`` are cuts that came after the one that a rollback went back to, and what was there right before it.
-    They are of a history that the query no longer continues, so nothing takes one of them for the newest cut; but each
-    can be gone back to, which undoes the rollback.
+    ``passed_over`` are snapshots that came after the one that a rollback went back to, and what was there right before
+    it. They are of a history that the query no longer continues, so nothing takes one of them for the newest snapshot;
+    but each can be gone back to, which undoes the rollback.
 
-    ``unsure`` is the last revision at which a damaged record of a path was deleted, 0 if none was: cuts and pins before
-    it may have shown what it said.
+    ``unsure`` is the last revision at which a damaged record of a path was deleted, 0 if none was: snapshots and
+    savepoints before it may have shown what it said.
     """
 
     name: str
-    cuts: tuple[Cut, ...] = ()
+    snapshots: tuple[TreeSnapshot, ...] = ()
     range_tombstones: tuple[RangeTombstone, ...] = ()
     manifests: tuple[Manifest, ...] = ()
     compacting: int = 0
     stale: bool = False
-    pins: tuple[Pin, ...] = ()
+    savepoints: tuple[Savepoint, ...] = ()
     rollbacks: tuple[Rollback, ...] = ()
-    passed_over: tuple[Cut, ...] = ()
+    passed_over: tuple[TreeSnapshot, ...] = ()
     unsure: int = 0
     answered: tuple[Answered, ...] = ()
     evicted_answers_at: int = 0
     schema: int = msgspec.field(default_factory=schema)
 
     @property
-    def snapshots(self) -> dict[str, int]:
-        """The revisions of all that is kept by the names of the snapshots: a pin's own, and ``@revision``."""
-        cuts = {f"@{revision}": revision for revision in self.kept}
-        return cuts | {pin.name: pin.revision for pin in self.pins}
+    def revisions(self) -> dict[str, int]:
+        """The revisions of all that is kept by the names of the snapshots: a savepoint's own, and ``@revision``."""
+        snapshots = {f"@{revision}": revision for revision in self.kept}
+        return snapshots | {savepoint.name: savepoint.revision for savepoint in self.savepoints}
 
     @property
     def kept(self) -> tuple[int, ...]:
-        """The revisions of all cuts and pins, the oldest first, with those that a rollback passed over."""
-        cuts = {cut.revision for cut in (*self.cuts, *self.passed_over)}
-        return tuple(sorted(cuts | {pin.revision for pin in self.pins}))
+        """The revisions of all snapshots and savepoints, the oldest first, with those that a rollback passed over."""
+        snapshots = {snapshot.revision for snapshot in (*self.snapshots, *self.passed_over)}
+        return tuple(sorted(snapshots | {savepoint.revision for savepoint in self.savepoints}))

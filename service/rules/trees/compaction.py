@@ -43,7 +43,7 @@ def compact(view: View, store: Store, request: CompactTree) -> Decision:
             "a rollback or another compact came between: the manifest was made of what was there before",
         )
     left = (*tree.manifests[:first], *added, *tree.manifests[first + count :])
-    stale = tree.stale and (len(left) > 1 or request.pins != tree.pins)
+    stale = tree.stale and (len(left) > 1 or request.savepoints != tree.savepoints)
     compacted = replace(tree, manifests=left, compacting=tree.compacting if count else 0, stale=stale)
     changes: dict[str, Stored | None] = {tree_key(store.name): compacted}
     return Accepted(Answer(), changes, discards=request.replaced)

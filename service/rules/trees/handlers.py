@@ -50,7 +50,7 @@ def decide(view: View, store: Store, request: TreeRequest, context: DecisionCont
         return fenced
     for path in (request.path, request.target) if isinstance(request, RenamePath) else (request.path,):
         if snapshot_of(path) is not None:
-            return Refused(Code.FORBIDDEN, f"{_named(path)} cannot be written: what is in {SNAPSHOTS} was so at a cut")
+            return Refused(Code.FORBIDDEN, f"{_named(path)} cannot be written: {SNAPSHOTS} is read-only")
     handler = _TreeHandler(view, store, record or Tree(store.name), context)
     try:
         match request:
@@ -248,7 +248,11 @@ class _TreeHandler:
     def too_many_tombstones(self, request: TreeRequest, tombstones: Sequence[TreePath]) -> Refused:
         """Refuse to look through a directory with too many ``tombstones``, at least until some of them are dropped."""
         droppable = any(trimmed_of(record, self._store, self._tree) != record for record in tombstones)
-        why = "are not cleared away yet there" if droppable else "are kept there, since a cut or a pin shows them"
+        why = (
+            "are not cleared away yet there"
+            if droppable
+            else "are kept there, since a snapshot or a savepoint shows them"
+        )
         detail = f"{_named(request.path)} cannot be looked through: {MOST_TOMBSTONES} paths that were deleted {why}"
         return Refused(Code.TOO_MANY_REQUESTS, detail, until_trimmed=droppable)
 

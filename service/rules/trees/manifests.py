@@ -29,14 +29,14 @@ def is_compactable(record: TreePath, until: int, tree: Tree) -> bool:
     it.
 
     A retry is answered from the record itself up to the revision ``until``. Files under temporary names, and entries
-    that died and that a cut shows, are dropped soon; those that only a pin shows may stay for long.
+    that died and that a snapshot shows, are dropped soon; those that only a savepoint shows may stay for long.
     """
     answered = max((answer.revision for answer in record.answered), default=0)
-    cuts = sorted(cut.revision for cut in (*tree.cuts, *tree.passed_over))
+    snapshots = sorted(snapshot.revision for snapshot in (*tree.snapshots, *tree.passed_over))
     return answered <= until and all(
         entry.created_revision <= until
         and not is_temporary_file(record.path, entry)
-        and not (entry.deleted_revision and is_shown(record.path, entry, entry.deleted_revision, cuts))
+        and not (entry.deleted_revision and is_shown(record.path, entry, entry.deleted_revision, snapshots))
         for entry in record.entries
     )
 
@@ -63,7 +63,7 @@ def packed(records: Iterable[TreePath], pack: str) -> tuple[list[TreePath], byte
 def first_to_merge(tree: Tree) -> int | None:
     """Return from which manifest on, the oldest being the first, all are merged into one; None: they are left alone.
 
-    All of them are, if they have rows that were kept for a pin which is gone.
+    All of them are, if they have rows that were kept for a savepoint which is gone.
     """
     manifests = tree.manifests
     if tree.stale and manifests:

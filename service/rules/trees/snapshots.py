@@ -1,4 +1,4 @@
-"""Keep what a tree was: pin a cut under a name, go back to a cut, and let another tree begin with it."""
+"""Keep what a tree was: make a savepoint of a snapshot, go back to a snapshot, and let another tree begin with it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,24 @@ from service.rules import guards, replays
 from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
 from service.rules.memory.view import View
 from service.rules.records import Corrupt, Store, tree_key
-from service.rules.requests import CloneTree, PinCut, RollBack, TreeRequest, Unpin
+from service.rules.requests import CloneTree, DropSavepoint, MakeSavepoint, RollBack, TreeRequest
 from service.rules.stored.paths import parent_of
-from service.rules.stored.trees import MOST_CUTS, MOST_PINS, MOST_ROLLBACKS, Cut, Entry, Pin, Rollback, Tree, TreePath
+from service.rules.stored.trees import (
+    MOST_ROLLBACKS,
+    MOST_SAVEPOINTS,
+    MOST_SNAPSHOTS,
+    Entry,
+    Rollback,
+    Savepoint,
+    Tree,
+    TreePath,
+    TreeSnapshot,
+)
 from service.rules.trees.visibility import TooManyTombstones, visible, visible_at, visible_below
 
 
 def decide(
-    view: View, store: Store, request: PinCut | Unpin | RollBack | CloneTree, context: DecisionContext
+    view: View, store: Store, request: MakeSavepoint | DropSavepoint | RollBack | CloneTree, context: DecisionContext
 ) -> Decision:
     """Return what happens if the request is applied on top of ``view``."""
     record = view.tree(store.name)
@@ -28,61 +38,69 @@ def decide(
         return fenced
     tree = record or Tree(store.name)
     match request:
-        case PinCut():
-            return _pin(store, tree, request, context)
-        case Unpin():
-            return _unpin(store, tree, request, context)
+        case MakeSavepoint():
+            return _make_savepoint(store, tree, request, context)
+        case DropSavepoint():
+            return _drop_savepoint(store, tree, request, context)
         case RollBack():
             return _roll_back(view, store, tree, request, context)
         case CloneTree():
             return _clone(view, store, tree, request, context)
 
 
-def _pin(store: Store, tree: Tree, request: PinCut, context: DecisionContext) -> Decision:
-    """Pin the cut at a revision, or the newest; a name that pins the same cut already is no error.
+def _make_savepoint(store: Store, tree: Tree, request: MakeSavepoint, context: DecisionContext) -> Decision:
+    """Make a savepoint of the snapshot at a revision, or of the newest; one that is there already is no error.
 
-    What is pinned already may get another name.
+    A snapshot may have several savepoints.
     """
-    pinned = [pin for pin in tree.pins if pin.revision == request.revision]
-    passed_over = [cut for cut in tree.passed_over if cut.revision == request.revision]
-    cuts: list[Cut | Pin] = [
-        *pinned,
-        *(cut for cut in tree.cuts if request.revision in (0, cut.revision)),
+    kept = [savepoint for savepoint in tree.savepoints if savepoint.revision == request.revision]
+    passed_over = [snapshot for snapshot in tree.passed_over if snapshot.revision == request.revision]
+    snapshots: list[TreeSnapshot | Savepoint] = [
+        *kept,
+        *(snapshot for snapshot in tree.snapshots if request.revision in (0, snapshot.revision)),
         *passed_over,
     ]
-    if not cuts:
+    if not snapshots:
         detail = f"at revision {request.revision}" if request.revision else "yet"
-        return Refused(Code.NOT_EXIST, f"the tree of {store.name!r} has no cut {detail}")
-    cut = max(cuts, key=lambda each: each.revision)
-    pin = Pin(request.pin, cut.directory, cut.batch, cut.revision)
-    if any(each.name == pin.name for each in tree.pins):
-        if pin in tree.pins:
-            return Accepted(Answer({"revision": pin.revision}))
-        return Refused(Code.ALREADY_EXISTS, f"{request.pin!r} pins another cut of {store.name!r}")
-    if len(tree.pins) >= MOST_PINS:
-        return Refused(Code.TOO_MANY_REQUESTS, f"{len(tree.pins)} cuts of {store.name!r} are pinned, which is the most")
-    answer = Answer({"revision": pin.revision}, created=True)
-    return _kept(store, replace(tree, pins=(*tree.pins, pin)), request, context, answer)
+        return Refused(Code.NOT_EXIST, f"the tree of {store.name!r} has no snapshot {detail}")
+    snapshot = max(snapshots, key=lambda each: each.revision)
+    savepoint = Savepoint(request.savepoint, snapshot.directory, snapshot.batch, snapshot.revision)
+    if any(each.name == savepoint.name for each in tree.savepoints):
+        if savepoint in tree.savepoints:
+            return Accepted(Answer({"revision": savepoint.revision}))
+        return Refused(Code.ALREADY_EXISTS, f"{request.savepoint!r} savepoints another snapshot of {store.name!r}")
+    if len(tree.savepoints) >= MOST_SAVEPOINTS:
+        return Refused(
+            Code.TOO_MANY_REQUESTS, f"{len(tree.savepoints)} savepoints of {store.name!r} are there, which is the most"
+        )
+    answer = Answer({"revision": savepoint.revision}, created=True)
+    return _kept(store, replace(tree, savepoints=(*tree.savepoints, savepoint)), request, context, answer)
 
 
-def _unpin(store: Store, tree: Tree, request: Unpin, context: DecisionContext) -> Decision:
-    pins = tuple(pin for pin in tree.pins if pin.name != request.pin)
-    if pins == tree.pins:
-        return Refused(Code.NOT_EXIST, f"nothing is pinned as {request.pin!r} in the tree of {store.name!r}")
+def _drop_savepoint(store: Store, tree: Tree, request: DropSavepoint, context: DecisionContext) -> Decision:
+    savepoints = tuple(savepoint for savepoint in tree.savepoints if savepoint.name != request.savepoint)
+    if savepoints == tree.savepoints:
+        return Refused(Code.NOT_EXIST, f"the tree of {store.name!r} has no savepoint {request.savepoint!r}")
     return _kept(
-        store, replace(tree, pins=pins, stale=bool(tree.manifests or tree.compacting)), request, context, Answer()
+        store,
+        replace(tree, savepoints=savepoints, stale=bool(tree.manifests or tree.compacting)),
+        request,
+        context,
+        Answer(),
     )
 
 
 def _roll_back(view: View, store: Store, tree: Tree, request: RollBack, context: DecisionContext) -> Decision:
-    """Let the tree be what it was. Pins stay, and no manifest that is being made is used.
+    """Let the tree be what it was. Savepoints stay, and no manifest that is being made is used.
 
-    Cuts that came later are passed over, and so is what is there now, which becomes a snapshot of its own: nothing of
-    it is dropped before the query has made as many new cuts as are kept. What is to be kept must be there, and have a
-    directory to be in.
+    Snapshots that came later are passed over, and so is what is there now, which becomes a snapshot of its own: nothing
+    of it is dropped before the query has made as many new snapshots as are kept. What is to be kept must be there, and
+    have a directory to be in.
     """
     if request.revision not in tree.kept:
-        return Refused(Code.NOT_EXIST, f"the tree of {store.name!r} has no cut and no pin at {request.revision}")
+        return Refused(
+            Code.NOT_EXIST, f"the tree of {store.name!r} has no snapshot and no savepoint at {request.revision}"
+        )
     if tree.range_tombstones or len(tree.rollbacks) >= MOST_ROLLBACKS:
         damaged = view.damaged_path(store.name)
         why = "is still being cleared away; try again later"
@@ -101,32 +119,32 @@ def _roll_back(view: View, store: Store, tree: Tree, request: RollBack, context:
                 Code.NOT_EXIST, f"{path!r} cannot be kept: it is not there, or had no directory at {request.revision}"
             )
     rollback = Rollback(request.revision, context.revision, request.keep)
-    cuts = tuple(cut for cut in tree.cuts if cut.revision <= request.revision)
-    later = tuple(cut for cut in tree.cuts if cut.revision > request.revision)
+    snapshots = tuple(snapshot for snapshot in tree.snapshots if snapshot.revision <= request.revision)
+    later = tuple(snapshot for snapshot in tree.snapshots if snapshot.revision > request.revision)
     back = replace(
         tree,
         rollbacks=(*tree.rollbacks, rollback),
-        cuts=cuts,
-        passed_over=(*tree.passed_over, *later, *_as_it_is(tree, context.revision - 1))[-MOST_CUTS:],
+        snapshots=snapshots,
+        passed_over=(*tree.passed_over, *later, *_as_it_is(tree, context.revision - 1))[-MOST_SNAPSHOTS:],
         compacting=0,
     )
     return _kept(store, back, request, context, Answer({"revision": request.revision}))
 
 
-def _as_it_is(tree: Tree, revision: int) -> tuple[Cut, ...]:
-    """Return a snapshot of what is there at a revision, under the last batch before it; none where a cut shows it.
+def _as_it_is(tree: Tree, revision: int) -> tuple[TreeSnapshot, ...]:
+    """Return a snapshot of what is there at a revision, under the last batch before it; none where a snapshot shows it.
 
-    A pin does not count, which may be dropped.
+    A savepoint does not count, which may be dropped.
     """
-    if any(cut.revision == revision for cut in (*tree.cuts, *tree.passed_over)):
+    if any(snapshot.revision == revision for snapshot in (*tree.snapshots, *tree.passed_over)):
         return ()
-    kept: tuple[Cut | Pin, ...] = (*tree.cuts, *tree.pins, *tree.passed_over)
+    kept: tuple[TreeSnapshot | Savepoint, ...] = (*tree.snapshots, *tree.savepoints, *tree.passed_over)
     last = max(kept, key=lambda each: each.revision)
-    return (Cut(last.directory, last.batch, revision),)
+    return (TreeSnapshot(last.directory, last.batch, revision),)
 
 
 def _clone(view: View, store: Store, tree: Tree, request: CloneTree, context: DecisionContext) -> Decision:
-    """Let the tree begin with the files that a manifest names. They were all born before, and make a cut now."""
+    """Let the tree begin with the files that a manifest names. They were all born before, and make a snapshot now."""
     path = next((record.path for record in view.paths(store.name, "")), None)
     if path is not None or tree.manifests or tree.kept or tree.range_tombstones or tree.rollbacks:
         there = f": it has {path!r}" if path is not None else ", or was not a short while ago"
@@ -135,14 +153,16 @@ def _clone(view: View, store: Store, tree: Tree, request: CloneTree, context: De
     begun = replace(
         tree,
         manifests=() if request.manifest is None else (request.manifest,),
-        cuts=() if request.cut is None else (replace(request.cut, revision=context.revision),),
+        snapshots=() if request.snapshot is None else (replace(request.snapshot, revision=context.revision),),
     )
     answer = Answer({"files": request.files, "bytes": request.bytes}, created=True)
     return _kept(store, begun, request, context, answer)
 
 
 def _is_dead(view: View, store: Store, tree: Tree) -> bool:
-    """Return whether all that there is in a tree is dead and can be dropped: no cut, pin or manifest has it."""
+    """Return whether all that there is in a tree is dead and can be dropped: no snapshot, savepoint or manifest
+    has it.
+    """
     if tree.manifests or tree.kept or view.damaged_path(store.name) is not None:
         return False
     try:
@@ -152,6 +172,10 @@ def _is_dead(view: View, store: Store, tree: Tree) -> bool:
 
 
 def _kept(
-    store: Store, tree: Tree, request: PinCut | Unpin | RollBack | CloneTree, context: DecisionContext, answer: Answer
+    store: Store,
+    tree: Tree,
+    request: MakeSavepoint | DropSavepoint | RollBack | CloneTree,
+    context: DecisionContext,
+    answer: Answer,
 ) -> Accepted:
     return Accepted(answer, {tree_key(store.name): replays.remember(tree, request, context, answer)})

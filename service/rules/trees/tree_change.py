@@ -1,4 +1,4 @@
-"""What one request changes in a tree: entries begin, and entries end; those that a cut shows are kept."""
+"""What one request changes in a tree: entries begin, and entries end; those that a snapshot shows are kept."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from service.rules.memory.view import View
 from service.rules.records import Store, Stored, tree_key
 from service.rules.requests import TreeRequest
 from service.rules.stored.paths import commit_of, path_key
-from service.rules.stored.trees import MOST_CUTS, Cut, Entry, RangeTombstone, Tree, TreePath
+from service.rules.stored.trees import MOST_SNAPSHOTS, Entry, RangeTombstone, Tree, TreePath, TreeSnapshot
 from service.rules.trees.visibility import deleted_at, is_shown, rolled_back
 
 
@@ -29,11 +29,11 @@ class TreeChange:
         self._records: dict[str, TreePath] = {}
 
     def begin(self, path: str, entry: Entry) -> None:
-        """Put an entry at a path; what was there ends. A cut is made where Spark has committed a batch with it."""
+        """Put an entry at a path; what was there ends. A snapshot is made where Spark has committed a batch with it."""
         self._records[path] = self._with(path, entry)
         committed = None if entry.directory else commit_of(path)
         if committed is not None:
-            self._cut(*committed)
+            self._take_snapshot(*committed)
 
     def end(self, path: str, *, shared: bool = False) -> None:
         """End what is at a path; ``shared`` says that what was there goes on under another path."""
@@ -84,25 +84,31 @@ class TreeChange:
             return replace(record, entries=(*before, ended, *begun))
         return replace(record, entries=(*before, *begun))
 
-    def _cut(self, directory: str, batch: int) -> None:
-        """Make a cut of a query, in the place of one of the same batch and of the oldest ones that are too many.
+    def _take_snapshot(self, directory: str, batch: int) -> None:
+        """Make a snapshot of a query, in the place of one of the same batch and of the oldest ones that are too many.
 
         Those that a rollback passed over go once all that are kept of the query are newer.
 
-        When a query's directory is renamed, all its cuts are of one revision, in no order: the latest batches count.
+        When a query's directory is renamed, all its snapshots are of one revision, in no order: the latest batches
+        count.
         """
-        others = [cut for cut in self.tree.cuts if (cut.directory, cut.batch) != (directory, batch)]
-        cuts = [*others, Cut(directory, batch, self._context.revision)]
+        others = [
+            snapshot for snapshot in self.tree.snapshots if (snapshot.directory, snapshot.batch) != (directory, batch)
+        ]
+        snapshots = [*others, TreeSnapshot(directory, batch, self._context.revision)]
         of_query = sorted(
-            (cut for cut in cuts if cut.directory == directory), key=lambda cut: (cut.revision, cut.batch)
+            (snapshot for snapshot in snapshots if snapshot.directory == directory),
+            key=lambda snapshot: (snapshot.revision, snapshot.batch),
         )
-        too_many = of_query[: max(0, len(of_query) - self._context.kept_cuts)]
-        kept = [cut for cut in cuts if cut not in too_many]
+        too_many = of_query[: max(0, len(of_query) - self._context.kept_snapshots)]
+        kept = [snapshot for snapshot in snapshots if snapshot not in too_many]
         passed_over = self.tree.passed_over
-        if len(of_query) >= self._context.kept_cuts:
-            oldest = of_query[-self._context.kept_cuts].revision
-            passed_over = tuple(cut for cut in passed_over if cut.directory != directory or cut.revision > oldest)
-        self.tree = replace(self.tree, cuts=tuple(kept[-MOST_CUTS:]), passed_over=passed_over)
+        if len(of_query) >= self._context.kept_snapshots:
+            oldest = of_query[-self._context.kept_snapshots].revision
+            passed_over = tuple(
+                snapshot for snapshot in passed_over if snapshot.directory != directory or snapshot.revision > oldest
+            )
+        self.tree = replace(self.tree, snapshots=tuple(kept[-MOST_SNAPSHOTS:]), passed_over=passed_over)
 
 
 def is_kept(view: View, tree: Tree, path: str) -> bool:

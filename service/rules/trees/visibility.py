@@ -1,4 +1,4 @@
-"""Decide which entry of a path is visible: now, or at the revision of a cut."""
+"""Decide which entry of a path is visible: now, or at the revision of a snapshot."""
 
 from __future__ import annotations
 
@@ -52,14 +52,16 @@ def deleted_at(path: str, entry: Entry, store: Store, tree: Tree) -> int:
 
 
 def is_temporary_file(path: str, entry: Entry) -> bool:
-    """Return whether the entry is a file under a temporary name. It is visible at no cut: no driver reads it again."""
+    """Return whether the entry is a file under a temporary name. It is visible at no snapshot: no driver reads it
+    again.
+    """
     return not entry.directory and is_temporary(path)
 
 
 class TooManyTombstones(Exception):
     """Raised where a directory has more ``tombstones`` below it than are read.
 
-    They are visible at a cut or a pin, or they can be trimmed.
+    They are visible at a snapshot or a savepoint, or they can be trimmed.
     """
 
     def __init__(self, tombstones: Sequence[TreePath]) -> None:
@@ -81,7 +83,7 @@ def visible_below(view: View, store: Store, tree: Tree, directory: str) -> Itera
 
 
 def visible_at(record: TreePath, revision: int, store: Store, tree: Tree) -> Entry | None:
-    """Return the entry that was visible at the revision of a cut that is kept, or of a pin."""
+    """Return the entry that was visible at the revision of a snapshot that is kept, or of a savepoint."""
     record = rolled_back(record, tree)
     for entry in reversed(record.entries):
         if entry.created_revision <= revision and not 0 < deleted_at(record.path, entry, store, tree) <= revision:
@@ -90,12 +92,14 @@ def visible_at(record: TreePath, revision: int, store: Store, tree: Tree) -> Ent
 
 
 def shown(view: Lookup, store: Store, tree: Tree, path: str) -> Entry | Corrupt | None:
-    """Return what is at a path: as `visible` does, or, if it lies in a snapshot, what was there at that cut or pin."""
+    """Return what is at a path: as `visible` does, or, if it lies in a snapshot, what was there at that snapshot
+    or savepoint.
+    """
     inside = snapshot_of(path)
     if inside is None:
         return visible(view, store, tree, path)
     snapshot, inner = inside
-    revision = tree.snapshots.get(snapshot) if snapshot else 0
+    revision = tree.revisions.get(snapshot) if snapshot else 0
     if revision is None or not inner:
         return None if revision is None else ROOT
     record = view.path(store.name, inner)
@@ -125,7 +129,7 @@ def rolled_back(record: TreePath, tree: Tree) -> TreePath:
 def _undone(record: TreePath, rollback: Rollback) -> tuple[Entry, ...]:
     """Return the entries as they are after a rollback; those created after it are left alone.
 
-    Temporary files are deleted: they are visible at no cut.
+    Temporary files are deleted: they are visible at no snapshot.
     """
     entries: list[Entry] = []
     later = [entry for entry in record.entries if entry.created_revision > rollback.at]

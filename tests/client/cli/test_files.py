@@ -28,7 +28,7 @@ def state(job: str, batch: int) -> bytes:
 
 @pytest.fixture
 def job(service: Service, name: str) -> Iterator[str]:
-    """A job with two cuts that nobody leads."""
+    """A job with two snapshots that nobody leads."""
     with (
         milepost.Client(service.url) as client,
         client.session(ttl=60) as session,
@@ -45,27 +45,27 @@ def job(service: Service, name: str) -> Iterator[str]:
 
 
 def test_cuts_are_listed_pinned_and_gone_back_to(said: Said, run: Run, job: str, service: Service) -> None:
-    listed = json.loads(said("--json", "files", "cuts", job))
+    listed = json.loads(said("--json", "files", "snapshots", job))
     first, second = listed
-    assert [(cut["snapshot"], cut["directory"], cut["batch"]) for cut in listed] == [
-        (f"@{cut['revision']}", "checkpoint", batch) for batch, cut in enumerate(listed)
+    assert [(snapshot["snapshot"], snapshot["directory"], snapshot["batch"]) for snapshot in listed] == [
+        (f"@{snapshot['revision']}", "checkpoint", batch) for batch, snapshot in enumerate(listed)
     ]
-    assert [cut["epoch"] for cut in listed] == [1, 1]
+    assert [snapshot["epoch"] for snapshot in listed] == [1, 1]
     assert first["taken"] <= second["taken"]
     revision = first["revision"]
-    assert said("files", "pin", job, "savepoint", "--revision", str(revision)) == (
-        f"savepoint keeps the cut at revision {revision}\n"
+    assert said("files", "savepoint", job, "savepoint", "--revision", str(revision)) == (
+        f"savepoint keeps the snapshot at revision {revision}\n"
     )
     again = said("files", "roll-back", job, "savepoint")
     assert again.startswith(f"the files are those of revision {revision} again; what they were is kept as @")
     before = again.split()[-1]
-    assert [(line["snapshot"], line["kind"]) for line in json.loads(said("--json", "files", "cuts", job))] == [
-        (first["snapshot"], "cut"),
+    assert [(line["snapshot"], line["kind"]) for line in json.loads(said("--json", "files", "snapshots", job))] == [
+        (first["snapshot"], "snapshot"),
         ("savepoint", "savepoint"),
         (second["snapshot"], "passed over"),
         (before, "passed over"),
     ]
-    assert said("files", "unpin", job, "savepoint") == "savepoint keeps no cut\n"
+    assert said("files", "drop-savepoint", job, "savepoint") == "savepoint keeps no snapshot\n"
     said("files", "roll-back", job, before)  # which undoes it
     with milepost.Client(service.url) as client:
         assert client.store(job).files.read("checkpoint/state") == state(job, 1)
@@ -92,21 +92,21 @@ def test_files_do_not_go_back_behind_the_job_record(
     said: Said, run: Run, job: str, service: Service, published: int, entered: int
 ) -> None:
     record(service, job, published, entered)
-    said("files", "pin", job, "savepoint")
-    before = said("files", "cuts", job)
-    listed = json.loads(said("--json", "files", "cuts", job))
+    said("files", "savepoint", job, "savepoint")
+    before = said("files", "snapshots", job)
+    listed = json.loads(said("--json", "files", "snapshots", job))
     for wanted in {str(listed[0]["revision"]), listed[0]["snapshot"]} | ({"savepoint"} if published > 1 else set()):
         ended = run("files", "roll-back", job, wanted)
         assert ended.returncode == 1
         assert ended.stderr.startswith(b"NoSafeCheckpoint: snapshot ")
         assert b"nothing was rolled back" in ended.stderr
         assert b"under another name" in ended.stderr
-    assert said("files", "cuts", job) == before
+    assert said("files", "snapshots", job) == before
 
 
 def test_files_go_back_to_what_the_job_record_has(said: Said, run: Run, job: str, service: Service) -> None:
     record(service, job, 1)
-    said("files", "pin", job, "savepoint")
+    said("files", "savepoint", job, "savepoint")
     again = said("files", "roll-back", job, "savepoint")
     assert again.startswith("the files are those of revision ")
     before = again.split()[-1]
@@ -115,7 +115,9 @@ def test_files_go_back_to_what_the_job_record_has(said: Said, run: Run, job: str
 
 
 def test_files_do_not_go_back_behind_managed_state(said: Said, run: Run, job: str, service: Service) -> None:
-    """As in the cut of another query of the job: it has the offsets, but not what the batch committed of its state."""
+    """As in the snapshot of another query of the job: it has the offsets, but not what the batch committed of its
+    state.
+    """
     snapshot = first_snapshot(
         "counts", 1, GroupingKey((("word", "string"),)), KeyGroups(1), ((2, "c0ffee"),), {}, TimeMode.NONE
     )
@@ -129,16 +131,16 @@ def test_files_do_not_go_back_behind_managed_state(said: Said, run: Run, job: st
         store.files.write(f"_milepost/state/{'f3' * 16}/{commit}", b"rows")
         store.resign()
     record(service, job, 1, state={"counts": snapshot.to_json()})
-    ended = run("files", "roll-back", job, json.loads(said("--json", "files", "cuts", job))[-1]["snapshot"])
+    ended = run("files", "roll-back", job, json.loads(said("--json", "files", "snapshots", job))[-1]["snapshot"])
     assert ended.returncode == 1
     assert b"lacks what the job has published of its managed states ['counts']" in ended.stderr
 
 
 def test_a_job_is_cloned(said: Said, run: Run, job: str) -> None:
-    said("files", "pin", job, "savepoint")
+    said("files", "savepoint", job, "savepoint")
     size = len(state(job, 1)) + 8
     assert said("files", "clone", job, "savepoint", f"{job}-b") == f"{job}-b begins with 5 files of {size} bytes\n"
-    assert [cut["batch"] for cut in json.loads(said("--json", "files", "cuts", f"{job}-b"))] == [1]
+    assert [snapshot["batch"] for snapshot in json.loads(said("--json", "files", "snapshots", f"{job}-b"))] == [1]
     ended = run("files", "clone", job, "savepoint", f"{job}-b")
     assert (ended.returncode, ended.stderr.split(b":")[0]) == (1, b"NotEmpty")
 
@@ -148,7 +150,7 @@ def test_a_refusal_makes_no_store_and_raises_no_epoch(
 ) -> None:
     record(service, job, 2)
     before = blocking.store(job).current_epoch()
-    snapshot = json.loads(said("--json", "files", "cuts", job))[0]["snapshot"]
+    snapshot = json.loads(said("--json", "files", "snapshots", job))[0]["snapshot"]
     for code, arguments in (
         (b"NotExist", ("roll-back", job, "99999999")),
         (b"NoSafeCheckpoint", ("roll-back", job, snapshot)),
@@ -171,14 +173,14 @@ def test_damage_is_shown_and_is_the_exit_status(said: Said, run: Run, job: str, 
     shown = run("files", "verify", job, "--digests").stdout.decode()
     rows = dict(line.split(maxsplit=1) for line in shown.splitlines())
     assert rows["damaged"] == "checkpoint/state"
-    assert re.fullmatch(r"\d+ snapshots, \d+ of them damaged, the newest cut is of batch 1", rows["kept"])
+    assert re.fullmatch(r"\d+ snapshots, \d+ of them damaged, the newest snapshot is of batch 1", rows["kept"])
     ended = run("--json", "files", "verify", job, "--digests")
     assert ended.returncode == 1
     assert [file["path"] for file in json.loads(ended.stdout)["damaged"]] == ["checkpoint/state"]
 
 
 def test_nothing_is_gone_back_to_under_a_driver(said: Said, run: Run, job: str, service: Service) -> None:
-    snapshot = json.loads(said("--json", "files", "cuts", job))[0]["snapshot"]
+    snapshot = json.loads(said("--json", "files", "snapshots", job))[0]["snapshot"]
     with milepost.Client(service.url) as client, client.session(ttl=60, holder="driver") as session:
         session.store(job).campaign()
         ended = run("files", "roll-back", job, snapshot)

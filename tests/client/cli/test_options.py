@@ -23,7 +23,7 @@ def test_the_address_stands_in_front_or_behind_and_behind_it_counts_more(
         ("status", "--url", service.url),
         ("-u", NOBODY, "status", "-u", service.url),
         ("-u", NOBODY, "sessions", "-u", service.url, "show", session.id),
-        ("files", "--url", service.url, "cuts", name),
+        ("files", "--url", service.url, "snapshots", name),
     ):
         assert said(*arguments)
 

@@ -49,7 +49,7 @@ def test_it_is_not_started_and_the_files_are_named(run: Run, left: Left) -> None
     running = run("--restarts", "0")
     assert running.ended() == 65
     assert "checkpoint/queries/q/state (the bytes of this state are gone)" in running.log()
-    assert "whole cuts: batch 0 of checkpoint/queries/q at revision" in running.log().lower()
+    assert "whole snapshots: batch 0 of checkpoint/queries/q at revision" in running.log().lower()
     assert running.events() == []
 
 
@@ -71,7 +71,7 @@ def test_it_goes_on_if_it_is_told_to(run: Run, left: Left) -> None:
     left.newest.unlink()
     running = run("--if-damaged", "fall-back")
     assert running.ended() == 65
-    assert "no cut is whole" in running.log()
+    assert "no snapshot is whole" in running.log()
     running = run("--if-damaged", "go-on", program=JOB)
     assert running.ended() == 0
     assert "going on all the same" in running.log()

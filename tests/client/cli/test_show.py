@@ -34,7 +34,7 @@ def test_stores_and_handles_are_listed(said: Said, session: milepost.Session, na
     (line,) = (line.split() for line in said("ls").splitlines() if name in line)
     assert line[-2:] == ["1", "0"]
     (listed,) = (each for each in json.loads(said("ls", "--json")) if each["store"] == name)
-    assert listed["cut"].items() >= {"directory": "checkpoint", "batch": 1}.items()
+    assert listed["snapshot"].items() >= {"directory": "checkpoint", "batch": 1}.items()
     assert (listed["batch"], listed["session"]) == (1, session.id)
     handles = said("ls", name).splitlines()
     assert len(handles) == 2
@@ -42,7 +42,7 @@ def test_stores_and_handles_are_listed(said: Said, session: milepost.Session, na
     assert session.id in handles[1]
 
 
-@pytest.mark.parametrize("command", [("ls",), ("files", "cuts"), ("files", "verify")])
+@pytest.mark.parametrize("command", [("ls",), ("files", "snapshots"), ("files", "verify")])
 def test_a_store_that_is_not_there_is_told_from_an_empty_one(
     run: Run, session: milepost.Session, name: str, command: tuple[str, ...]
 ) -> None:

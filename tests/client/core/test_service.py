@@ -34,10 +34,10 @@ def test_a_status_is_the_replicas_own_and_makes_it_no_leader() -> None:
 
 def test_a_term_is_stepped_down_from_once_however_often_the_answer_is_lost() -> None:
     stepped = {"replica": "a", "term": 7}
-    world = World(Lost("cut", sent=True), answer(stepped))
+    world = World(Lost("snapshot", sent=True), answer(stepped))
     assert world.run(service.step_down(world.caller, 7, 30.0)) == SteppedDown("a", 7)
     assert [sent.body and sent.body.begin() for sent in world.sent] == [b'{"term":7}'] * 2
-    world = World(Lost("cut", sent=True), problem(Code.FENCED, current=8))
+    world = World(Lost("snapshot", sent=True), problem(Code.FENCED, current=8))
     with pytest.raises(Fenced) as caught:
         world.run(service.step_down(world.caller, 7, 30.0))
     assert caught.value.extras["current"] == 8
@@ -55,7 +55,9 @@ def test_stores_come_page_after_page() -> None:
     assert [summary.handles for summary in world.emitted] == [2, 2]
     assert world.sent[1].url.endswith("/v1/stores?limit=1000&token=t")
     first = world.emitted[0]
-    assert (first.session, first.holder, first.since, first.cut, first.damaged) == (None,) * 5, "of an older service"
+    assert (first.session, first.holder, first.since, first.snapshot, first.damaged) == (None,) * 5, (
+        "of an older service"
+    )
 
 
 LISTED = {

@@ -34,15 +34,15 @@ SETTINGS = replace(PROMPT, inline_below=100, compact_from=2, compact_after_secon
 METADATA = b'v2\n{"stateSchemaFilePaths":["webhdfs://milepost/jobs/%s/checkpoint/state/0/_stateSchema/default/0_1"]}'
 
 
-async def pinned(running: Rig) -> int:
-    """Let the source have files of every kind, and pin a cut of them; then go on. Return its epoch."""
+async def kept(running: Rig) -> int:
+    """Let the source have files of every kind, and make a savepoint of them; then go on. Return its epoch."""
     epoch = await (await actor(running, "a")).campaign()
     await put(running, "checkpoint/metadata", epoch, b"id", inline=True)
     await put(running, "checkpoint/state/0/_metadata/v2/0", epoch, METADATA % STORE.encode())
     await put(running, "checkpoint/state/0/0/1.zip", epoch, LARGE)
     await put(running, "checkpoint/offsets/0", epoch, b"", inline=True)
     await put(running, "checkpoint/commits/0", epoch, b"v1", inline=True)
-    await running.operations.cuts.pin(Caller(Attempt("a"), epoch), STORE, "before-upgrade", 0)
+    await running.operations.snapshots.make_savepoint(Caller(Attempt("a"), epoch), STORE, "before-upgrade", 0)
     await running.replica._compaction.compact(STORE)
     await put(running, "checkpoint/state/0/0/2.zip", epoch, LARGE + b"2")
     await running.operations.trees.delete(At(STORE, "checkpoint/state/0/0/1.zip"), epoch, recursive=False)
@@ -57,7 +57,7 @@ async def target(running: Rig) -> Caller:
 
 
 async def clone(running: Rig, caller: Caller, snapshot: str = "before-upgrade") -> Reply:
-    return await running.operations.cuts.clone(caller, CLONE, STORE, snapshot)
+    return await running.operations.snapshots.clone(caller, CLONE, STORE, snapshot)
 
 
 async def shown(running: Rig, directory: str = "") -> dict[str, bytes]:
@@ -101,7 +101,7 @@ async def test_the_bytes_of_many_small_files_are_not_all_in_memory(
         for path, content in files.items():
             await put(running, path, epoch, content, inline=True)
         await put(running, "checkpoint/commits/0", epoch, b"v1", inline=True)
-        await running.operations.cuts.pin(Caller(Attempt("a"), epoch), STORE, "before-upgrade", 0)
+        await running.operations.snapshots.make_savepoint(Caller(Attempt("a"), epoch), STORE, "before-upgrade", 0)
         await clone(running, await target(running))
         assert await shown(running) == files | {"checkpoint/commits/0": b"v1"}
         assert max(most) < 10_000 + 2 * 8 * 2_000
@@ -118,7 +118,7 @@ async def test_no_request_waits_until_all_copies_of_a_refused_clone_are_put_asid
             await put(running, f"checkpoint/{number:02}", epoch)
         await put(running, "checkpoint/z", epoch, b"/jobs/%s/checkpoint" % STORE.encode())
         await put(running, "checkpoint/commits/0", epoch, b"v1")
-        await running.operations.cuts.pin(Caller(Attempt("a"), epoch), STORE, "before-upgrade", 0)
+        await running.operations.snapshots.make_savepoint(Caller(Attempt("a"), epoch), STORE, "before-upgrade", 0)
         caller, schedule, steps = await target(running), running.replica.deletions.schedule, [0]
 
         def slow(key: str, seconds: float) -> None:
@@ -139,7 +139,7 @@ async def test_no_request_waits_until_all_copies_of_a_refused_clone_are_put_asid
 
 async def test_a_clone_has_what_the_snapshot_shows_and_goes_its_own_way(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path), SETTINGS) as running:
-        epoch = await pinned(running)
+        epoch = await kept(running)
         caller = await target(running)
         reply = await clone(running, caller)
         size = sum(map(len, COPIED.values()))
@@ -148,17 +148,19 @@ async def test_a_clone_has_what_the_snapshot_shows_and_goes_its_own_way(tmp_path
         again = await clone(running, replace(caller, attempt=Attempt("b", "clone", 2)))
         assert (again.answer.body, again.answer.replayed) == (reply.answer.body, True)
 
-        cuts = running.operations.cuts.kept(CLONE).answer.body["cuts"]
-        assert [(cut["directory"], cut["batch"]) for cut in cuts] == [("checkpoint", 0)]
+        snapshots = running.operations.snapshots.kept(CLONE).answer.body["snapshots"]
+        assert [(snapshot["directory"], snapshot["batch"]) for snapshot in snapshots] == [("checkpoint", 0)]
         running_in = (running.replica, running.operations)
         for path in ("checkpoint/commits/1", "checkpoint/metadata"):
             await put_at(*running_in, At(CLONE, path), caller.epoch, b"own", overwrite=True, key=path)
-        await running.operations.cuts.unpin(Caller(Attempt("a"), epoch), STORE, "before-upgrade")
+        await running.operations.snapshots.drop_savepoint(Caller(Attempt("a"), epoch), STORE, "before-upgrade")
         await running.operations.trees.delete(At(STORE, "checkpoint"), epoch, recursive=True)
         await running.emptied_trash()
         own = {"checkpoint/commits/1": b"own", "checkpoint/metadata": b"own"}
         assert await shown(running) == COPIED | own
-        await running.operations.cuts.roll_back(replace(caller, attempt=Attempt("b")), CLONE, cuts[0]["revision"], ())
+        await running.operations.snapshots.roll_back(
+            replace(caller, attempt=Attempt("b")), CLONE, snapshots[0]["revision"], ()
+        )
         assert await shown(running) == COPIED
         with pytest.raises(Problem) as fenced:
             await put_at(*running_in, At(CLONE, "x"), (caller.epoch or 0) + 1, b"", overwrite=True, key="x")
@@ -167,7 +169,7 @@ async def test_a_clone_has_what_the_snapshot_shows_and_goes_its_own_way(tmp_path
 
 async def test_a_clone_outlives_the_leader(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path), SETTINGS) as running:
-        await pinned(running)
+        await kept(running)
         await clone(running, await target(running))
     async with rig(embedded(tmp_path), SETTINGS) as running:
         assert await shown(running) == COPIED
@@ -179,7 +181,7 @@ async def test_a_clone_outlives_the_leader(tmp_path: Path) -> None:
 )
 async def test_a_clone_that_is_refused_leaves_nothing(tmp_path: Path, snapshot: str, epoch: int, code: Code) -> None:
     async with rig(embedded(tmp_path), SETTINGS) as running:
-        await pinned(running)
+        await kept(running)
         caller = await target(running)
         before = set(await stored_states(running.replica.blobs))
         with pytest.raises(Problem) as refused:
@@ -199,7 +201,7 @@ async def test_others_are_served_while_the_records_of_a_clone_are_put_together(
         return manifests.packed(*given)
 
     async with rig(embedded(tmp_path), SETTINGS) as running:
-        await pinned(running)
+        await kept(running)
         monkeypatch.setattr(cloning, "packed", packed)
         await clone(running, await target(running))
         assert await shown(running) == COPIED
@@ -209,10 +211,10 @@ async def test_others_are_served_while_the_records_of_a_clone_are_put_together(
 
 async def test_a_clone_that_was_made_is_known_though_its_snapshot_is_gone(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path), SETTINGS) as running:
-        epoch = await pinned(running)
+        epoch = await kept(running)
         caller = await target(running)
         first = await clone(running, caller)
-        await running.operations.cuts.unpin(Caller(Attempt("a"), epoch), STORE, "before-upgrade")
+        await running.operations.snapshots.drop_savepoint(Caller(Attempt("a"), epoch), STORE, "before-upgrade")
         again = await clone(running, replace(caller, attempt=Attempt("b", "clone", 2)))
         assert (again.answer.body, again.answer.replayed) == (first.answer.body, True)
         with pytest.raises(Problem) as other:
@@ -227,7 +229,7 @@ async def test_a_cut_that_goes_while_it_is_looked_through_is_not_cloned_in_part(
         epoch = await (await actor(running, "a")).campaign()
         await put(running, "state/0", epoch, b"state", inline=True)
         await put(running, "commits/0", epoch, b"v1", inline=True)
-        (cut,) = running.operations.cuts.kept(STORE).answer.body["cuts"]
+        (snapshot,) = running.operations.snapshots.kept(STORE).answer.body["snapshots"]
         await running.operations.trees.delete(At(STORE, "state/0"), epoch, recursive=False)
         caller = await target(running)
         look = running.replica.loop_time.each_after
@@ -240,15 +242,15 @@ async def test_a_cut_that_goes_while_it_is_looked_through_is_not_cloned_in_part(
             await look(*given)
 
         monkeypatch.setattr(running.replica.loop_time, "each_after", late)
-        with pytest.raises(Problem, match="pin it first") as refused:
-            await clone(running, caller, f"@{cut['revision']}")
+        with pytest.raises(Problem, match="make a savepoint of it first") as refused:
+            await clone(running, caller, f"@{snapshot['revision']}")
         assert refused.value.code is Code.NOT_EXIST
         assert await shown(running) == {}
 
 
 async def test_a_tree_with_files_is_no_clone(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path), SETTINGS) as running:
-        await pinned(running)
+        await kept(running)
         caller = await target(running)
         at = At(CLONE, "checkpoint/metadata")
         await put_at(running.replica, running.operations, at, caller.epoch, b"own", overwrite=True, key="own")
@@ -260,10 +262,10 @@ async def test_a_tree_with_files_is_no_clone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"see /jobs/%s/x" % STORE.encode(), LARGE + b"/jobs/%s/" % STORE.encode()])
 async def test_what_names_the_source_is_not_copied_in_silence(tmp_path: Path, content: bytes) -> None:
     async with rig(embedded(tmp_path), SETTINGS) as running:
-        epoch = await pinned(running)
+        epoch = await kept(running)
         await put(running, "checkpoint/state/0/schema", epoch, content, inline=len(content) < 100)
         await put(running, "checkpoint/commits/1", epoch, b"v1", inline=True)
-        await running.operations.cuts.pin(Caller(Attempt("a"), epoch), STORE, "later", 0)
+        await running.operations.snapshots.make_savepoint(Caller(Attempt("a"), epoch), STORE, "later", 0)
         caller, before = await target(running), set(await stored_states(running.replica.blobs))
         with pytest.raises(Problem, match=r"state/0/schema' of 'flights' names '/jobs/flights/'") as refused:
             await clone(running, caller, "later")
@@ -282,7 +284,7 @@ async def test_a_clone_that_somebody_was_quicker_than_leaves_theirs(
 ) -> None:
     """The tree is empty when it begins, and is not when all is copied."""
     async with rig(embedded(tmp_path), SETTINGS) as running:
-        await pinned(running)
+        await kept(running)
         caller = await target(running)
         before = set(await stored_states(running.replica.blobs))
         goes_on, real = asyncio.Event(), running.replica.blobs.put

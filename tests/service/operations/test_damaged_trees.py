@@ -49,21 +49,21 @@ async def test_no_cut_from_before_a_damaged_record_was_deleted_is_whole(tmp_path
         epoch = await (await actor(running, "a")).campaign()
         for path in ("state/0", "commits/0"):
             await put(running, path, epoch, b"content", inline=True)
-        cuts = running.operations.cuts
-        await cuts.pin(Caller(Attempt("a"), epoch), STORE, "before", 0)
+        snapshots = running.operations.snapshots
+        await snapshots.make_savepoint(Caller(Attempt("a"), epoch), STORE, "before", 0)
         key = path_key(STORE, "state/0")
         running.replica.journal.read().view.state.apply([(key, Corrupt(STORE, "its checksum is wrong"))])
         assert await running.operations.trees.delete(At(STORE, "state/0"), epoch, recursive=False)
         for path in ("state/0", "commits/1"):
             await put(running, path, epoch, b"anew", inline=True)
 
-        found = (await cuts.verify(STORE, digests=True)).answer.body
+        found = (await snapshots.verify(STORE, digests=True)).answer.body
         assert (found["intact"], found["damaged"]) == (True, [])
-        assert [cut["intact"] for cut in found["cuts"]] == [False, True]
-        assert [pin["intact"] for pin in found["pins"]] == [False]
+        assert [snapshot["intact"] for snapshot in found["snapshots"]] == [False, True]
+        assert [savepoint["intact"] for savepoint in found["savepoints"]] == [False]
         other = (await running.operations.epochs.campaign(Caller(Attempt("a")), "another", 0.0)).answer.body["epoch"]
         with pytest.raises(Problem, match="a damaged record was deleted") as refused:
-            await cuts.clone(Caller(Attempt("a"), other), "another", STORE, "before")
+            await snapshots.clone(Caller(Attempt("a"), other), "another", STORE, "before")
         assert refused.value.code is Code.CORRUPT
 
 
@@ -72,17 +72,18 @@ async def test_what_lacks_a_file_whose_record_is_damaged_is_neither_whole_nor_cl
         epoch = await (await actor(running, "a")).campaign()
         for path in ("state/0", "state/1", "commits/0"):
             await put(running, path, epoch, b"content", inline=True)
-        cuts = running.operations.cuts
-        await cuts.pin(Caller(Attempt("a"), epoch), STORE, "before-upgrade", 0)
+        snapshots = running.operations.snapshots
+        await snapshots.make_savepoint(Caller(Attempt("a"), epoch), STORE, "before-upgrade", 0)
         key = path_key(STORE, "state/1")
         running.replica.journal.read().view.state.apply([(key, Corrupt(STORE, "its checksum is wrong"))])
 
-        found = (await cuts.verify(STORE, digests=False)).answer.body
+        found = (await snapshots.verify(STORE, digests=False)).answer.body
         assert found["damaged"] == [{"path": key, "reason": "its record is damaged"}]
-        assert [found["intact"], *(kept["intact"] for kept in (*found["cuts"], *found["pins"]))] == [False] * 3
+        kept = (*found["snapshots"], *found["savepoints"])
+        assert [found["intact"], *(each["intact"] for each in kept)] == [False] * 3
 
         other = (await running.operations.epochs.campaign(Caller(Attempt("a")), "another", 0.0)).answer.body["epoch"]
         with pytest.raises(Problem, match=key) as refused:
-            await cuts.clone(Caller(Attempt("a"), other), "another", STORE, "before-upgrade")
+            await snapshots.clone(Caller(Attempt("a"), other), "another", STORE, "before-upgrade")
         assert refused.value.code is Code.CORRUPT
         assert await running.operations.trees.children(At("another", "")) == []

@@ -1,4 +1,6 @@
-"""A tree can be read as it was at a cut or a pin, in ``.snapshot``, as HDFS has it; nothing can be written there."""
+"""A tree can be read as it was at a snapshot or a savepoint, in ``.snapshot``, as HDFS has it; nothing can be
+written there.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ async def listed(running: Rig, path: str) -> list[str]:
     return [name for name, _ in await running.operations.trees.children(At(STORE, path))]
 
 
-async def pinned(running: Rig, epoch: int) -> int:
+async def kept(running: Rig, epoch: int) -> int:
     """Commit three batches, of which the second is pinned; return its revision."""
     revision = 0
     for batch in range(3):
@@ -39,7 +41,7 @@ async def pinned(running: Rig, epoch: int) -> int:
         await put(running, f"commits/{batch}", epoch, b"v1", inline=True)
         if batch == 1:
             caller = Caller(Attempt("a"), epoch)
-            reply = await running.operations.cuts.pin(caller, STORE, "before-upgrade", 0)
+            reply = await running.operations.snapshots.make_savepoint(caller, STORE, "before-upgrade", 0)
             revision = reply.answer.body["revision"]
     assert await running.operations.trees.delete(At(STORE, "state/of 0"), epoch, recursive=False)
     await put(running, "state/.later.tmp", epoch)
@@ -50,7 +52,7 @@ async def pinned(running: Rig, epoch: int) -> int:
 async def test_a_snapshot_shows_what_was_there(tmp_path: Path, compacted: bool) -> None:
     async with rig(embedded(tmp_path), FOLDING) as running:
         epoch = await (await actor(running, "a")).campaign()
-        revision = await pinned(running, epoch)
+        revision = await kept(running, epoch)
         if compacted:
             await running.replica._compaction.compact(STORE)
         for name in ("before-upgrade", f"@{revision}"):
@@ -70,18 +72,18 @@ async def test_a_snapshot_shows_what_was_there(tmp_path: Path, compacted: bool) 
 async def test_a_listing_of_a_snapshot_that_goes_meanwhile_does_not_end_as_if_it_were_whole(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path)) as running:
         epoch = await (await actor(running, "a")).campaign()
-        await pinned(running, epoch)
+        await kept(running, epoch)
         state = running.replica.journal.read().view.state
         tree = state.tree(STORE)
         assert isinstance(tree, Tree)
         names: list[str] = []
 
-        def unpin(name: str, _: Entry) -> None:
+        def drop_savepoint(name: str, _: Entry) -> None:
             names.append(name)
-            state.apply([(tree_key(STORE), msgspec.structs.replace(tree, pins=()))])
+            state.apply([(tree_key(STORE), msgspec.structs.replace(tree, savepoints=()))])
 
         with pytest.raises(Problem) as gone:
-            await running.operations.trees.each_child(At(STORE, ".snapshot/before-upgrade/state"), unpin)
+            await running.operations.trees.each_child(At(STORE, ".snapshot/before-upgrade/state"), drop_savepoint)
         assert gone.value.code is Code.NOT_EXIST
         assert names == ["0"]
 
@@ -89,9 +91,9 @@ async def test_a_listing_of_a_snapshot_that_goes_meanwhile_does_not_end_as_if_it
 async def test_snapshots_are_listed_in_their_own_directory_only(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path)) as running:
         epoch = await (await actor(running, "a")).campaign()
-        await pinned(running, epoch)
-        cuts = running.operations.cuts.kept(STORE).answer.body["cuts"]
-        names = sorted(["before-upgrade", *(f"@{cut['revision']}" for cut in cuts)])
+        await kept(running, epoch)
+        snapshots = running.operations.snapshots.kept(STORE).answer.body["snapshots"]
+        names = sorted(["before-upgrade", *(f"@{snapshot['revision']}" for snapshot in snapshots)])
         assert await listed(running, ".snapshot") == names
         assert [name for name, _ in await running.operations.trees.children(At(STORE, ".snapshot"), names[1], 1)] == [
             names[2]
@@ -99,7 +101,7 @@ async def test_snapshots_are_listed_in_their_own_directory_only(tmp_path: Path) 
         assert await listed(running, "") == ["commits", "state"]
         assert running.operations.trees.entry(At(STORE, ".snapshot")).directory
 
-        await running.operations.cuts.unpin(Caller(Attempt("a"), epoch), STORE, "before-upgrade")
+        await running.operations.snapshots.drop_savepoint(Caller(Attempt("a"), epoch), STORE, "before-upgrade")
         for path in (".snapshot/before-upgrade", ".snapshot/before-upgrade/state/0", ".snapshot/@1", ".snapshot/1"):
             with pytest.raises(Problem) as gone:
                 running.operations.trees.entry(At(STORE, path))
@@ -109,7 +111,7 @@ async def test_snapshots_are_listed_in_their_own_directory_only(tmp_path: Path) 
 async def test_nothing_is_written_into_a_snapshot(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path)) as running:
         epoch, trees = await (await actor(running, "a")).campaign(), running.operations.trees
-        await pinned(running, epoch)
+        await kept(running, epoch)
         inside = At(STORE, ".snapshot/before-upgrade/state/0")
         acts = (
             lambda: put(running, inside.path, epoch),
@@ -143,7 +145,7 @@ async def test_a_summary_of_all_snapshots_is_the_same_in_slices_of_any_size(
         await put(running, "state/0", epoch, b"state", inline=True)
         await put(running, "commits/0", epoch, b"v1", inline=True)
         for name in ("a", "a-b", "a0"):
-            await running.operations.cuts.pin(Caller(Attempt("a"), epoch), STORE, name, 0)
+            await running.operations.snapshots.make_savepoint(Caller(Attempt("a"), epoch), STORE, name, 0)
         found = await running.operations.trees.summary(At(STORE, ".snapshot"))
         assert (found.files, found.directories, found.bytes) == (4 * 2, 1 + 4 * 3, 4 * 7)
         found = await running.operations.trees.summary(At(STORE, ".snapshot/a-b"))

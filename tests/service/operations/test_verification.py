@@ -40,7 +40,7 @@ async def running(tmp_path: Path) -> AsyncIterator[Rig]:
 
 
 async def verified(running: Rig, *, digests: bool) -> Report:
-    return await running.operations.cuts._verification.verify(STORE, digests=digests)
+    return await running.operations.snapshots._verification.verify(STORE, digests=digests)
 
 
 def packs(running: Rig) -> dict[str, list[str]]:

@@ -32,7 +32,16 @@ from service.rules.records import (
 )
 from service.rules.stored.answered import SCHEMA, WITH_DATA, Answered
 from service.rules.stored.paths import path_key
-from service.rules.stored.trees import Cut, Entry, Manifest, Pin, RangeTombstone, Rollback, Tree, TreePath
+from service.rules.stored.trees import (
+    Entry,
+    Manifest,
+    RangeTombstone,
+    Rollback,
+    Savepoint,
+    Tree,
+    TreePath,
+    TreeSnapshot,
+)
 
 Damage = Callable[[bytes], bytes]
 
@@ -70,14 +79,14 @@ RECORDS: list[tuple[str, Stored]] = [
         tree_key("flights"),
         Tree(
             "flights",
-            (Cut("query", 7, 3),),
+            (TreeSnapshot("query", 7, 3),),
             (RangeTombstone("old", 4),),
             (Manifest("m", 9, "ab", 2),),
             7,
             True,
-            (Pin("kept", "query", 7, 3),),
+            (Savepoint("kept", "query", 7, 3),),
             (Rollback(3, 5), Rollback(3, 6, ("offsets/8", "sources"))),
-            (Cut("query", 8, 4),),
+            (TreeSnapshot("query", 8, 4),),
             4,
             (ANSWERED,),
             1,

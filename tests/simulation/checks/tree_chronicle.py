@@ -1,8 +1,8 @@
 """The committed history of trees: whatever begins or ends at a path must have been asked for, under the current epoch.
 
 Each group that is committed is read from its records alone. A file is known by its digest, for no two puts have the
-same bytes. With groups of one request each it is known exactly what a cut has to show; in larger groups a path may show
-either of the two states that it had before and after the group.
+same bytes. With groups of one request each it is known exactly what a snapshot has to show; in larger groups a path may
+show either of the two states that it had before and after the group.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from service.rules.records import Record, Store, store_of
 from service.rules.requests import DeletePath, MakeDirectory, OntoExisting, PutFile, RenamePath, TreeRequest
 from service.rules.stored.manifest_rows import ManifestRows
 from service.rules.stored.paths import ancestors_of, commit_of, is_below, is_temporary
-from service.rules.stored.trees import Cut, Entry, Tree, TreePath
+from service.rules.stored.trees import Entry, Tree, TreePath, TreeSnapshot
 from service.rules.trees.visibility import is_temporary_file, visible, visible_at
 from tests.simulation.callers.calls import Call
 from tests.simulation.callers.tree_calls import DIRECTORY
@@ -51,7 +51,7 @@ class TreeChronicle:
         self._doors: dict[str, Call] = {}
         self._asked: dict[Place, list[Call]] = defaultdict(list)
         self._at: dict[str, Place] = {}
-        self._shown: dict[tuple[str, Cut], dict[str, set[str | None]]] = {}
+        self._shown: dict[tuple[str, TreeSnapshot], dict[str, set[str | None]]] = {}
         self._names: dict[Place, set[str]] = {}
         inspected = blobs.deleted
 
@@ -79,7 +79,7 @@ class TreeChronicle:
         return own | rows | set(self._state.held)
 
     def needed(self) -> set[str]:
-        """The keys of all blobs without which a path, or a kept cut, does not show what it should."""
+        """The keys of all blobs without which a path, or a kept snapshot, does not show what it should."""
         return {blob for names in self._names.values() for blob in names} | set(self._state.held)
 
     # -- a group is committed
@@ -134,7 +134,7 @@ class TreeChronicle:
             assert entry is None or isinstance(entry, Entry)
             if self._path_seen((store, path), entry, since, at):
                 begun.append(path)
-        self._cuts_seen(store, tree, since, at, begun)
+        self._snapshots_seen(store, tree, since, at, begun)
         for path in paths:
             self._path_shown(store, path, record, tree)
 
@@ -235,18 +235,19 @@ class TreeChronicle:
         epoch: int = self._chronicle.epochs[store].at(revision)["epoch"]
         return epoch
 
-    # -- what cuts show --------------------------------------------------------------------------------------------
+    # -- what snapshots show
+    # --------------------------------------------------------------------------------------------
 
-    def _cuts_seen(self, store: str, tree: Tree, since: int, at: int, begun: list[str]) -> None:
-        for known in [known for known in self._shown if known[0] == store and known[1] not in tree.cuts]:
+    def _snapshots_seen(self, store: str, tree: Tree, since: int, at: int, begun: list[str]) -> None:
+        for known in [known for known in self._shown if known[0] == store and known[1] not in tree.snapshots]:
             del self._shown[known]
-        for cut in tree.cuts:
-            if (store, cut) not in self._shown:
+        for snapshot in tree.snapshots:
+            if (store, snapshot) not in self._shown:
                 self._tally["cuts of trees"] += 1
-                if not since < cut.revision <= at:
-                    raise Violation(Invariant.CUT_SHOWS, f"{cut} of {store} was made up at revision {at}")
-                self._shown[store, cut] = dict(self._to_show(store, since, at))
-        made = {cut.revision for cut in tree.cuts}
+                if not since < snapshot.revision <= at:
+                    raise Violation(Invariant.CUT_SHOWS, f"{snapshot} of {store} was made up at revision {at}")
+                self._shown[store, snapshot] = dict(self._to_show(store, since, at))
+        made = {snapshot.revision for snapshot in tree.snapshots}
         for path in begun:
             if at == since + 1 and commit_of(path) is not None and at not in made:
                 raise Violation(Invariant.CUT_SHOWS, f"{path} of {store} was committed at {at} without a cut")
@@ -259,16 +260,18 @@ class TreeChronicle:
                 yield path, {None if is_temporary(path) and what != DIRECTORY else what for what in whats}
 
     def _path_shown(self, store: str, path: str, record: Store, tree: Tree) -> None:
-        """Compare what the kept cuts show at a path with what they should; note the blobs that the path needs."""
+        """Compare what the kept snapshots show at a path with what they should; note the blobs that the path needs."""
         found = self._view.path(store, path)
         now = self.visible.get((store, path))
         names = {now.blob} if now is not None and now.blob else set()
-        for cut in tree.cuts:
-            entry = visible_at(found, cut.revision, record, tree) if isinstance(found, TreePath) else None
+        for snapshot in tree.snapshots:
+            entry = visible_at(found, snapshot.revision, record, tree) if isinstance(found, TreePath) else None
             what = None if entry is None else DIRECTORY if entry.directory else entry.sha256
-            should = self._shown[store, cut].get(path, {None})
+            should = self._shown[store, snapshot].get(path, {None})
             if what not in should:
-                raise Violation(Invariant.CUT_SHOWS, f"{cut} of {store} shows {what} at {path}, should be {should}")
+                raise Violation(
+                    Invariant.CUT_SHOWS, f"{snapshot} of {store} shows {what} at {path}, should be {should}"
+                )
             if entry is not None and entry.blob:
                 names.add(entry.blob)
         self._names[store, path] = names
@@ -278,7 +281,9 @@ class TreeChronicle:
             raise Violation(Invariant.BLOB_THERE, f"the manifest {blob} was deleted while a tree names it")
         for place, names in self._names.items():
             if blob in names:
-                raise Violation(Invariant.BLOB_THERE, f"{blob} was deleted while {place}, or a cut of it, shows it")
+                raise Violation(
+                    Invariant.BLOB_THERE, f"{blob} was deleted while {place}, or a snapshot of it, shows it"
+                )
 
 
 def _is_of_tree(key: str, record: Record | None) -> bool:

@@ -70,7 +70,7 @@ def rename_refuses_atomically(patch: Patch) -> None:
 
 
 def cuts_keep_blobs(patch: Patch) -> None:
-    """A blob goes with the entry that named it last, whatever a cut shows."""
+    """A blob goes with the entry that named it last, whatever a snapshot shows."""
     real = tree_change.unnamed
 
     def unnamed(view: View, store: str, changed: dict[str, TreePath]) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ def cuts_keep_blobs(patch: Patch) -> None:
 
 
 def cuts_keep_entries(patch: Patch) -> None:
-    """An entry is dropped when it ends, whatever a cut shows."""
+    """An entry is dropped when it ends, whatever a snapshot shows."""
     patch.setattr(tree_change, "is_shown", lambda *_: False)
     patch.setattr(trimming, "is_shown", lambda *_: False)
 

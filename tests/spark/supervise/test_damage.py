@@ -1,4 +1,6 @@
-"""``milepost run`` over stored files that are damaged: refused by name, or gone back to a cut if that is wanted."""
+"""``milepost run`` over stored files that are damaged: refused by name, or gone back to a snapshot if that is
+wanted.
+"""
 
 from __future__ import annotations
 

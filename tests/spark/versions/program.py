@@ -63,7 +63,7 @@ def write(spark: SparkSession, url: str, job_name: str, directory: Path) -> dict
         rows.write.partitionBy("town").parquet(output)
         towns_of = sorted(row["town"] for row in spark.read.parquet(output).select("town").distinct().collect())
     with milepost.Client(url) as client, client.session(holder="an operator") as session:
-        session.store(job_name).files.pin("kept")
+        session.store(job_name).files.make_savepoint("kept")
     return {"towns": towns_of}
 
 

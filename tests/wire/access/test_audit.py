@@ -55,16 +55,16 @@ def test_administrative_acts_and_attempts_at_them(guarded: ServerProcess, a: Api
         (
             lead,
             "PUT",
-            "/tree/pins/p",
+            "/tree/savepoints/p",
             {},
-            f"act=pin on={stores}/tree/pins/p by=of-a outcome=not_applied:not-exist request=ID",
+            f"act=pin on={stores}/tree/savepoints/p by=of-a outcome=not_applied:not-exist request=ID",
         ),
         (
             lead,
             "DELETE",
-            "/tree/pins/p",
+            "/tree/savepoints/p",
             None,
-            f"act=unpin on={stores}/tree/pins/p by=of-a outcome=not_applied:not-exist request=ID",
+            f"act=unpin on={stores}/tree/savepoints/p by=of-a outcome=not_applied:not-exist request=ID",
         ),
         (
             lead,
@@ -112,8 +112,8 @@ def test_nobody_adds_lines_or_members_of_a_line(guarded: ServerProcess, a: Api) 
     lead.call(
         "POST", "/tree/clone", json={"source": a.store, "snapshot": request_id + "\n2026 INFO milepost.audit forged"}
     )
-    lead.http.put("/v1/stores/%0aforged/tree/pins/x", headers={"Milepost-Session": str(a.session)})
-    guarded.wait_for_log("nforged/tree/pins/x")
+    lead.http.put("/v1/stores/%0aforged/tree/savepoints/x", headers={"Milepost-Session": str(a.session)})
+    guarded.wait_for_log("nforged/tree/savepoints/x")
     found = [line for line in guarded.logged().splitlines() if "milepost.audit" in line]
     assert len(found) == before + 3
     member = r'(\w+)=("(?:[^"\\]|\\.)*"|[^ "=\\]+)'

@@ -352,7 +352,7 @@ def test_a_path_that_no_file_can_have_is_refused(by_default: ServerProcess, path
 def test_a_snapshot_is_read_and_never_written(api: Api, driver: Api) -> None:
     put(driver, "q/state/1", b"kept")
     put(driver, "q/commits/0")
-    assert api.under(driver.epoch).call("PUT", "/tree/pins/p", json={}).status_code == 200
+    assert api.under(driver.epoch).call("PUT", "/tree/savepoints/p", json={}).status_code == 200
     put(driver, "q/state/1", b"newer")
     driver.call("DELETE", "/files/q/commits/0")
     assert names(driver, ".snapshot/p/q") == [".snapshot/p/q/commits", ".snapshot/p/q/state"]

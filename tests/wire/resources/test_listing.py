@@ -96,17 +96,17 @@ def test_stores_tell_what_is_in_them_and_who_leads(api: Api) -> None:
         "handles": 3,
         "revision": int(last.headers["milepost-revision"]),
         **api.current().json(),
-        "cut": None,
+        "snapshot": None,
         "damaged": 0,
     }
     path = f"/webhdfs/v1/jobs/{api.store}/checkpoint/commits/7?op=CREATE"
     fenced = {f"X-Milepost-{api.store}-{epoch}": ""}
     there = api.http.put(path, headers=fenced).headers["location"]
     assert api.http.put(there, headers=fenced, content=b"v1\n{}").status_code == 201
-    (cut,) = api.call("GET", "/tree").json()["cuts"]
+    (cut,) = api.call("GET", "/tree").json()["snapshots"]
     assert cut.pop("epoch") == epoch
     assert cut.pop("taken").endswith("Z")
-    assert told()["cut"] == cut == {"directory": "checkpoint", "batch": 7, "revision": cut["revision"]}
+    assert told()["snapshot"] == cut == {"directory": "checkpoint", "batch": 7, "revision": cut["revision"]}
     assert api.resign().status_code == 204
     left = told()
     assert (left["epoch"], left["session"], left["holder"], left["since"]) == (epoch, None, None, None)

@@ -276,8 +276,10 @@ CALLS = (
         _set("Milepost-Session"),
         _set("Milepost-Replayed"),
     ),
-    _acting("PUT", STORE + "/tree/pins/{pin}", 200, "not-exist", "already-exists", "unsupported-media-type"),
-    _acting("DELETE", STORE + "/tree/pins/{pin}", 204, "not-exist"),
+    _acting(
+        "PUT", STORE + "/tree/savepoints/{savepoint}", 200, "not-exist", "already-exists", "unsupported-media-type"
+    ),
+    _acting("DELETE", STORE + "/tree/savepoints/{savepoint}", 204, "not-exist"),
     Call(
         "GET",
         STORE + "/state/{state}",

@@ -120,8 +120,8 @@ def test_directories(tree: Tree) -> None:
 def test_a_directory_that_is_there_needs_no_epoch(tree: Tree, api: Api, http: httpx.Client) -> None:
     """Spark before 4.2 makes sure of the directories that it only reads."""
     tree.create("checkpoint/commits/0", b"v1")
-    (cut,) = api.call("GET", "/tree").json()["cuts"]
-    snapshot = f".snapshot/@{cut['revision']}"
+    (snapshot,) = api.call("GET", "/tree").json()["snapshots"]
+    snapshot = f".snapshot/@{snapshot['revision']}"
     other = Api.on(http, f"{api.store}-other")
     elsewhere = Tree(http, other.store, other.campaign().json()["epoch"])
     api.resign()

@@ -72,7 +72,7 @@ def backup(
             counts = archive.end()
     for damage in damages:
         typer.echo(f"not saved: {damage}", err=True)
-    for job in saver.without_cut:
+    for job in saver.without_snapshot:
         typer.echo(f"not saved: the files of {job}, which has not committed a batch yet", err=True)
     if path != _STANDARD and not quiet:
         sentence = f"{path} has {_counted(counts, lost)}"

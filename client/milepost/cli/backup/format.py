@@ -22,8 +22,8 @@ HEAD: Final = "milepost-backup.json"
 END: Final = "end.json"
 COUNTS: Final = ("stores", "handles", "files", "bytes", "damaged")
 """How much there is, as the end says it."""
-PIN_PREFIX: Final = "milepost-backup-"
-"""How the pins are named that hold a cut for the time of a backup. They are no part of it."""
+SAVEPOINT_PREFIX: Final = "milepost-backup-"
+"""How the savepoints are named that hold a snapshot for the time of a backup. They are no part of it."""
 
 
 class BadBackup(Exception):
@@ -48,12 +48,14 @@ class HandleRecord:
 
 @dataclass(frozen=True)
 class SnapshotRecord:
-    """What all files were at ``revision``; ``pin`` is its name if it is a pin, None if it is the last cut."""
+    """What all files were at ``revision``; ``savepoint`` is its name if it is one, None if it is the newest
+    snapshot.
+    """
 
     revision: int
     directory: str
     batch: int
-    pin: str | None = None
+    savepoint: str | None = None
 
     @property
     def commit(self) -> str:
@@ -106,7 +108,10 @@ def manifest_lines(store: StoreRecord) -> Iterator[bytes]:
     yield _line("store", {"name": store.name, "epoch": store.epoch, "damage": store.damage})
     for kind, records in (("handle", store.handles), ("snapshot", store.snapshots), ("file", store.files)):
         for record in records:
-            yield _line(kind, asdict(record))
+            fields = asdict(record)
+            if kind == "snapshot":
+                fields["pin"] = fields.pop("savepoint")  # as the first backups have it
+            yield _line(kind, fields)
 
 
 def store_of(lines: Iterable[bytes]) -> StoreRecord:
@@ -123,7 +128,7 @@ def store_of(lines: Iterable[bytes]) -> StoreRecord:
             elif kind == "handle":
                 found.handles.append(HandleRecord(**fields))
             elif kind == "snapshot":
-                found.snapshots.append(SnapshotRecord(**fields))
+                found.snapshots.append(SnapshotRecord(savepoint=fields.pop("pin", None), **fields))
             elif kind == "file":
                 found.files.append(FileRecord(**{**fields, "at": tuple(fields["at"])}))
             else:

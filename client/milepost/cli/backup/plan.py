@@ -142,18 +142,23 @@ class Planner:
         self._skip_snapshots(planned)
 
     def _skip_snapshots(self, planned: Planned) -> None:
-        """Leave out what an earlier restore has finished: pins that are there, and a tree that is whole."""
+        """Leave out what an earlier restore has finished: savepoints that are there, and a tree that is whole."""
         if not planned.there:
             return
-        kept = self._client.store(planned.target).files.cuts()
-        pins = {(pin.name, pin.cut.directory, pin.cut.batch) for pin in kept.pins}
-        newest = [(cut.directory, cut.batch) for cut in sorted(kept.cuts, key=lambda cut: cut.revision)[-1:]]
+        kept = self._client.store(planned.target).files.snapshots()
+        savepoints = {
+            (savepoint.name, savepoint.snapshot.directory, savepoint.snapshot.batch) for savepoint in kept.savepoints
+        }
+        newest = [
+            (snapshot.directory, snapshot.batch)
+            for snapshot in sorted(kept.snapshots, key=lambda snapshot: snapshot.revision)[-1:]
+        ]
         last = planned.snapshots[-1]
         shown = {path: planned.sha256(file) for path, file in planned.shown(last).items() if not file.directory}
-        left = [each for each in planned.snapshots if (each.pin, each.directory, each.batch) not in pins]
+        left = [each for each in planned.snapshots if (each.savepoint, each.directory, each.batch) not in savepoints]
         if (
             shown == planned.there
-            and all(each.pin is None for each in left)
+            and all(each.savepoint is None for each in left)
             and newest == [(last.directory, last.batch)]
         ):
             left = []

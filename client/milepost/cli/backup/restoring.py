@@ -1,4 +1,4 @@
-"""Restore what was planned: handles with their states, and trees snapshot after snapshot, each with its cut."""
+"""Restore what was planned: handles with their states, and trees snapshot after snapshot, each with its snapshot."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ class Restorer:
             current = dict(planned.there)
             for snapshot in planned.snapshots:
                 self._restore_snapshot(store.files, planned, snapshot, current)
-                if snapshot.pin is not None:
-                    self._pin(store, snapshot, snapshot.pin)
+                if snapshot.savepoint is not None:
+                    self._make_savepoint(store, snapshot, snapshot.savepoint)
 
     def _restore_handles(self, store: StateHandleStore, planned: Planned) -> None:
         for handle in planned.handles:
@@ -83,10 +83,10 @@ class Restorer:
     def _restore_snapshot(
         self, files: JobFiles, planned: Planned, snapshot: SnapshotRecord, current: dict[str, str]
     ) -> None:
-        """Let the tree be what the snapshot showed, and make its cut.
+        """Let the tree be what the snapshot showed, and make its snapshot.
 
         Spark takes a batch for done once its commit is there, so commits come last, and the one of the snapshot at the
-        very end: the cut that it makes shows everything, and has the right number.
+        very end: the snapshot that it makes shows everything, and has the right number.
         """
         shown = planned.shown(snapshot)
         for path, file in shown.items():
@@ -118,22 +118,24 @@ class Restorer:
             self.done.files += 1
         current[file.path] = planned.sha256(file)
 
-    def _pin(self, store: StateHandleStore, snapshot: SnapshotRecord, name: str) -> None:
-        cuts = [
-            cut for cut in store.files.cuts().cuts if (cut.directory, cut.batch) == (snapshot.directory, snapshot.batch)
+    def _make_savepoint(self, store: StateHandleStore, snapshot: SnapshotRecord, name: str) -> None:
+        snapshots = [
+            snapshot
+            for snapshot in store.files.snapshots().snapshots
+            if (snapshot.directory, snapshot.batch) == (snapshot.directory, snapshot.batch)
         ]
-        if not cuts:
+        if not snapshots:
             raise MilepostError(
-                f"the commit {snapshot.commit} of {store.name} has made no cut to be pinned as {name!r}"
+                f"the commit {snapshot.commit} of {store.name} has made no snapshot for the savepoint {name!r}"
             )
-        store.files.pin(name, cuts[-1].revision)
+        store.files.make_savepoint(name, snapshots[-1].revision)
 
 
 def _in_order(files: Iterable[FileRecord]) -> Iterator[FileRecord]:
     """Yield the commits of each query from the newest to the oldest, and then the newest once more.
 
-    Each makes a cut. This way even a cut on the way shows the newest commit, whose state is there, and the last cut of
-    the query has its number.
+    Each makes a snapshot. This way even a snapshot on the way shows the newest commit, whose state is there, and the
+    last snapshot of the query has its number.
     """
     queries: dict[str, list[tuple[int, FileRecord]]] = {}
     for file in files:

@@ -1,4 +1,6 @@
-"""Save stores through the service: handles with their states, and the files of jobs at their last cut and pins."""
+"""Save stores through the service: handles with their states, and the files of jobs at their last snapshot and
+savepoints.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
 
-from milepost.cli.backup.format import PIN_PREFIX, FileRecord, HandleRecord, SnapshotRecord, StoreRecord
+from milepost.cli.backup.format import SAVEPOINT_PREFIX, FileRecord, HandleRecord, SnapshotRecord, StoreRecord
 from milepost.cli.backup.walking import walk
 from milepost.cli.backup.writing import ArchiveWriter
 from milepost.cli.progress import Bar
@@ -17,7 +19,7 @@ from milepost.errors import Damaged, NotExist, Unavailable, VersionMismatch
 from milepost.files import JobFiles
 from milepost.session import Session
 from milepost.store import StateHandleStore
-from milepost.types import CorruptHandle, Handle, JobFile, KeptCuts, StoreSummary
+from milepost.types import CorruptHandle, Handle, JobFile, KeptSnapshots, StoreSummary
 from milepost.wire import Code
 
 _TRIES = 20
@@ -25,9 +27,9 @@ _TRIES = 20
 
 
 class Saver:
-    """Saves one store after the other. ``begin`` makes the session that pins cuts, if any has to be pinned.
+    """Saves one store after the other. ``begin`` makes the session under which savepoints are made, if one is needed.
 
-    ``without_cut`` has the jobs whose files are not saved, since no batch of theirs has been committed yet.
+    ``without_snapshot`` has the jobs whose files are not saved, since no batch of theirs has been committed yet.
     """
 
     def __init__(self, client: Client, archive: ArchiveWriter, bar: Bar, begin: Callable[[], Session]) -> None:
@@ -35,7 +37,7 @@ class Saver:
         self._archive = archive
         self._bar = bar
         self._begin = begin
-        self.without_cut: list[str] = []
+        self.without_snapshot: list[str] = []
 
     def save(self, summary: StoreSummary) -> StoreRecord:
         """Save a store; return what was saved, and what could not be.
@@ -86,10 +88,10 @@ class Saver:
         return _described(handle, damage=failure) if failure else _described(handle, member=member)
 
     def _save_files(self, store: StateHandleStore, found: StoreRecord) -> None:
-        kept = store.files.cuts()
-        if not (kept.cuts or kept.pins):
+        kept = store.files.snapshots()
+        if not (kept.snapshots or kept.savepoints):
             with suppress(NotExist):
-                self.without_cut += [store.name for _ in islice(store.files.list(""), 1)]
+                self.without_snapshot += [store.name for _ in islice(store.files.list(""), 1)]
             return
         known: dict[tuple[str, str], int] = {}
         with self._held(store.name, kept) as snapshots:
@@ -97,29 +99,34 @@ class Saver:
                 self._save_snapshot(found, f".snapshot/{directory}", snapshot, known)
 
     @contextmanager
-    def _held(self, job: str, kept: KeptCuts) -> Iterator[list[tuple[str, SnapshotRecord]]]:
+    def _held(self, job: str, kept: KeptSnapshots) -> Iterator[list[tuple[str, SnapshotRecord]]]:
         """Return the snapshots to be saved with the names of their directories, the oldest first.
 
-        The last cut is pinned meanwhile, so that collection cannot take what it shows.
+        A savepoint keeps the last snapshot meanwhile, so that collection cannot take what it shows.
         """
         snapshots = [
-            (pin.snapshot, SnapshotRecord(pin.cut.revision, pin.cut.directory, pin.cut.batch, pin.name))
-            for pin in kept.pins
-            if not pin.name.startswith(PIN_PREFIX)
+            (
+                savepoint.name,
+                SnapshotRecord(
+                    savepoint.snapshot.revision, savepoint.snapshot.directory, savepoint.snapshot.batch, savepoint.name
+                ),
+            )
+            for savepoint in kept.savepoints
+            if not savepoint.name.startswith(SAVEPOINT_PREFIX)
         ]
-        if not kept.cuts:
+        if not kept.snapshots:
             yield sorted(snapshots, key=lambda each: each[1].revision)
             return
-        name = f"{PIN_PREFIX}{uuid.uuid4().hex[:8]}"
+        name = f"{SAVEPOINT_PREFIX}{uuid.uuid4().hex[:8]}"
         files = self._begin().store(job).files
-        files.pin(name)
+        files.make_savepoint(name)
         try:
-            (cut,) = (pin.cut for pin in files.cuts().pins if pin.name == name)
-            snapshots.append((name, SnapshotRecord(cut.revision, cut.directory, cut.batch)))
-            yield sorted(snapshots, key=lambda each: (each[1].revision, each[1].pin is None))
+            (snapshot,) = (savepoint.snapshot for savepoint in files.snapshots().savepoints if savepoint.name == name)
+            snapshots.append((name, SnapshotRecord(snapshot.revision, snapshot.directory, snapshot.batch)))
+            yield sorted(snapshots, key=lambda each: (each[1].revision, each[1].savepoint is None))
         finally:
             with suppress(NotExist):
-                files.unpin(name)
+                files.drop_savepoint(name)
 
     def _save_snapshot(
         self, found: StoreRecord, root: str, snapshot: SnapshotRecord, known: dict[tuple[str, str], int]

@@ -33,7 +33,7 @@ class Repair(str, Enum):
 class Finding:
     """One damage. ``repair`` is None where only its owner can do something: ``see`` says what.
 
-    ``revision`` is that of the newest cut or pin that is whole, for files.
+    ``revision`` is that of the newest snapshot or savepoint that is whole, for files.
     """
 
     store: str
@@ -53,8 +53,8 @@ class Finding:
                 "no more then, and its bytes are deleted in time"
             )
         return (
-            f"roll the files of {self.store} back to revision {self.revision}, the newest cut or pin that is whole: "
-            "what came later is gone, and its batches are run again"
+            f"roll the files of {self.store} back to revision {self.revision}, the newest snapshot or savepoint that is"
+            " whole: what came later is gone, and its batches are run again"
         )
 
 

@@ -85,9 +85,9 @@ class Examiner:
 
 
 def newest_of(found: Verification) -> int | None:
-    """Return the revision of the newest cut or pin that is whole; None if none is."""
-    cut = newest_whole([*found.kept.cuts, *(pin.cut for pin in found.kept.pins)])
-    return None if cut is None else cut.revision
+    """Return the revision of the newest snapshot or savepoint that is whole; None if none is."""
+    snapshot = newest_whole([*found.kept.snapshots, *(savepoint.snapshot for savepoint in found.kept.savepoints)])
+    return None if snapshot is None else snapshot.revision
 
 
 def replicas(urls: Iterable[str], token: str | None, verify: Verify, timeout: float) -> Iterator[Finding]:

@@ -55,12 +55,14 @@ class Repairer:
         return "can be read again, so it was left alone"
 
     def _roll_back(self, store: StateHandleStore) -> str:
-        """Roll back to the newest whole cut or pin; looked for under the epoch, so that nobody writes any more."""
+        """Roll back to the newest whole snapshot or savepoint; looked for under the epoch, so that nobody writes
+        any more.
+        """
         found = store.files.verify(digests=self._deep, timeout=self._within)
         revision = newest_of(found)
         if found.intact:
             return "are whole by now, so they were left alone"
         if revision is None:
-            return "have no whole cut any more, so they were left alone"
+            return "have no whole snapshot any more, so they were left alone"
         before = roll_back(store, revision, f"@{revision}")
         return f"are those of revision {revision} again; what they were is kept as {before}"

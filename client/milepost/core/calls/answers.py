@@ -16,13 +16,13 @@ from milepost.core.calls.members import Document
 from milepost.core.effects import Answer
 from milepost.types import (
     CorruptHandle,
-    Cut,
     Epoch,
     Handle,
     LockedHandles,
     Removal,
     SessionInfo,
     SessionSummary,
+    Snapshot,
     Status,
     SteppedDown,
     StoreSummary,
@@ -220,7 +220,7 @@ def stores(after: str | None) -> Callable[[Document], tuple[list[StoreSummary], 
                 session=members.text_or_none(entry, "session"),
                 holder=members.text_or_none(entry, "holder"),
                 since=None if entry.get("since") is None else members.time(entry["since"]),
-                cut=None if entry.get("cut") is None else cut_of(entry["cut"]),
+                snapshot=None if entry.get("snapshot") is None else snapshot_of(entry["snapshot"]),
                 damaged=members.whole(entry, "damaged") if "damaged" in entry else None,
             )
             for entry in members.entries(document, "stores")
@@ -230,9 +230,9 @@ def stores(after: str | None) -> Callable[[Document], tuple[list[StoreSummary], 
     return read
 
 
-def cut_of(document: Document) -> Cut:
-    """Read a cut of the files of a job."""
-    return Cut(
+def snapshot_of(document: Document) -> Snapshot:
+    """Read a snapshot of the files of a job."""
+    return Snapshot(
         directory=members.text(document, "directory"),
         batch=members.whole(document, "batch"),
         revision=members.whole(document, "revision"),

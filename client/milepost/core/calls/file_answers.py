@@ -1,4 +1,4 @@
-"""Readers of what the service answers about the files of a job: files, cuts, pins and credentials."""
+"""Readers of what the service answers about the files of a job: files, snapshots, savepoints and credentials."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 
 from milepost.core.calls import members
-from milepost.core.calls.answers import Reader, cut_of, version
+from milepost.core.calls.answers import Reader, snapshot_of, version
 from milepost.core.calls.members import Document
 from milepost.core.effects import Answer
 from milepost.types import (
@@ -15,23 +15,28 @@ from milepost.types import (
     DamagedFile,
     FileCredential,
     JobFile,
-    KeptCuts,
-    Pin,
+    KeptSnapshots,
+    Savepoint,
     Verification,
     WrittenFile,
 )
 from milepost.wire import Header, parse_digest_header
 
 
-def kept_cuts(document: Document) -> KeptCuts:
-    """Read the cuts and pins of the files of a job."""
-    pins = [Pin(members.text(pin, "name"), cut_of(pin)) for pin in members.entries(document, "pins")]
-    cuts, passed_over = ([cut_of(cut) for cut in members.entries(document, each)] for each in ("cuts", "passedOver"))
-    return KeptCuts(cuts, pins, passed_over)
+def kept_snapshots(document: Document) -> KeptSnapshots:
+    """Read the snapshots and savepoints of the files of a job."""
+    savepoints = [
+        Savepoint(members.text(savepoint, "name"), snapshot_of(savepoint))
+        for savepoint in members.entries(document, "savepoints")
+    ]
+    snapshots, passed_over = (
+        [snapshot_of(snapshot) for snapshot in members.entries(document, each)] for each in ("snapshots", "passedOver")
+    )
+    return KeptSnapshots(snapshots, savepoints, passed_over)
 
 
 def revision(document: Document) -> int:
-    """Read the revision of the cut that a request was about."""
+    """Read the revision of the snapshot that a request was about."""
     return members.whole(document, "revision")
 
 
@@ -46,7 +51,7 @@ def verification(document: Document) -> Verification:
             for file in members.entries(document, "damaged")
         ],
         damaged_count=members.whole(document, "damagedCount"),
-        kept=kept_cuts(document),
+        kept=kept_snapshots(document),
     )
 
 

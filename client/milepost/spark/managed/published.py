@@ -95,7 +95,7 @@ class ManagedState:
 
     def check_found(self, snapshot: Snapshot, files: StateFiles) -> None:
         """Raise `NoSafeCheckpoint` if the files of the state lack a commit of its published snapshot, as after a manual
-        rollback to a cut from before that commit. Each driver looks once for each state.
+        rollback to a snapshot from before that commit. Each driver looks once for each state.
         """
         if snapshot.name in self._found:
             return
@@ -105,9 +105,9 @@ class ManagedState:
                 f"the state {snapshot.name!r} was published with batch {snapshot.batch}, but its files lack what that "
                 f"batch committed of the partitions {lost}: they were rolled back without the job record, deleted, or "
                 "stateful was given another place; nothing is processed. Give it the place that it had, or roll the "
-                f"job's files back to a cut or pin of batch {snapshot.batch} or later, if one is left, or restore them "
-                "from a backup; or begin the job under another name, with another output and its input from the "
-                "beginning"
+                f"job's files back to a snapshot or savepoint of batch {snapshot.batch} or later, if one is left, or "
+                "restore a backup of them; or begin the job under another name, with another output and its input from "
+                "the beginning"
             )
         self._found.add(snapshot.name)
 

@@ -1,4 +1,4 @@
-// One store: who leads it, its job, the cuts and pins of its files, and its handles a page at a time.
+// One store: who leads it, its job, the snapshots of its files, and its handles a page at a time.
 
 import { facts, make, notice, table } from "./dom.js";
 import { age, size } from "./format.js";
@@ -44,8 +44,8 @@ export function render(found, status, route) {
       handlesOf(page),
       ...pages(`#/stores/${encodeURIComponent(route.store)}`, route, page.next, page.handles.length + page.corrupt.length),
     ]),
-    make("h2", {}, "Cuts and pins of its files"),
-    ...told(found.tree, cuts),
+    make("h2", {}, "Snapshots of its files"),
+    ...told(found.tree, snapshots),
   ];
 }
 
@@ -89,12 +89,15 @@ function handlesOf(page) {
   );
 }
 
-function cuts(tree) {
-  if (tree.cuts.length === 0 && tree.pins.length === 0) return [make("p", { class: "quiet" }, "There are none.")];
-  const rows = [...tree.pins.map((pin) => ({ ...pin, kind: `pin ${pin.name}` })), ...tree.cuts.map((cut) => ({ ...cut, kind: "cut" }))];
+function snapshots(tree) {
+  if (tree.snapshots.length === 0 && tree.savepoints.length === 0) return [make("p", { class: "quiet" }, "There are none.")];
+  const rows = [
+    ...tree.savepoints.map((savepoint) => ({ ...savepoint, kind: `savepoint ${savepoint.name}` })),
+    ...tree.snapshots.map((snapshot) => ({ ...snapshot, kind: "snapshot" })),
+  ];
   return [
     table(
-      "Checkpoints that are kept, the newest first",
+      "Snapshots that are kept, the newest first",
       [
         ["Directory", (row) => row.directory || "/"],
         ["Batch", (row) => row.batch, true],

@@ -23,7 +23,7 @@ export function render(page, status, route) {
         ["Epoch", (row) => (row.epoch === null ? make("span", { class: "bad" }, "unreadable") : row.epoch || "none yet"), true],
         ["Led by", (row) => row.holder || row.session || "nobody"],
         ["Since", (row) => age(row.since, serverTime())],
-        ["Last batch", (row) => (row.cut ? `${row.cut.batch} in ${row.cut.directory || "/"}` : "–")],
+        ["Last batch", (row) => (row.snapshot ? `${row.snapshot.batch} in ${row.snapshot.directory || "/"}` : "–")],
         ["Damaged records", (row) => (row.damaged ? make("span", { class: "bad" }, row.damaged) : "0"), true],
       ],
       page.stores,

@@ -24,12 +24,12 @@ EPOCHS = 3
 
 @dataclass(frozen=True)
 class Job:
-    """A store with handles and files: a pinned cut of batch 0, and a last cut of batch 2."""
+    """A store with handles and files: a pinned snapshot of batch 0, and a last snapshot of batch 2."""
 
     name: str
     service: Service
     files: dict[str, bytes]
-    pinned: dict[str, bytes]
+    kept: dict[str, bytes]
 
 
 @pytest.fixture(scope="session")
@@ -51,7 +51,7 @@ def job(service: Service) -> Iterator[Job]:
         store.add_and_lock("large", LARGE)
         session.store(f"{name}-plain").add_and_lock("only", b"plain")
         tree, files = Tree(http, name, epoch), {"checkpoint/metadata": b"{}", "checkpoint/sources/0/empty": b""}
-        pinned: dict[str, bytes] = {}
+        kept: dict[str, bytes] = {}
         for batch in range(3):
             files[f"checkpoint/offsets/{batch}"] = b"offsets %d" % batch
             files["checkpoint/state/0"] = b"%s %d" % (name.encode(), batch) * 500
@@ -60,14 +60,14 @@ def job(service: Service) -> Iterator[Job]:
             for path, content in files.items():
                 assert tree.create(path, content, overwrite=True).status_code == 201
             if batch == 0:
-                store.files.pin("savepoint")
-                pinned = dict(files)
+                store.files.make_savepoint("savepoint")
+                kept = dict(files)
                 assert tree.delete("checkpoint/state/0.delta").status_code == 200
                 del files["checkpoint/state/0.delta"]
         assert tree.mkdirs("checkpoint/empty").status_code == 200
         assert tree.create("checkpoint/commits/2", files["checkpoint/commits/2"], overwrite=True).status_code == 201
         store.resign()
-        yield Job(name, service, files, pinned)
+        yield Job(name, service, files, kept)
 
 
 @pytest.fixture

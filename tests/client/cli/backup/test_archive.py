@@ -43,7 +43,7 @@ def written() -> bytes:
     assert failure is None
     store = StoreRecord("first", 7, None, [HandleRecord("a", len(LARGE), sha256, {"k": "ä"}, member=member)])
     empty = archive.add_data(0, [])
-    store.snapshots.append(SnapshotRecord(3, "checkpoint", 1, "pin"))
+    store.snapshots.append(SnapshotRecord(3, "checkpoint", 1, "savepoint"))
     store.files.append(FileRecord("checkpoint/empty", (3, 4), sha256=empty[1], member=empty[0]))
     archive.end_store(store)
     archive.begin_store()

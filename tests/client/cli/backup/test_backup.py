@@ -54,23 +54,23 @@ def test_what_was_saved_is_there_again_under_an_epoch_above_the_old_one(
         assert (latest.labels, latest.locks) == ({"batch": "2"}, ())
         plain = client.store(f"{job.name}-plain")
         assert (plain.read("only"), plain.current_epoch().epoch) == (b"plain", 0)
-        kept = store.files.cuts()
-        assert [(pin.name, pin.cut.batch) for pin in kept.pins] == [("savepoint", 0)]
-        assert (kept.cuts[-1].directory, kept.cuts[-1].batch) == ("checkpoint", 2)
+        kept = store.files.snapshots()
+        assert [(savepoint.name, savepoint.snapshot.batch) for savepoint in kept.savepoints] == [("savepoint", 0)]
+        assert (kept.snapshots[-1].directory, kept.snapshots[-1].batch) == ("checkpoint", 2)
         found = store.files.verify(digests=True)
         assert (found.intact, found.files) == (True, len(job.files))
         with client.session() as session, pytest.raises(milepost.Fenced):
             session.store(job.name).under(EPOCHS).add_and_lock("deposed", b"")
     assert content_of(empty.url, job.name) == job.files
-    assert content_of(empty.url, job.name, ".snapshot/savepoint") == job.pinned
-    assert content_of(empty.url, job.name, f".snapshot/@{kept.cuts[-1].revision}") == job.files
+    assert content_of(empty.url, job.name, ".snapshot/savepoint") == job.kept
+    assert content_of(empty.url, job.name, f".snapshot/@{kept.snapshots[-1].revision}") == job.files
     with httpx.Client(base_url=empty.url) as http:
         assert "empty" in Tree(http, job.name).names("checkpoint")
 
 
 def test_a_backup_leaves_nothing_behind_and_only_its_owner_may_read_it(saved: Path, job: Job) -> None:
     with milepost.Client(job.service.url) as client:
-        assert [pin.name for pin in client.store(job.name).files.cuts().pins] == ["savepoint"]
+        assert [savepoint.name for savepoint in client.store(job.name).files.snapshots().savepoints] == ["savepoint"]
     assert saved.stat().st_mode & 0o077 == 0
     assert [path.name for path in saved.parent.iterdir() if "backup" in path.name] == ["backup.tar"]
     with tarfile.open(saved) as tar:
@@ -110,7 +110,7 @@ def test_what_is_no_file_is_written_as_it_is_and_a_link_is_followed(job: Job, tm
 
 def test_a_backup_that_fails_says_why_and_no_more(job: Job, tmp_path: Path) -> None:
     """It is cut between two handles, which no real fault can be made to hit."""
-    cut = (
+    snapshot = (
         "import milepost, milepost.cli.backup.saving as saving\n"
         "save, names = saving.Saver._save_handle, []\n"
         "def failing(self, store, handle):\n"
@@ -120,8 +120,8 @@ def test_a_backup_that_fails_says_why_and_no_more(job: Job, tmp_path: Path) -> N
         "saving.Saver._save_handle = failing\n"
     )
     path = tmp_path / "cut.tar"
-    end = ended(started(job.service.url, "backup", str(path), "--store", job.name, main=cut + MAIN))
-    assert (end.returncode, end.stderr) == (3, b"ConnectionFailed: cut\n")
+    end = ended(started(job.service.url, "backup", str(path), "--store", job.name, main=snapshot + MAIN))
+    assert (end.returncode, end.stderr) == (3, b"ConnectionFailed: snapshot\n")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -270,7 +270,7 @@ def test_a_restore_that_was_interrupted_goes_on(
         nonlocal puts
         puts += 1
         if puts == 9:
-            raise milepost.ConnectionFailed("cut")
+            raise milepost.ConnectionFailed("snapshot")
         return write(self, *arguments, **named)
 
     monkeypatch.setattr(JobFiles, "write", breaking)
@@ -278,22 +278,22 @@ def test_a_restore_that_was_interrupted_goes_on(
     monkeypatch.undo()
     monkeypatch.setenv("MILEPOST_URL", empty.url)
     told = json.loads(said("restore", str(saved), "--skip-existing", "--json"))
-    assert 0 < told["files"] < len(job.files) + len(job.pinned)
+    assert 0 < told["files"] < len(job.files) + len(job.kept)
     assert content_of(empty.url, job.name) == job.files
-    assert content_of(empty.url, job.name, ".snapshot/savepoint") == job.pinned
+    assert content_of(empty.url, job.name, ".snapshot/savepoint") == job.kept
 
 
 def test_a_restore_that_broke_off_before_its_last_cut_makes_that(
     run: Run, said: Said, saved: Path, job: Job, empty: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All files are there then, but the newest cut is that of an older batch."""
+    """All files are there then, but the newest snapshot is that of an older batch."""
     puts: list[str] = []
     write = JobFiles.write
 
     def breaking(self: JobFiles, *arguments: Any, **named: Any) -> WrittenFile:
         puts.append(arguments[0])
         if puts.count("checkpoint/commits/2") == 2:
-            raise milepost.ConnectionFailed("cut")
+            raise milepost.ConnectionFailed("snapshot")
         return write(self, *arguments, **named)
 
     monkeypatch.setattr(JobFiles, "write", breaking)
@@ -302,9 +302,9 @@ def test_a_restore_that_broke_off_before_its_last_cut_makes_that(
     monkeypatch.setenv("MILEPOST_URL", empty.url)
     assert content_of(empty.url, job.name) == job.files
     with milepost.Client(empty.url) as client:
-        assert client.store(job.name).files.cuts().cuts[-1].batch == 1
+        assert client.store(job.name).files.snapshots().snapshots[-1].batch == 1
         said("restore", str(saved), "--skip-existing")
-        assert client.store(job.name).files.cuts().cuts[-1].batch == 2
+        assert client.store(job.name).files.snapshots().snapshots[-1].batch == 2
 
 
 def test_a_service_that_would_grant_old_epochs_again_gets_nothing(

@@ -143,10 +143,10 @@ def test_a_record_that_was_put_back_meanwhile_is_left_alone(
     with milepost.Client(server.url) as client, client.session() as session:
         repairer = Repairer(session, deep=False, within=60.0)
         assert repairer.repair(finding) == "can be read again, so it was left alone"
-        before = client.store(JOB).files.cuts()
+        before = client.store(JOB).files.snapshots()
         assert repairer.repair(of_files) == "are whole by now, so they were left alone"
         assert client.store(STORE).read("a") == b"a"
-        assert client.store(JOB).files.cuts() == before
+        assert client.store(JOB).files.snapshots() == before
         monkeypatch.setattr(milepost.StateHandleStore, "exists", damaged)
         assert repairer.repair(finding) == "was added anew meanwhile, so it was left alone"
         assert client.store(STORE).read("a") == b"a"
@@ -156,14 +156,14 @@ def test_files_are_rolled_back_to_the_newest_whole_cut(run: Run, server: ServerP
     blob_of(server, state(2)).unlink()
     named = found(run, server)
     with milepost.Client(server.url) as client:
-        kept = client.store(JOB).files.cuts().cuts
+        kept = client.store(JOB).files.snapshots().snapshots
         assert [(each["kind"], each["repair"], each["revision"]) for each in named] == [
             (Kind.FILES.value, Repair.ROLL_BACK.value, kept[1].revision)
         ]
         with client.session(ttl=600, holder="driver") as session:
             session.store(JOB).campaign()
             assert b"EpochHeld" in run("fsck", "--repair", "--yes", "--url", server.url).stderr
-            assert client.store(JOB).files.cuts().cuts == kept
+            assert client.store(JOB).files.snapshots().snapshots == kept
         told = run("fsck", "--repair", "--yes", "--url", server.url).stderr.decode()
         assert f"the files of job are those of revision {kept[1].revision} again" in told
         assert found(run, server, "--deep") == []
@@ -186,9 +186,9 @@ def test_files_without_a_whole_cut_are_named_and_left_alone(run: Run, server: Se
 
 
 def test_blobs_that_are_away_for_a_moment_are_no_damage(run: Run, server: ServerProcess) -> None:
-    """Or the newest cut would be one of small files, whose bytes are in their records."""
+    """Or the newest snapshot would be one of small files, whose bytes are in their records."""
     with milepost.Client(server.url) as client:
-        kept = client.store(JOB).files.cuts()
+        kept = client.store(JOB).files.snapshots()
     directory = blob_directory(server)
     directory.rename(directory.with_name("away"))
     away = run("fsck", "--repair", "--yes", "--url", server.url, "--timeout", "2")
@@ -196,7 +196,7 @@ def test_blobs_that_are_away_for_a_moment_are_no_damage(run: Run, server: Server
     directory.with_name("away").rename(directory)
     assert found(run, server, "--deep") == []
     with milepost.Client(server.url) as client:
-        assert client.store(JOB).files.cuts() == kept
+        assert client.store(JOB).files.snapshots() == kept
 
 
 def test_a_store_whose_own_record_is_damaged_hides_no_other(run: Run, server: ServerProcess) -> None:

@@ -1,4 +1,6 @@
-"""What the tree of a job adds to a place for files: the fence, copies in other processes, and cuts of all files."""
+"""What the tree of a job adds to a place for files: the fence, copies in other processes, and snapshots of all
+files.
+"""
 
 from __future__ import annotations
 
@@ -109,20 +111,20 @@ def test_a_name_that_would_go_with_the_next_epoch_is_refused(place: TreeFiles) -
 
 
 def test_a_store_stays_where_the_job_goes_back_without_it(service: Service, place: TreeFiles) -> None:
-    """As a driver does that falls back: also to a cut of before there was any state."""
+    """As a driver does that falls back: also to a snapshot of before there was any state."""
     with milepost.Client(service.url) as client, httpx.Client(base_url=service.url, timeout=60.0) as http:
         assert Tree(http, job_of(place), 1).create("checkpoint/commits/0", b"v1").status_code == 201
-        (cut,) = client.store(job_of(place)).files.cuts().cuts
+        (snapshot,) = client.store(job_of(place)).files.snapshots().snapshots
         place.create("0/0/default/a", b"state")
         with client.session() as session:
-            session.store(job_of(place)).under(1).files.roll_back(cut.revision, keep=["_milepost"])
+            session.store(job_of(place)).under(1).files.roll_back(snapshot.revision, keep=["_milepost"])
     assert [info.name for info in place.list("0/0/default")] == ["0/0/default/a"]
     assert place.read("0/0/default/a", 0, 9) == b"state"
     assert place.create("0/0/default/b", b"more") is Created.DONE
 
 
 def test_a_store_in_the_tree_goes_back_with_the_job(service: Service, place: TreeFiles) -> None:
-    """What Spark wrote beside it stays as it is, and a cut shows both as they were."""
+    """What Spark wrote beside it stays as it is, and a snapshot shows both as they were."""
     settings = ProviderSettings(maintenance_interval=None)
     provider = FileStateStoreProvider(place, settings)
     provider.init(STORE)
@@ -131,7 +133,7 @@ def test_a_store_in_the_tree_goes_back_with_the_job(service: Service, place: Tre
         first = commit(provider, 0, a="1")
         assert spark.create("checkpoint/commits/0", b"v1").status_code == 201
         job = client.store(job_of(place)).files
-        (cut,) = job.cuts().cuts
+        (snapshot,) = job.snapshots().snapshots
         newest = first
         for version in range(1, 8):
             newest = commit(provider, version, newest, a=str(version + 1))
@@ -140,13 +142,13 @@ def test_a_store_in_the_tree_goes_back_with_the_job(service: Service, place: Tre
         assert len(kept) == 7
         assert not any(first in name for name in kept)
         assert spark.read("checkpoint/commits/0").content == b"v1"
-        shown = [entry.path for entry in job.list(f".snapshot/{cut.snapshot}/_milepost/state/{STORE.directory}")]
+        shown = [entry.path for entry in job.list(f".snapshot/{snapshot.name}/_milepost/state/{STORE.directory}")]
         assert len(shown) == 1
         assert first in shown[0]
         assert job.verify(digests=True).intact
         provider.close()
         with client.session() as session:
-            session.store(job_of(place)).under(1).files.roll_back(cut.revision)
+            session.store(job_of(place)).under(1).files.roll_back(snapshot.revision)
     again = FileStateStoreProvider(place, settings)
     again.init(STORE)
     assert again.latest_version() == 1

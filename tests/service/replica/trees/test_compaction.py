@@ -75,7 +75,7 @@ async def test_files_without_a_byte_stay_readable_though_nothing_else_is_folded_
         for _ in range(2):
             for name in names:
                 assert await read(running, name) == b""
-            report = (await running.operations.cuts.verify(STORE, digests=True)).answer.body
+            report = (await running.operations.snapshots.verify(STORE, digests=True)).answer.body
             assert (report["files"], report["damaged"]) == (len(names), [])
             await running.restart()
 
@@ -141,14 +141,14 @@ async def test_what_only_a_pin_showed_goes_with_it_though_nothing_else_is_folded
         for name in names:
             await put(running, name, epoch)
         await put(running, "commits/0", epoch, inline=True)
-        caller, cuts = Caller(Attempt("a"), epoch), running.operations.cuts
-        await cuts.pin(caller, STORE, "before-upgrade", 0)
+        caller, snapshots = Caller(Attempt("a"), epoch), running.operations.snapshots
+        await snapshots.make_savepoint(caller, STORE, "before-upgrade", 0)
         for name in names:
             assert await running.operations.trees.delete(At(STORE, name), epoch, recursive=False)
         for batch in range(1, 11):
             await put(running, f"commits/{batch}", epoch, inline=True)
         await compacted(running)
-        await cuts.unpin(caller, STORE, "before-upgrade")
+        await snapshots.drop_savepoint(caller, STORE, "before-upgrade")
 
         async def are_gone() -> bool:
             return len(running.blobs.discarded) >= len(names)

@@ -144,7 +144,7 @@ async def test_what_a_cut_shows_is_not_waited_for(tmp_path: Path, monkeypatch: p
         with pytest.raises(Problem) as refused:
             await running.operations.trees.delete(At(STORE, "d"), epoch, recursive=False)
         assert refused.value.code is Code.TOO_MANY_REQUESTS
-        assert "a cut or a pin shows them" in refused.value.detail
+        assert "a snapshot or a savepoint shows them" in refused.value.detail
 
 
 async def test_a_rollback_waits_for_what_was_deleted_and_for_those_before_it(tmp_path: Path) -> None:
@@ -152,10 +152,10 @@ async def test_a_rollback_waits_for_what_was_deleted_and_for_those_before_it(tmp
         epoch = await begun(running)
         await put(running, "d/file", epoch, inline=True)
         await put(running, "commits/0", epoch, inline=True)
-        (cut,) = running.operations.cuts.kept(STORE).answer.body["cuts"]
+        (snapshot,) = running.operations.snapshots.kept(STORE).answer.body["snapshots"]
         assert await deleted(running, "d", epoch)
         for _ in range(2 * MOST_ROLLBACKS + 1):
-            await running.operations.cuts.roll_back(Caller(Attempt("a"), epoch), STORE, cut["revision"], ())
+            await running.operations.snapshots.roll_back(Caller(Attempt("a"), epoch), STORE, snapshot["revision"], ())
         assert [name for name, _ in await running.operations.trees.children(At(STORE, "d"))] == ["file"]
 
 
@@ -164,11 +164,13 @@ async def test_a_clone_waits_for_what_was_deleted_where_it_begins(tmp_path: Path
         epoch = await begun(running)
         await put(running, "offsets/0", epoch, inline=True)
         await put(running, "commits/0", epoch, inline=True)
-        (cut,) = running.operations.cuts.kept(STORE).answer.body["cuts"]
+        (snapshot,) = running.operations.snapshots.kept(STORE).answer.body["snapshots"]
         other, trees = At("other", "old/file"), running.operations.trees
         await put_at(running.replica, running.operations, other, None, b"bytes", overwrite=False, key="other")
         assert await trees.delete(At("other", "old"), None, recursive=True)
-        made = await running.operations.cuts.clone(Caller(Attempt("a", "k")), "other", STORE, f"@{cut['revision']}")
+        made = await running.operations.snapshots.clone(
+            Caller(Attempt("a", "k")), "other", STORE, f"@{snapshot['revision']}"
+        )
         assert made.answer.body["files"] == 2
 
 

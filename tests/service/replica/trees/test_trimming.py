@@ -82,7 +82,7 @@ async def test_what_cuts_show_is_kept_and_goes_with_them(tmp_path: Path) -> None
         for batch in range(1, 10):
             await put(running, f"commits/{batch}", epoch)
         assert "state/0" in records(running)
-        await put(running, "commits/10", epoch)  # the eleventh cut: the first one goes
+        await put(running, "commits/10", epoch)  # the eleventh snapshot: the first one goes
 
         async def is_gone() -> bool:
             return "state/0" not in records(running)
@@ -144,10 +144,10 @@ async def test_what_does_not_fit_into_one_commit_is_trimmed_in_several(tmp_path:
         for name in names:
             await put(running, name, epoch, b"A" * 4000, inline=True)
         await put(running, "commits/0", epoch, b"v1", inline=True)
-        (cut,) = running.operations.cuts.kept(STORE).answer.body["cuts"]
+        (snapshot,) = running.operations.snapshots.kept(STORE).answer.body["snapshots"]
         for name in names:
             await put(running, name, epoch, b"B" * 4000, inline=True, overwrite=True)
-        await running.operations.cuts.roll_back(Caller(Attempt("a"), epoch), STORE, cut["revision"], ())
+        await running.operations.snapshots.roll_back(Caller(Attempt("a"), epoch), STORE, snapshot["revision"], ())
 
         async def is_finished() -> bool:
             tree = running.replica.journal.read().view.tree(STORE)

@@ -32,8 +32,8 @@ STORE = "job"
 class Bench:
     """The rules over a tree of epoch 1, and every change that was decided, in flight until it is committed."""
 
-    def __init__(self, kept_cuts: int = 2) -> None:
-        self.kept_cuts = kept_cuts
+    def __init__(self, kept_snapshots: int = 2) -> None:
+        self.kept_snapshots = kept_snapshots
         self.view = View(State())
         self.view.state.apply([(store_key(STORE), Store(STORE, epoch=1, granted=1))])
         self.revision = 1
@@ -41,7 +41,9 @@ class Bench:
 
     def ask(self, request: Request) -> Accepted | Refused:
         """Decide a request and stage what it changes."""
-        context = DecisionContext(self.revision + 1, "lineage", "2026-01-01T00:00:00.000Z", kept_cuts=self.kept_cuts)
+        context = DecisionContext(
+            self.revision + 1, "lineage", "2026-01-01T00:00:00.000Z", kept_snapshots=self.kept_snapshots
+        )
         decision = decide(self.view, request, context)
         assert isinstance(decision, Accepted | Refused)
         if isinstance(decision, Accepted) and decision.changes:

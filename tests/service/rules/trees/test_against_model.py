@@ -1,8 +1,8 @@
 """Trees against a plain dictionary of paths, under hypothesis' choice of requests.
 
 The model knows nothing of entries, range tombstones or lazily dropped records. Groups are staged, committed and lost
-under it; each cut that is kept must show the dictionary of its moment, and each blob must be named as long as something
-shows it.
+under it; each snapshot that is kept must show the dictionary of its moment, and each blob must be named as long as
+something shows it.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from service.rules.requests import (
     DeletePath,
     DropBlobs,
     DropCompacted,
+    DropSavepoint,
     MakeDirectory,
+    MakeSavepoint,
     OntoExisting,
-    PinCut,
     PutFile,
     RenamePath,
     Request,
     Resign,
     RollBack,
     TrimTree,
-    Unpin,
     with_id,
 )
 from service.rules.stored.manifest_rows import ManifestRows
@@ -64,14 +64,14 @@ PATHS = st.sampled_from((*FILES, "state", "commits", "commits/0", "q/commits/0")
 
 @dataclass
 class Moment:
-    """The tree as the model has it: what is there now, and at each cut."""
+    """The tree as the model has it: what is there now, and at each snapshot."""
 
     files: Files = field(default_factory=dict)
-    cuts: dict[tuple[str, int], tuple[int, Files]] = field(default_factory=dict)
+    snapshots: dict[tuple[str, int], tuple[int, Files]] = field(default_factory=dict)
     epoch: int = 0
     came_from: dict[str, tuple[str, int]] = field(default_factory=dict)
     """What a path was renamed from, and under which epoch."""
-    pins: dict[str, tuple[int, Files]] = field(default_factory=dict)
+    savepoints: dict[str, tuple[int, Files]] = field(default_factory=dict)
     passed_over: list[tuple[str, int, Files]] = field(default_factory=list)
     """The directory, the revision and the files of each snapshot that a rollback passed over."""
     forgotten: set[str] = field(default_factory=set)
@@ -81,10 +81,10 @@ class Moment:
         """Another one, with the same content."""
         return Moment(
             dict(self.files),
-            dict(self.cuts),
+            dict(self.snapshots),
             self.epoch,
             dict(self.came_from),
-            dict(self.pins),
+            dict(self.savepoints),
             list(self.passed_over),
             set(self.forgotten),
         )
@@ -107,52 +107,52 @@ class Moment:
             self.files.setdefault(each, DIRECTORY)
 
     def put(self, path: str, blob: str, revision: int) -> None:
-        """Put a file, and make a cut if it is a commit's."""
+        """Put a file, and make a snapshot if it is a commit's."""
         for each in ancestors_of(path):
             self.files.setdefault(each, DIRECTORY)
         self.files[path] = blob
         self.came_from.pop(path, None)
-        self.cut(path, revision)
+        self.snapshot(path, revision)
 
-    def cut(self, path: str, revision: int) -> None:
-        """Keep the newest cuts of each query."""
+    def snapshot(self, path: str, revision: int) -> None:
+        """Keep the newest snapshots of each query."""
         committed = commit_of(path)
         if committed is None or not self.is_file(path):
             return
-        self.cuts.pop(committed, None)
-        self.cuts[committed] = (revision, self.files)  # the dictionary goes on to change: filled in by `settle`
+        self.snapshots.pop(committed, None)
+        self.snapshots[committed] = (revision, self.files)  # the dictionary goes on to change: filled in by `settle`
         of_query = sorted(
-            (key for key in self.cuts if key[0] == committed[0]), key=lambda key: (self.cuts[key][0], key[1])
+            (key for key in self.snapshots if key[0] == committed[0]), key=lambda key: (self.snapshots[key][0], key[1])
         )
         for key in of_query[:-KEPT_CUTS]:
-            del self.cuts[key]
+            del self.snapshots[key]
         if len(of_query) >= KEPT_CUTS:
-            oldest = self.cuts[of_query[-KEPT_CUTS]][0]
+            oldest = self.snapshots[of_query[-KEPT_CUTS]][0]
             self.passed_over = [each for each in self.passed_over if each[0] != committed[0] or each[1] > oldest]
 
     def kept(self) -> dict[int, Files]:
-        """What each cut, each pin and each snapshot that was passed over shows, by revision."""
+        """What each snapshot, each savepoint and each snapshot that was passed over shows, by revision."""
         over = {revision: files for _, revision, files in self.passed_over}
-        return over | dict((*self.cuts.values(), *self.pins.values()))
+        return over | dict((*self.snapshots.values(), *self.savepoints.values()))
 
     def go_back(self, revision: int, now: int, files: Files, last: str) -> None:
         """Let the files be these, as they were at one revision. What was there right before ``now`` is passed over, as
         one of the query in the directory ``last``.
         """
         before = {path: blob for path, blob in self.files.items() if blob is None or not is_temporary(path)}
-        cuts = {at for at, _ in self.cuts.values()} | {at for _, at, _ in self.passed_over}
-        here = [] if now - 1 in cuts else [(last, now - 1, before)]
-        self.passed_over += [(key[0], at, shown) for key, (at, shown) in self.cuts.items() if at > revision]
+        snapshots = {at for at, _ in self.snapshots.values()} | {at for _, at, _ in self.passed_over}
+        here = [] if now - 1 in snapshots else [(last, now - 1, before)]
+        self.passed_over += [(key[0], at, shown) for key, (at, shown) in self.snapshots.items() if at > revision]
         self.passed_over += here
-        self.cuts = {key: cut for key, cut in self.cuts.items() if cut[0] <= revision}
+        self.snapshots = {key: snapshot for key, snapshot in self.snapshots.items() if snapshot[0] <= revision}
         self.files = files
 
     def settle(self, revision: int) -> None:
-        """Fill in the cuts of this revision with what is there at its end."""
-        for key, (at, _) in self.cuts.items():
+        """Fill in the snapshots of this revision with what is there at its end."""
+        for key, (at, _) in self.snapshots.items():
             if at == revision:
                 whole = {path: blob for path, blob in self.files.items() if blob is None or not is_temporary(path)}
-                self.cuts[key] = (at, whole)
+                self.snapshots[key] = (at, whole)
 
 
 class TreesAgainstModel(RuleBasedStateMachine):
@@ -182,7 +182,7 @@ class TreesAgainstModel(RuleBasedStateMachine):
 
     def ask(self, request: Request) -> Decision:
         """Decide a request, and stage what it changes as records that were stored and read again."""
-        context = DecisionContext(self.revision + 1, "lineage", "2026-01-01T00:00:00.000Z", kept_cuts=KEPT_CUTS)
+        context = DecisionContext(self.revision + 1, "lineage", "2026-01-01T00:00:00.000Z", kept_snapshots=KEPT_CUTS)
         decision = decide(self.view, with_id(request, f"{self.revision + 1}") if not request.key else request, context)
         if isinstance(decision, Accepted) and decision.changes:
             self.revision += 1
@@ -228,7 +228,7 @@ class TreesAgainstModel(RuleBasedStateMachine):
 
     @rule(source=st.sampled_from(FILES), query=st.sampled_from(["", "q/"]))
     def commit(self, source: str, query: str) -> None:
-        """As Spark does: a file under its name, then the next commit, by a rename. A cut shows both."""
+        """As Spark does: a file under its name, then the next commit, by a rename. A snapshot shows both."""
         self.put(source, True, False)
         self.commits += 1
         temporary, target = f"{query}commits/.{self.commits}.tmp", f"{query}commits/{self.commits}"
@@ -319,7 +319,7 @@ class TreesAgainstModel(RuleBasedStateMachine):
             files[goes_to] = gone[path]
             self.model.came_from[goes_to] = path, self.model.epoch
             self.model.forgotten.discard(goes_to)
-            self.model.cut(goes_to, self.revision)
+            self.model.snapshot(goes_to, self.revision)
         self.model.settle(self.revision)
 
     @rule(session=st.sampled_from(["ann", "bob"]))
@@ -357,31 +357,33 @@ class TreesAgainstModel(RuleBasedStateMachine):
     # -- what is kept ------------------------------------------------------------------------------------------------
 
     @rule(name=st.sampled_from(["x", "y"]), newest=st.booleans(), data=st.data())
-    def pin(self, name: str, newest: bool, data: st.DataObject) -> None:
-        """Pin a cut: the newest, or any."""
-        newest_cut = max(dict(self.model.cuts.values()), default=0)
+    def savepoint(self, name: str, newest: bool, data: st.DataObject) -> None:
+        """Pin a snapshot: the newest, or any."""
+        newest_snapshot = max(dict(self.model.snapshots.values()), default=0)
         revisions = self.model.kept()
         revision = 0 if newest or not revisions else data.draw(st.sampled_from(sorted(revisions)))
-        pinned = revision or newest_cut
+        kept = revision or newest_snapshot
         code: Code | None = None
-        if not pinned:
+        if not kept:
             code = Code.NOT_EXIST
-        elif name in self.model.pins and self.model.pins[name][0] != pinned:
+        elif name in self.model.savepoints and self.model.savepoints[name][0] != kept:
             code = Code.ALREADY_EXISTS
-        if self.expect(self.ask(PinCut(LEADER, STORE, name, revision)), code):
-            self.model.pins[name] = pinned, revisions[pinned]
+        if self.expect(self.ask(MakeSavepoint(LEADER, STORE, name, revision)), code):
+            self.model.savepoints[name] = kept, revisions[kept]
 
     @rule(name=st.sampled_from(["x", "y"]))
-    def unpin(self, name: str) -> None:
-        """Keep a cut no longer."""
-        code = None if name in self.model.pins else Code.NOT_EXIST
-        if self.expect(self.ask(Unpin(LEADER, STORE, name)), code):
-            del self.model.pins[name]
+    def drop_savepoint(self, name: str) -> None:
+        """Keep a snapshot no longer."""
+        code = None if name in self.model.savepoints else Code.NOT_EXIST
+        if self.expect(self.ask(DropSavepoint(LEADER, STORE, name)), code):
+            del self.model.savepoints[name]
 
     @precondition(lambda self: self.model.kept())
     @rule(data=st.data(), keep=st.lists(PATHS, max_size=2, unique=True))
     def roll_back(self, data: st.DataObject, keep: list[str]) -> None:
-        """Go back to a cut or to a pin, unless what was deleted is still being cleared away; some paths may stay."""
+        """Go back to a snapshot or to a savepoint, unless what was deleted is still being cleared away; some paths
+        may stay.
+        """
         kept = self.model.kept()
         revision = data.draw(st.sampled_from(sorted(kept)))
         then, now = dict(kept[revision]), self.model.files
@@ -482,7 +484,7 @@ class TreesAgainstModel(RuleBasedStateMachine):
         manifest = rows.manifest(f"manifest-{self.blobs}")
         self._hold(manifest.blob, rows)
         replaced = tuple(each.blob for each in manifests[first:])
-        self.ask(CompactTree(LEADER, STORE, replaced, manifest, 0, tree.pins))
+        self.ask(CompactTree(LEADER, STORE, replaced, manifest, 0, tree.savepoints))
         self.ask(DropBlobs(LEADER, STORE, no_longer_named(several, rows)))
 
     @precondition(lambda self: self.group == self.newest_committed)
@@ -538,12 +540,14 @@ class TreesAgainstModel(RuleBasedStateMachine):
 
     @invariant()
     def cuts_show_what_was_there(self) -> None:
-        """Each cut that is kept, at each path."""
+        """Each snapshot that is kept, at each path."""
         store, tree = self._records()
-        assert {(cut.directory, cut.batch): cut.revision for cut in tree.cuts} == {
-            key: revision for key, (revision, _) in self.model.cuts.items()
+        assert {(snapshot.directory, snapshot.batch): snapshot.revision for snapshot in tree.snapshots} == {
+            key: revision for key, (revision, _) in self.model.snapshots.items()
         }
-        assert [cut.revision for cut in tree.passed_over] == [revision for _, revision, _ in self.model.passed_over]
+        assert [snapshot.revision for snapshot in tree.passed_over] == [
+            revision for _, revision, _ in self.model.passed_over
+        ]
         for revision, files in self.model.kept().items():
             shown: Files = {}
             for record in self.view.paths(STORE, ""):

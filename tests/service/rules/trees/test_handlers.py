@@ -15,16 +15,16 @@ from service.rules.requests import (
     Attempt,
     BlobRef,
     CompactTree,
+    DropSavepoint,
     MakeDirectory,
+    MakeSavepoint,
     OntoExisting,
-    PinCut,
     PutFile,
     RollBack,
-    Unpin,
 )
 from service.rules.stored.manifest_rows import ManifestRows
 from service.rules.stored.paths import checked_path, path_key
-from service.rules.stored.trees import MOST_CUTS, MOST_RANGE_TOMBSTONES, Entry, Pin, Tree
+from service.rules.stored.trees import MOST_RANGE_TOMBSTONES, MOST_SNAPSHOTS, Entry, Savepoint, Tree
 from service.rules.trees import visibility
 from service.rules.trees.handlers import MOST_RENAMED
 from service.rules.trees.visibility import visible
@@ -53,7 +53,7 @@ def test_the_blob_of_a_renamed_file_stays_while_a_cut_shows_it_under_its_old_nam
             bench.commit()
         act()
         assert bench.discards == []
-    bench.put("commits/2", data=b"v1")  # the third cut: the first goes
+    bench.put("commits/2", data=b"v1")  # the third snapshot: the first goes
     bench.trim()
     assert bench.discards == [blob]
 
@@ -86,43 +86,45 @@ def test_what_is_overwritten_goes_unless_a_cut_shows_it() -> None:
 
 
 def test_the_newest_cuts_of_each_query_are_kept() -> None:
-    bench = Bench(kept_cuts=10)
+    bench = Bench(kept_snapshots=10)
     for batch in range(12):
         bench.put(f"a/commits/{batch}")
         bench.put(f"b/commits/{batch}")
         tree = bench.view.tree(STORE)
         assert isinstance(tree, Tree)
         kept = range(max(0, batch - 9), batch + 1)
-        assert [(cut.directory, cut.batch) for cut in tree.cuts] == [(query, each) for each in kept for query in "ab"]
+        assert [(snapshot.directory, snapshot.batch) for snapshot in tree.snapshots] == [
+            (query, each) for each in kept for query in "ab"
+        ]
 
 
 def test_queries_without_number_leave_a_bounded_number_of_cuts() -> None:
     bench = Bench()
-    for query in range(MOST_CUTS + 5):
+    for query in range(MOST_SNAPSHOTS + 5):
         bench.put(f"{query}/commits/0")
     tree = bench.view.tree(STORE)
     assert isinstance(tree, Tree)
-    assert [cut.directory for cut in tree.cuts] == [str(query) for query in range(5, MOST_CUTS + 5)]
+    assert [snapshot.directory for snapshot in tree.snapshots] == [str(query) for query in range(5, MOST_SNAPSHOTS + 5)]
 
 
 def test_rollbacks_without_number_pass_over_a_bounded_number_of_snapshots() -> None:
     bench = Bench()
     bench.put("commits/0")
-    (first,) = bench.tree().cuts
+    (first,) = bench.tree().snapshots
     revisions = []
-    for _ in range(MOST_CUTS + 5):
+    for _ in range(MOST_SNAPSHOTS + 5):
         bench.put("offsets/1", overwrite=True)
         revisions.append(bench.revision)
         assert isinstance(bench.ask(RollBack(LEADER, STORE, "", 1, first.revision)), Accepted)
         bench.trim()
         bench.commit()
     passed_over = bench.tree().passed_over
-    assert [cut.revision for cut in passed_over] == revisions[5:]
-    assert {(cut.directory, cut.batch) for cut in passed_over} == {(first.directory, first.batch)}
+    assert [snapshot.revision for snapshot in passed_over] == revisions[5:]
+    assert {(snapshot.directory, snapshot.batch) for snapshot in passed_over} == {(first.directory, first.batch)}
 
 
 def test_of_a_renamed_query_the_latest_batches_are_kept(committing: bool) -> None:
-    bench = Bench(kept_cuts=2)
+    bench = Bench(kept_snapshots=2)
     for batch in (9, 10, 11):
         bench.put(f"a/commits/{batch}")
         if committing:
@@ -130,7 +132,10 @@ def test_of_a_renamed_query_the_latest_batches_are_kept(committing: bool) -> Non
     assert isinstance(bench.rename("a", "b"), Accepted)
     tree = bench.view.tree(STORE)
     assert isinstance(tree, Tree)
-    assert sorted((cut.directory, cut.batch) for cut in tree.cuts if cut.directory == "b") == [("b", 10), ("b", 11)]
+    assert sorted((snapshot.directory, snapshot.batch) for snapshot in tree.snapshots if snapshot.directory == "b") == [
+        ("b", 10),
+        ("b", 11),
+    ]
 
 
 def test_what_a_rollback_brought_back_and_somebody_deleted_stays_deleted() -> None:
@@ -139,7 +144,7 @@ def test_what_a_rollback_brought_back_and_somebody_deleted_stays_deleted() -> No
     tree = bench.view.tree(STORE)
     assert isinstance(tree, Tree)
     bench.delete("commits/1")
-    assert isinstance(bench.ask(RollBack(LEADER, STORE, "", 1, tree.cuts[0].revision)), Accepted)
+    assert isinstance(bench.ask(RollBack(LEADER, STORE, "", 1, tree.snapshots[0].revision)), Accepted)
     assert bench.visible("commits/1") is not None
     bench.delete("commits", recursive=True)
     for _ in range(2):
@@ -152,13 +157,13 @@ def test_a_rollback_whose_answer_was_pushed_out_is_not_made_a_second_time() -> N
     bench.put("commits/1")
     tree = bench.view.tree(STORE)
     assert isinstance(tree, Tree)
-    to = tree.cuts[0].revision
+    to = tree.snapshots[0].revision
     assert isinstance(bench.ask(RollBack(Attempt("", "back"), STORE, "", 1, to)), Accepted)
     bench.trim()
     bench.put("offsets/2")
     for number in range(KEPT_KEYS):
-        assert isinstance(bench.ask(PinCut(Attempt("", f"pin {number}"), STORE, "pin")), Accepted)
-        assert isinstance(bench.ask(Unpin(LEADER, STORE, "pin")), Accepted)
+        assert isinstance(bench.ask(MakeSavepoint(Attempt("", f"pin {number}"), STORE, "pin")), Accepted)
+        assert isinstance(bench.ask(DropSavepoint(LEADER, STORE, "pin")), Accepted)
     again = bench.ask(RollBack(Attempt("", "back", 2), STORE, "", 1, to))
     assert isinstance(again, Refused)
     assert again.code is Code.OUTCOME_UNKNOWN
@@ -284,11 +289,13 @@ def test_paths_that_files_may_have(path: str) -> None:
 def test_what_was_folded_for_a_pin_that_went_meanwhile_is_stale_until_it_is_left_out(committing: bool) -> None:
     bench = Bench()
 
-    def compact(blob: str, *replaced: str, pins: tuple[Pin, ...] | None = None, begun: int = 0) -> bool:
+    def compact(blob: str, *replaced: str, savepoints: tuple[Savepoint, ...] | None = None, begun: int = 0) -> bool:
         """Let the tree have this manifest; whether it is stale then."""
         rows = ManifestRows.of([])
         bench.view.state.hold(blob, rows)
-        assert isinstance(bench.ask(CompactTree(LEADER, STORE, replaced, rows.manifest(blob), begun, pins)), Accepted)
+        assert isinstance(
+            bench.ask(CompactTree(LEADER, STORE, replaced, rows.manifest(blob), begun, savepoints)), Accepted
+        )
         if committing:
             bench.commit()
         tree = bench.view.tree(STORE)
@@ -296,12 +303,12 @@ def test_what_was_folded_for_a_pin_that_went_meanwhile_is_stale_until_it_is_left
         return tree.stale
 
     bench.put("commits/0")
-    assert isinstance(bench.ask(PinCut(LEADER, STORE, "pin")), Accepted)
+    assert isinstance(bench.ask(MakeSavepoint(LEADER, STORE, "pin")), Accepted)
     begun = bench.begin_compaction()
-    assert isinstance(bench.ask(Unpin(LEADER, STORE, "pin")), Accepted)
+    assert isinstance(bench.ask(DropSavepoint(LEADER, STORE, "pin")), Accepted)
     assert compact("first", begun=begun)
     assert compact("written anew", "first")
-    assert not compact("merged", "written anew", pins=())
+    assert not compact("merged", "written anew", savepoints=())
 
 
 def test_a_rename_into_a_directory_is_known_when_it_is_asked_for_again(committing: bool) -> None:

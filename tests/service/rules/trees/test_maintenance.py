@@ -9,14 +9,14 @@ import pytest
 from service.rules.decisions import Accepted
 from service.rules.memory.view import View
 from service.rules.records import Corrupt, Record
-from service.rules.requests import LEADER, DropBlobs, DropCompacted, PinCut, RollBack, TrimTree
+from service.rules.requests import LEADER, DropBlobs, DropCompacted, MakeSavepoint, RollBack, TrimTree
 from service.rules.stored.paths import path_key
 from service.rules.stored.trees import Entry, TreePath
 from tests.service.rules.trees.bench import STORE, Bench
 
 
 def rolled_back(bench: Bench, revision: int) -> None:
-    """Go back to a cut."""
+    """Go back to a snapshot."""
     assert isinstance(bench.ask(RollBack(LEADER, STORE, "", 1, revision)), Accepted)
 
 
@@ -37,7 +37,7 @@ def put_back(bench: Bench, record: TreePath) -> None:
 
 
 def cut_with(bench: Bench, path: str) -> tuple[str, int]:
-    """Put a file and make a cut that shows it; its blob, and the revision of the cut."""
+    """Put a file and make a snapshot that shows it; its blob, and the revision of the snapshot."""
     blob = bench.put(path)
     bench.put("commits/0")
     return blob, bench.revision
@@ -45,16 +45,16 @@ def cut_with(bench: Bench, path: str) -> tuple[str, int]:
 
 def test_the_blob_of_a_file_that_a_rollback_brought_back_stays_when_it_is_renamed() -> None:
     bench = Bench()
-    blob, cut = cut_with(bench, "state/0")
+    blob, snapshot = cut_with(bench, "state/0")
     bench.delete("state/0")
-    rolled_back(bench, cut)
+    rolled_back(bench, snapshot)
     bench.trim()
     bench.rename("state/0", "state/kept")
     assert "state/kept" in bench.compact()
     bench.put("commits/1")
     bench.put("commits/2")
-    bench.trim()  # the cut is gone, and what only it showed
-    assert cut not in bench.tree().kept
+    bench.trim()  # the snapshot is gone, and what only it showed
+    assert snapshot not in bench.tree().kept
     there = bench.visible("state/kept")
     assert isinstance(there, Entry)
     assert there.blob == blob
@@ -63,8 +63,8 @@ def test_the_blob_of_a_file_that_a_rollback_brought_back_stays_when_it_is_rename
 
 def test_what_was_folded_before_a_rollback_and_deleted_after_it_stays_deleted() -> None:
     bench = Bench()
-    _, cut = cut_with(bench, "state/0")
-    bench.ask(PinCut(LEADER, STORE, "pin", cut))
+    _, snapshot = cut_with(bench, "state/0")
+    bench.ask(MakeSavepoint(LEADER, STORE, "pin", snapshot))
     bench.delete("state/0")
     for batch in (1, 2, 3):
         bench.put(f"commits/{batch}")
@@ -72,7 +72,7 @@ def test_what_was_folded_before_a_rollback_and_deleted_after_it_stays_deleted() 
     request, paths = bench.made()
     assert "state/0" in paths
     assert isinstance(bench.ask(request), Accepted)
-    rolled_back(bench, cut)
+    rolled_back(bench, snapshot)
     assert isinstance(bench.visible("state/0"), Entry)
     bench.delete("state/0")
     bench.ask(DropCompacted(LEADER, STORE, paths))
@@ -96,7 +96,7 @@ def test_no_blob_is_discarded_while_a_record_cannot_be_read() -> None:
     bench = Bench()
     blob, _ = cut_with(bench, "state/0")
     bench.rename("state/0", "state/1")
-    was = damage(bench, "state/0")  # the cut shows the file under this name
+    was = damage(bench, "state/0")  # the snapshot shows the file under this name
     bench.delete("state/1")
     bench.ask(DropBlobs(LEADER, STORE, (blob, "of nobody")))
     assert bench.discards == []
@@ -109,13 +109,13 @@ def test_no_blob_is_discarded_while_a_record_cannot_be_read() -> None:
 def test_a_record_that_is_put_back_shows_nothing_that_was_undone_meanwhile(undone_by: str) -> None:
     bench = Bench()
     bench.put("commits/0")
-    cut = bench.revision
+    snapshot = bench.revision
     bench.put("state/0")
     was = damage(bench, "state/0")
     if undone_by == "a range tombstone":
         bench.delete("state", recursive=True)
     else:
-        rolled_back(bench, cut)
+        rolled_back(bench, snapshot)
     bench.trim()
     put_back(bench, was)
     assert bench.visible("state/0") is None

@@ -54,21 +54,21 @@ def test_a_pinned_cut_is_read_as_a_snapshot_and_copied(shell: Shell, job: Job, s
     done("-mkdir", "-p", commits, state)
     done("-put", str(some), f"{state}/0")
     done("-touchz", f"{commits}/0")
-    job.store.files.pin("before-upgrade")
-    (pin,) = job.store.files.cuts().pins
+    job.store.files.make_savepoint("before-upgrade")
+    (savepoint,) = job.store.files.snapshots().savepoints
     done("-rm", f"{state}/0")
     done("-touchz", f"{commits}/1")
     kept = [line.split()[-1] for line in done("-ls", f"{job.root}/.snapshot").splitlines()[1:]]
-    cuts = [f"{job.root}/.snapshot/{cut.snapshot}" for cut in job.store.files.cuts().cuts]
-    assert sorted(kept) == sorted([*cuts, f"{job.root}/.snapshot/{pin.snapshot}"])
-    assert done("-cat", f"{job.root}/.snapshot/{pin.snapshot}/checkpoint/state/0") == some.read_text()
-    newest = f"{job.root}/.snapshot/{job.store.files.cuts().cuts[-1].snapshot}"
+    snapshots = [f"{job.root}/.snapshot/{snapshot.name}" for snapshot in job.store.files.snapshots().snapshots]
+    assert sorted(kept) == sorted([*snapshots, f"{job.root}/.snapshot/{savepoint.name}"])
+    assert done("-cat", f"{job.root}/.snapshot/{savepoint.name}/checkpoint/state/0") == some.read_text()
+    newest = f"{job.root}/.snapshot/{job.store.files.snapshots().snapshots[-1].name}"
     assert shell.run(job, "-cat", f"{newest}/checkpoint/state/0").status
-    done("-get", f"{job.root}/.snapshot/{pin.snapshot}/checkpoint", str(tmp_path / "got"))
+    done("-get", f"{job.root}/.snapshot/{savepoint.name}/checkpoint", str(tmp_path / "got"))
     assert (tmp_path / "got" / "state" / "0").read_bytes() == some.read_bytes()
-    done("-cp", f"{job.root}/.snapshot/{pin.snapshot}/checkpoint", f"{job.root}/branched")
+    done("-cp", f"{job.root}/.snapshot/{savepoint.name}/checkpoint", f"{job.root}/branched")
     assert done("-cat", f"{job.root}/branched/state/0") == some.read_text()
-    ran = shell.run(job, "-rm", f"{job.root}/.snapshot/{pin.snapshot}/checkpoint/state/0")
+    ran = shell.run(job, "-rm", f"{job.root}/.snapshot/{savepoint.name}/checkpoint/state/0")
     assert ran.status != 0
     assert "cannot be written" in ran.error, ran
 

@@ -1,4 +1,6 @@
-"""Operations on what is kept of a tree: look at its cuts, pin one, verify their files, go back to one, clone one."""
+"""Operations on what is kept of a tree: look at its snapshots, make a savepoint, verify their files, go back to one,
+clone one.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,14 @@ from service.replica.trees.loading import Manifests
 from service.rules.decisions import Answer
 from service.rules.memory.lookup import Lookup
 from service.rules.records import Store
-from service.rules.requests import PinCut, RollBack, Unpin
+from service.rules.requests import DropSavepoint, MakeSavepoint, RollBack
 from service.rules.stored.paths import SNAPSHOTS
-from service.rules.stored.trees import Cut, Entry, Pin, Tree
+from service.rules.stored.trees import Entry, Savepoint, Tree, TreeSnapshot
 from service.rules.trees.visibility import shown
 
 
-class CutOperations:
-    """The operations on the cuts and pins of a store's tree."""
+class SnapshotOperations:
+    """The operations on the snapshots and savepoints of a store's tree."""
 
     def __init__(
         self,
@@ -39,7 +41,7 @@ class CutOperations:
         self._cloning = cloning
 
     def kept(self, store: str) -> Reply:
-        """Return what is kept of a tree: cuts, pins, and what rollbacks passed over, each the oldest first.
+        """Return what is kept of a tree: snapshots, savepoints, and what rollbacks passed over, each the oldest first.
 
         Raises ``corrupt`` problems.
         """
@@ -47,18 +49,19 @@ class CutOperations:
         record = store_in(reading.view, store)
         tree = tree_in(reading.view, store)
 
-        def describe(cut: Cut | Pin) -> dict[str, Any]:
-            return cut_body(cut) | _commit(reading.view, record, tree, cut)
+        def describe(snapshot: TreeSnapshot | Savepoint) -> dict[str, Any]:
+            return snapshot_body(snapshot) | _commit(reading.view, record, tree, snapshot)
 
         body = {
-            "cuts": [describe(cut) for cut in tree.cuts],
-            "pins": [{"name": pin.name, **describe(pin)} for pin in tree.pins],
-            "passedOver": [describe(cut) for cut in tree.passed_over],
+            "snapshots": [describe(snapshot) for snapshot in tree.snapshots],
+            "savepoints": [{"name": savepoint.name, **describe(savepoint)} for savepoint in tree.savepoints],
+            "passedOver": [describe(snapshot) for snapshot in tree.passed_over],
         }
         return Reply(Answer(body), reading.revision, reading.term)
 
     async def verify(self, store: str, *, digests: bool) -> Reply:
-        """Check that the bytes of all files are there, now and at each cut and pin; with ``digests``, read them all.
+        """Check that the bytes of all files are there, now and at each snapshot and savepoint; with ``digests``, read
+        them all.
 
         Raises problems: ``corrupt`` if it is not known what the tree has, ``storage-unavailable``, ``no-leader``.
         """
@@ -67,17 +70,17 @@ class CutOperations:
         kept = self.kept(store)
         return replace(kept, answer=Answer(report.body(kept.answer.body)))
 
-    async def pin(self, caller: Caller, store: str, name: str, revision: int) -> Reply:
-        """Keep the cut at ``revision``, or the newest if that is 0, under a name. Raises problems."""
-        return await self._submitter.perform(PinCut(caller.attempt, store, name, revision))
+    async def make_savepoint(self, caller: Caller, store: str, name: str, revision: int) -> Reply:
+        """Keep the snapshot at ``revision``, or the newest if that is 0, under a name. Raises problems."""
+        return await self._submitter.perform(MakeSavepoint(caller.attempt, store, name, revision))
 
-    async def unpin(self, caller: Caller, store: str, name: str) -> Reply:
-        """Keep a cut no longer for the sake of its name. Raises problems."""
-        return await self._submitter.perform(Unpin(caller.attempt, store, name))
+    async def drop_savepoint(self, caller: Caller, store: str, name: str) -> Reply:
+        """Drop a savepoint. Raises problems."""
+        return await self._submitter.perform(DropSavepoint(caller.attempt, store, name))
 
     async def roll_back(self, caller: Caller, store: str, revision: int, keep: tuple[str, ...]) -> Reply:
-        """Let the tree be what it was at the revision of a cut or a pin, under the caller's epoch; but what is at the
-        paths ``keep``, and below them, stays. Raises problems.
+        """Let the tree be what it was at the revision of a snapshot or a savepoint, under the caller's epoch; but what
+        is at the paths ``keep``, and below them, stays. Raises problems.
         """
         await self._manifests.ready(store)
         return await self._submitter.perform(RollBack(caller.attempt, store, "", caller.epoch, revision, keep))
@@ -90,15 +93,17 @@ class CutOperations:
         return await self._cloning.clone(caller, store, source, snapshot)
 
 
-def cut_body(cut: Cut | Pin) -> dict[str, Any]:
-    """Return a cut or a pin as JSON."""
-    return {"directory": cut.directory, "batch": cut.batch, "revision": cut.revision}
+def snapshot_body(snapshot: TreeSnapshot | Savepoint) -> dict[str, Any]:
+    """Return a snapshot or a savepoint as JSON."""
+    return {"directory": snapshot.directory, "batch": snapshot.batch, "revision": snapshot.revision}
 
 
-def _commit(view: Lookup, store: Store, tree: Tree, cut: Cut | Pin) -> dict[str, Any]:
-    """Return when the batch of a cut was committed, and under which epoch, as JSON; null where that is not known."""
-    inside = f"{cut.directory}/" if cut.directory else ""
-    commit = shown(view, store, tree, f"{SNAPSHOTS}/@{cut.revision}/{inside}commits/{cut.batch}")
+def _commit(view: Lookup, store: Store, tree: Tree, snapshot: TreeSnapshot | Savepoint) -> dict[str, Any]:
+    """Return when the batch of a snapshot was committed, and under which epoch, as JSON; null where that is not
+    known.
+    """
+    inside = f"{snapshot.directory}/" if snapshot.directory else ""
+    commit = shown(view, store, tree, f"{SNAPSHOTS}/@{snapshot.revision}/{inside}commits/{snapshot.batch}")
     if not isinstance(commit, Entry):
         return {"taken": None, "epoch": None}
     return {"taken": commit.modified, "epoch": commit.epoch}

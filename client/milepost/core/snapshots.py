@@ -1,4 +1,4 @@
-"""The operations on all files of a job at once: the cuts that are kept of them, and what is made of a cut."""
+"""The operations on all files of a job at once: the snapshots that are kept of them, and what is made of a snapshot."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from milepost.core.calls import answers, file_answers
 from milepost.core.calls.request import Request, checked_name, json_body
 from milepost.core.effects import Operation
 from milepost.core.store_calls import JSON, StoreCalls
-from milepost.types import Clone, KeptCuts, Verification
+from milepost.types import Clone, KeptSnapshots, Verification
 
 
-class CutOperations:
-    """The operations of one session on the cuts of a job's files. Roll-back and clone carry the epoch of ``calls``."""
+class SnapshotOperations:
+    """The operations of one session on the snapshots of a job's files. Roll-back and clone carry the epoch of
+    ``calls``.
+    """
 
     def __init__(self, calls: StoreCalls) -> None:
         self._calls = calls
 
-    def kept_cuts(self, timeout: float | None = None) -> Operation[KeptCuts]:
-        """Return the cuts and pins of the files of the job. Raises `Corrupt`."""
-        request = Request("GET", self._calls.path("tree"), answers.document(file_answers.kept_cuts))
+    def kept_snapshots(self, timeout: float | None = None) -> Operation[KeptSnapshots]:
+        """Return the snapshots and savepoints of the files of the job. Raises `Corrupt`."""
+        request = Request("GET", self._calls.path("tree"), answers.document(file_answers.kept_snapshots))
         return (yield from self._calls.caller.call(request, timeout=timeout)).value
 
     def verify(self, digests: bool, timeout: float | None = None) -> Operation[Verification]:
@@ -29,19 +31,24 @@ class CutOperations:
         request = Request("POST", target, reader, JSON, json_body({"digests": digests}), timeout)
         return (yield from self._calls.caller.call(request, timeout=timeout)).value
 
-    def pin(self, name: str, revision: int, timeout: float | None = None) -> Operation[int]:
-        """Keep a cut under a name. Raises `NotExist`, `AlreadyExists`."""
-        target, reader = self._calls.path("tree", "pins", checked_name(name)), answers.document(file_answers.revision)
+    def make_savepoint(self, name: str, revision: int, timeout: float | None = None) -> Operation[int]:
+        """Keep a snapshot under a name. Raises `NotExist`, `AlreadyExists`."""
+        target, reader = (
+            self._calls.path("tree", "savepoints", checked_name(name)),
+            answers.document(file_answers.revision),
+        )
         body = json_body({"revision": revision})
         return (yield from self._calls.send("PUT", target, reader, JSON, body, timeout=timeout)).value
 
-    def unpin(self, name: str, timeout: float | None = None) -> Operation[None]:
-        """Keep a cut no longer for the sake of its name. Raises `NotExist`."""
-        target = self._calls.path("tree", "pins", checked_name(name))
+    def drop_savepoint(self, name: str, timeout: float | None = None) -> Operation[None]:
+        """Drop a savepoint. Raises `NotExist`."""
+        target = self._calls.path("tree", "savepoints", checked_name(name))
         yield from self._calls.send("DELETE", target, answers.nothing, timeout=timeout)
 
     def roll_back(self, revision: int, keep: Collection[str], timeout: float | None = None) -> Operation[int]:
-        """Let the files of the job be those of a cut again, but for those in ``keep``. Raises `NotExist`, `Fenced`."""
+        """Let the files of the job be those of a snapshot again, but for those in ``keep``. Raises `NotExist`,
+        `Fenced`.
+        """
         target, reader = self._calls.path("tree", "rollback"), answers.document(file_answers.revision)
         headers = {**JSON, **self._calls.epoch_header()}
         body = json_body({"revision": revision, **({"keep": list(keep)} if keep else {})})

@@ -22,8 +22,8 @@ from service.rules.stored.trees import MOST_KEPT_PATHS
 
 router = APIRouter(prefix="/v1/stores/{store}/tree", tags=["trees"])
 
-_CUT = {"directory": "checkpoint", "batch": 7, "revision": 42}
-_KEPT = {**_CUT, "taken": "2026-01-01T12:00:00.000Z", "epoch": 3}
+_SNAPSHOT = {"directory": "checkpoint", "batch": 7, "revision": 42}
+_KEPT = {**_SNAPSHOT, "taken": "2026-01-01T12:00:00.000Z", "epoch": 3}
 _REVISION = {"type": "integer", "minimum": 0}
 _PATHS = {
     "type": "array",
@@ -52,28 +52,31 @@ class CloneBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RollbackBody(RevisionBody, forbid_unknown_fields=True):
-    """The JSON body that names a cut to go back to, and what is to stay."""
+    """The JSON body that names a snapshot to go back to, and what is to stay."""
 
     keep: tuple[Annotated[str, msgspec.Meta(max_length=MOST_BYTES)], ...] = ()
 
 
 @router.get(
     "",
-    summary="The cuts and pins of a tree",
+    summary="The snapshots and savepoints of a tree",
     **openapi_operation(
         success={
-            200: ("Oldest first.", {"cuts": [_KEPT], "pins": [{"name": "before-upgrade", **_KEPT}], "passedOver": []})
+            200: (
+                "Oldest first.",
+                {"snapshots": [_KEPT], "savepoints": [{"name": "before-upgrade", **_KEPT}], "passedOver": []},
+            )
         },
         codes=[Code.CORRUPT, Code.NOT_ACCEPTABLE],
     ),
 )
 async def kept(request: HttpRequest, store: str) -> Response:
-    """Return the cuts that are kept, the last ten of each query, those that are pinned, and those that rollbacks passed
-    over.
+    """Return the snapshots that are kept, the last ten of each query, the savepoints, and those that rollbacks
+    passed over.
     """
     checked_name(store, "store")
     accepts(request, "application/json")
-    return json_reply(request.operations.cuts.kept(store))
+    return json_reply(request.operations.snapshots.kept(store))
 
 
 @router.post(
@@ -89,8 +92,8 @@ async def kept(request: HttpRequest, store: str) -> Response:
                     "intact": True,
                     "damaged": [],
                     "damagedCount": 0,
-                    "cuts": [{**_KEPT, "intact": True}],
-                    "pins": [],
+                    "snapshots": [{**_KEPT, "intact": True}],
+                    "savepoints": [],
                     "passedOver": [],
                 },
             )
@@ -100,20 +103,20 @@ async def kept(request: HttpRequest, store: str) -> Response:
     ),
 )
 async def verify(request: HttpRequest, store: str) -> Response:
-    """Look whether the bytes of every file are there, now and at each cut and pin.
+    """Look whether the bytes of every file are there, now and at each snapshot and savepoint.
 
     Sizes are compared; with `digests`, all files are read, and compared with what was written.
     """
     checked_name(store, "store")
     body = await json_of(request, VerificationBody, optional=True)
-    return json_reply(await request.operations.cuts.verify(store, digests=body.digests))
+    return json_reply(await request.operations.snapshots.verify(store, digests=body.digests))
 
 
 @router.post(
     "/rollback",
-    summary="Go back to a cut",
+    summary="Go back to a snapshot",
     **openapi_operation(
-        success={200: ("The files are those of the cut again.", {"revision": 42})},
+        success={200: ("The files are those of the snapshot again.", {"revision": 42})},
         codes=[Code.NOT_EXIST, Code.FENCED, Code.UNSUPPORTED_MEDIA_TYPE, *ACTING],
         headers=WRITING,
         answers=[Header.REPLAYED],
@@ -123,12 +126,13 @@ async def verify(request: HttpRequest, store: str) -> Response:
     ),
 )
 async def roll_back(request: HttpRequest, store: str) -> Response:
-    """Let the files be what they were at `revision`, that of a cut or of a pin, under the store's current epoch.
+    """Let the files be what they were at `revision`, that of a snapshot or of a savepoint, under the store's current
+    epoch.
 
-    What is at the paths in `keep`, sixteen at most, and below them stays as it is. Cuts that came later are passed
-    over, and so is what is there now: each is kept as a snapshot until the query has made ten new cuts, and to go back
-    to it undoes this. The query of the job must not be running. Where the deployment has tokens, the session has to
-    hold the epoch, unless an administrator asks.
+    What is at the paths in `keep`, sixteen at most, and below them stays as it is. Snapshots that came later are passed
+    over, and so is what is there now: each is kept as a snapshot until the query has made ten new snapshots, and to go
+    back to it undoes this. The query of the job must not be running. Where the deployment has tokens, the session has
+    to hold the epoch, unless an administrator asks.
     """
     checked_name(store, "store")
     body = await json_of(request, RollbackBody)
@@ -136,7 +140,7 @@ async def roll_back(request: HttpRequest, store: str) -> Response:
     request.detail = f"to revision {body.revision}"
     if not may(request, Need.ADMIN):
         request.operations.epochs.held(acting, store)
-    return json_reply(await request.operations.cuts.roll_back(acting, store, body.revision, keep))
+    return json_reply(await request.operations.snapshots.roll_back(acting, store, body.revision, keep))
 
 
 def _kept_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
@@ -151,9 +155,9 @@ def _kept_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
 
 @router.post(
     "/clone",
-    summary="Clone a cut of another job",
+    summary="Clone a snapshot of another job",
     **openapi_operation(
-        success={201: ("The files of the cut are there, as copies.", {"files": 120, "bytes": 4096})},
+        success={201: ("The files of the snapshot are there, as copies.", {"files": 120, "bytes": 4096})},
         codes=[
             Code.NOT_EXIST,
             Code.NOT_EMPTY,
@@ -176,49 +180,51 @@ def _kept_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
 async def clone(request: HttpRequest, store: str) -> Response:
     """Let the empty tree of this store begin with copies of the files that a snapshot of another one shows.
 
-    A snapshot is named by a pin, or by `@` and the revision of a cut. Pin it first: a cut may go while it is copied.
-    The client needs the right to read the source.
+    A snapshot is named by a savepoint, or by `@` and the revision of a snapshot. Make a savepoint first: another
+    snapshot may go while it is copied. The client needs the right to read the source.
     """
     checked_name(store, "store")
     body = await json_of(request, CloneBody)
     checked_name(body.source, "source")
     request.detail = f"from {body.source} at {body.snapshot}"
     require(request, Need.READ, body.source)
-    reply = await request.operations.cuts.clone(caller(request), store, body.source, body.snapshot)
+    reply = await request.operations.snapshots.clone(caller(request), store, body.source, body.snapshot)
     return json_reply(reply, 201)
 
 
 @router.put(
-    "/pins/{pin}",
-    summary="Pin a cut",
+    "/savepoints/{savepoint}",
+    summary="Make a savepoint",
     **openapi_operation(
-        success={200: ("It stays until it is unpinned.", {"revision": 42})},
+        success={200: ("It stays until it is dropped.", {"revision": 42})},
         codes=[Code.NOT_EXIST, Code.ALREADY_EXISTS, Code.UNSUPPORTED_MEDIA_TYPE, *ACTING],
         headers=CHANGING,
         answers=[Header.REPLAYED],
         body=json_body({"revision": 42}, {"revision": _REVISION}, []),
     ),
 )
-async def pin(request: HttpRequest, store: str, pin: str) -> Response:
-    """Keep the cut at `revision`, or the newest if that is 0 or absent, under a name: a savepoint."""
+async def savepoint(request: HttpRequest, store: str, savepoint: str) -> Response:
+    """Keep the snapshot at `revision`, or the newest if that is 0 or absent, under a name: a savepoint."""
     checked_name(store, "store")
-    checked_name(pin, "pin")
+    checked_name(savepoint, "savepoint")
     body = await json_of(request, RevisionBody, optional=True)
-    return json_reply(await request.operations.cuts.pin(caller(request), store, pin, body.revision))
+    return json_reply(
+        await request.operations.snapshots.make_savepoint(caller(request), store, savepoint, body.revision)
+    )
 
 
 @router.delete(
-    "/pins/{pin}",
-    summary="Unpin a cut",
+    "/savepoints/{savepoint}",
+    summary="Drop a savepoint",
     **openapi_operation(
-        success={204: ("What only this pin kept is dropped in the background.", None)},
+        success={204: ("What only this savepoint kept is dropped in the background.", None)},
         codes=[Code.NOT_EXIST, *ACTING],
         headers=CHANGING,
         answers=[Header.REPLAYED],
     ),
 )
-async def unpin(request: HttpRequest, store: str, pin: str) -> Response:
-    """Keep a cut no longer for the sake of its name."""
+async def drop_savepoint(request: HttpRequest, store: str, savepoint: str) -> Response:
+    """Drop a savepoint."""
     checked_name(store, "store")
-    checked_name(pin, "pin")
-    return empty_reply(await request.operations.cuts.unpin(caller(request), store, pin))
+    checked_name(savepoint, "savepoint")
+    return empty_reply(await request.operations.snapshots.drop_savepoint(caller(request), store, savepoint))
