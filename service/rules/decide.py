@@ -94,7 +94,7 @@ def _decided(view: View, request: Request, context: DecisionContext) -> Decision
         return _by_the_living(view, request, context)
     store = _store(view, request.store_name)
     decision = _by_the_living(view, request, context)
-    return _founding(
+    return _with_store(
         view, store, replays.refuse_unsafe_retry(decision, request, _evicted_answers_at(view, store, request), context)
     )
 
@@ -121,13 +121,13 @@ def _of_tree(view: View, request: TreeRequest | MakeSavepoint | DropSavepoint, c
             if request.session and (dead := guards.session_lives(view, request.session, context)):
                 return dead
             decision = snapshots.decide(view, store, request, context)
-            return _founding(
+            return _with_store(
                 view,
                 store,
                 replays.refuse_unsafe_retry(decision, request, _evicted_answers_at(view, store, request), context),
             )
         decision = trees.decide(view, store, request, context)
-        return _founding(
+        return _with_store(
             view,
             store,
             replays.refuse_unsafe_retry(decision, request, _evicted_answers_at(view, store, request), context),
@@ -196,7 +196,7 @@ def _store(view: View, name: str) -> Store:
     return record if isinstance(record, Store) else Store(name)
 
 
-def _founding(view: View, store: Store, decision: Decision) -> Decision:
+def _with_store(view: View, store: Store, decision: Decision) -> Decision:
     """Add the store's record to its first change: a store exists from its first change on."""
     key = store_key(store.name)
     if isinstance(decision, Accepted) and decision.changes and key not in decision.changes and view.get(key) is None:
