@@ -70,7 +70,7 @@ class HttpServer(uvicorn.Server):
         self._stepping_down = asyncio.get_running_loop().create_task(self._step_down())
 
     async def _step_down(self) -> None:
-        await self._replica.step_down()
+        await self._replica.resign()
         self.should_exit = True
 
     def _fail(self) -> None:

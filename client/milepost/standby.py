@@ -47,13 +47,13 @@ class Standby:
         self._on_lost = on_lost
         self._prepare = prepare
         self._handles: StateHandleStore | None = None
-        self._withdrawn = False
+        self._cancelled = False
         self._waited = False  # whether it was logged that this driver stands by
 
     @property
     def over(self) -> bool:
         """Return whether the wait has ended or the candidacy was withdrawn."""
-        return self._withdrawn or (self._until is not None and time.monotonic() >= self._until)
+        return self._cancelled or (self._until is not None and time.monotonic() >= self._until)
 
     def lead(self) -> StateHandleStore:
         """Wait for the epoch; return the store under it, with a session that is alive.
@@ -65,7 +65,7 @@ class Standby:
         began = time.monotonic()
         while True:
             session = self.session = self.session or self._another_session()
-            if self._withdrawn:  # withdraw() may have come before this session, and not have closed it
+            if self._cancelled:  # cancel() may have come before this session, and not have closed it
                 session.close()
             handles = session.store(self._store)
             try:
@@ -133,9 +133,9 @@ class Standby:
         if session is not None:
             session.close()
 
-    def withdraw(self) -> None:
+    def cancel(self) -> None:
         """End the candidacy for good, from another thread: this driver cannot lead any more."""
-        self._withdrawn = True
+        self._cancelled = True
         session = self.session  # it stays set: by it the driver's own thread sees that it has ended
         if session is not None:
             session.close()

@@ -254,7 +254,7 @@ class Journal:
                     pipeline.wake.clear()
                     await pipeline.wake.wait()
         finally:
-            self.retire()
+            self.lose_lease()
 
     async def drain(self) -> None:
         """Stop admitting requests, and wait until those that were admitted have ended."""
@@ -266,7 +266,7 @@ class Journal:
             pipeline.progress.clear()
             await pipeline.progress.wait()
 
-    def retire(self) -> None:
+    def lose_lease(self) -> None:
         """End the leadership and every pending request. Idempotent.
 
         A request that was never sent to the store, or was refused there, ends as not applied; any other ends with

@@ -114,14 +114,14 @@ class JournalMemory:
         self.unwritten.difference_update(group.values)
         self._ages.note(self._clock(), group.revision)
 
-    def withdraw(self, committed: Sequence[Group], others: Sequence[Group]) -> None:
+    def conclude_flight(self, committed: Sequence[Group], others: Sequence[Group]) -> None:
         """Take all groups out of flight: those that ``committed`` are shown to readers, the ``others`` are undone."""
         for group in reversed(others):
             self.proof.put_back(group.replaced)
             self.size_limit.taken -= group.growth
         for group in committed:
             self.commit(group)
-        self.view.withdraw()
+        self.view.discard_in_flight()
 
     def resolve(self, head: Head, unwritten: Sequence[str]) -> None:
         """Note that the store holds these records under ``head``, except for those that are ``unwritten``."""

@@ -10,11 +10,11 @@ from service.journal import Journal
 
 
 class LeadingOperations:
-    """The operations that say who leads. ``hand_over`` gives the lead up, and returns the term that ended with it."""
+    """The operations that say who leads. ``step_down`` gives the lead up, and returns the term that ended with it."""
 
-    def __init__(self, journal: Journal, hand_over: Callable[[], Awaitable[int]]) -> None:
+    def __init__(self, journal: Journal, step_down: Callable[[], Awaitable[int]]) -> None:
         self._journal = journal
-        self._hand_over = hand_over
+        self._step_down = step_down
 
     async def step_down(self, term: int | None) -> int:
         """Give the lead up, if this replica leads at ``term``; return the term that ended.
@@ -26,4 +26,4 @@ class LeadingOperations:
         current = self._journal.term
         if term is not None and term != current:
             raise problem(Code.FENCED, f"term {term} does not lead: term {current} does", extras={"current": current})
-        return await self._hand_over()
+        return await self._step_down()

@@ -69,7 +69,7 @@ def operations_of(replica: Replica) -> Operations:
         files=files,
         handles=HandleOperations(journal, replica.loop_time, submitter),
         instances=InstanceOperations(journal, replica.instances, replica.loop_time, clock),
-        leading=LeadingOperations(journal, replica.hand_over),
+        leading=LeadingOperations(journal, replica.step_down),
         lookups=StateLookups(replica.lookups, reader, files, trees),
         publisher=Publisher(
             journal, replica.deletions, submitter, replica.manifests, replica.attempts_at_puts, replica.applied_writes

@@ -32,11 +32,11 @@ from service.replica.applied_writes import AppliedWrites
 from service.replica.changes import Changes
 from service.replica.effects import Effects
 from service.replica.epoch_queues import EpochQueues
-from service.replica.hand_over import HandOver, SteppedDown
 from service.replica.leases import Leases, UploadLeases
 from service.replica.maintenance import expire_sessions, expire_uploads, finish_removals, scrub, sweep_instances
 from service.replica.removals import Removals
 from service.replica.settings import Settings
+from service.replica.step_down import StepDown, SteppedDown
 from service.replica.submitter import Submitter
 from service.replica.trees.attempts import NewestAttempts
 from service.replica.trees.checking import ManifestCheck
@@ -123,7 +123,7 @@ class Replica:
             self.journal, self.removals, self._trimming.make_room, clock, settings.request_seconds
         )
         self.leadership: Leadership | None = None
-        self._hand_over = HandOver(self._drain, 2 * settings.resign_seconds)
+        self._step_down = StepDown(self._drain, 2 * settings.resign_seconds)
         self._parts: list[asyncio.Task[None]] = []
         self._task: asyncio.Task[None] | None = None
         self._beside: asyncio.Task[None] | None = None
@@ -152,7 +152,7 @@ class Replica:
             self._beside = asyncio.create_task(self.beside(), name="milepost-beside")
             self._beside.add_done_callback(self._ended)
 
-    async def step_down(self) -> None:
+    async def resign(self) -> None:
         """Stop admitting requests, wait for those in flight for ``resign_seconds`` at most, and resign. Idempotent."""
         if self._beside is not None:
             self._beside.cancel()
@@ -165,16 +165,16 @@ class Replica:
             await asyncio.wait((self._task,))
             self._task = None
 
-    async def hand_over(self) -> int:
+    async def step_down(self) -> int:
         """Let another replica lead, and go on as a candidate; return the term that has ended.
 
-        Requests in flight are waited for as in `step_down`. Raises ``no-leader`` problems, and ``outcome-unknown`` ones
+        Requests in flight are waited for as in `resign`. Raises ``no-leader`` problems, and ``outcome-unknown`` ones
         if it is not known whether others see the end yet.
         """
         if self.leadership is None:
             raise problem(Code.NO_LEADER, "this replica does not lead")
         log.info("this replica was asked to step down at term %d: it ends what is in flight first", self.journal.term)
-        await self._hand_over.ask()
+        await self._step_down.ask()
         return self.journal.term
 
     async def _drain(self) -> None:
@@ -190,7 +190,7 @@ class Replica:
 
     async def stop(self) -> None:
         """Step down, then close the backends."""
-        await self.step_down()
+        await self.resign()
         await self.lookups.close()
         await self.election.close()
         await self.pointers.close()
@@ -255,24 +255,24 @@ class Replica:
                 others_first = True
                 log.info(
                     "this replica stands back from the election until another leads, for %s s at most: %s",
-                    self.settings.hand_over_seconds,
+                    self.settings.step_down_seconds,
                     error,
                 )
             except LeadershipLost as error:
                 log.warning("this replica does not lead any more, and takes part in the election again: %s", error)
             finally:
                 self.leadership = None
-                self.journal.retire()
+                self.journal.lose_lease()
                 self.deletions.clear()
                 self.blobs.full = None  # who puts no blobs any more does not learn whether there is room again
                 self.changes.end()
                 self.epoch_queues.end()
                 self.instances.clear()
                 await leadership.resign()
-                self._hand_over.resigned()
+                self._step_down.resigned()
                 await self._end_parts()
             if others_first:
-                await self._until_another_leads(self.clock() + self.settings.hand_over_seconds)
+                await self._until_another_leads(self.clock() + self.settings.step_down_seconds)
             await asyncio.sleep(pause)
 
     async def _until_another_leads(self, end: float) -> None:
@@ -284,7 +284,7 @@ class Replica:
             except BackendError as error:
                 log.info("cannot see whether another replica leads, looking again: %s", error)
             await asyncio.sleep(min(left, _BACKOFF_SECONDS))
-        log.warning("no other replica has led within %s s: this one takes part again", self.settings.hand_over_seconds)
+        log.warning("no other replica has led within %s s: this one takes part again", self.settings.step_down_seconds)
 
     async def _take_over(self, leadership: Leadership) -> None:
         """Take the journal over and begin the leases; try again while the lease holds. Raises `LeadershipLost`."""
@@ -315,12 +315,12 @@ class Replica:
 
     async def _lead(self, leadership: Leadership) -> None:
         await self._take_over(leadership)
-        self._hand_over.begin()
+        self._step_down.begin()
         self.leadership = leadership
         await self._first_of(
             self.journal.run(),
             self._until_lost(leadership),
-            self._hand_over.until_wanted(),
+            self._step_down.until_wanted(),
             self.deletions.run(self.settings.deletion_interval_seconds),
             expire_sessions(self.journal, self.leases, self.clock, self.settings.expire_interval_seconds),
             expire_uploads(self.journal, self.uploads, self.clock, self.settings.expire_interval_seconds),

@@ -30,7 +30,7 @@ class Settings:
     ``linger_seconds``: how long a replaced blob is kept for readers that are still reading it.
     ``collect_after_seconds``: how old a blob that no record names must be before it is deleted.
     ``stand_back_seconds``: how long a replica that could not take the journal over lets others try.
-    ``hand_over_seconds``: how long a replica that was asked to step down waits for another to lead. A candidate on a
+    ``step_down_seconds``: how long a replica that was asked to step down waits for another to lead. A candidate on a
     busy machine may need seconds to notice; where there is none, nobody leads meanwhile.
     ``resign_seconds``: how long a replica that resigns waits for what is in flight.
     ``max_state_bytes``: the largest size of a state; None for no limit of Milepost's own.
@@ -56,7 +56,7 @@ class Settings:
     deletion_interval_seconds: float = 1.0
     resign_seconds: float = 10.0
     stand_back_seconds: float = 5.0
-    hand_over_seconds: float = 10.0
+    step_down_seconds: float = 10.0
     max_state_bytes: int | None = None
     inline_below: int = INLINE_BELOW
     compact_from: int = 512

@@ -187,7 +187,7 @@ def test_who_cannot_lead_any_more_while_it_gets_a_session_leads_no_more(
 
     def late(standby: Standby) -> Session:
         session = another(standby)
-        standby.withdraw()
+        standby.cancel()
         return session
 
     monkeypatch.setattr(Standby, "_another_session", late)
@@ -200,6 +200,6 @@ def test_who_cannot_lead_any_more_while_it_gets_a_session_leads_no_more(
 def test_who_cannot_lead_any_more_stands_by_no_more(blocking: milepost.Client, name: str) -> None:
     blocking.session("the leader").store(name).campaign()
     standby = Standby(blocking, "standby", name, 15.0, None, lambda *_: None)
-    threading.Timer(0.5, standby.withdraw).start()
+    threading.Timer(0.5, standby.cancel).start()
     with pytest.raises(SessionLost):
         standby.lead()

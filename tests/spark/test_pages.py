@@ -124,9 +124,9 @@ def test_the_example_counts_each_row_once_though_its_driver_is_killed(
 
     def until(count: int) -> int:
         """Wait until there are more than ``count`` batches."""
-        give_up = time.monotonic() + DEADLINE_SECONDS
+        fail = time.monotonic() + DEADLINE_SECONDS
         while len(found := batches(output)) <= count:
-            assert time.monotonic() < give_up, "\n".join(log.read_text() for log in logs if log.exists())
+            assert time.monotonic() < fail, "\n".join(log.read_text() for log in logs if log.exists())
             time.sleep(0.1)
         return len(found)
 

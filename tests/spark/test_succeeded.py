@@ -84,7 +84,7 @@ def test_a_driver_that_gave_up_says_why_and_not_who_leads_since() -> None:
     job = failed(ValueError("a consequence"), 2)
     assert job._function is not None
     job._function.failure = None
-    job.give_up(late := BatchTimeout("too long"))
+    job.fail(late := BatchTimeout("too long"))
     with pytest.raises(BatchTimeout) as raised:
         job._raise_own(None)
     assert raised.value is late

@@ -106,7 +106,7 @@ class SessionCandidate:
         self.version = int(stat.version)
         return True
 
-    async def withdraw(self) -> None:
+    async def resign(self) -> None:
         """Leave the queue. Idempotent. It never raises: a session that cannot be closed now is left to expire."""
         await self.connection.close(reconnecting=True)
 

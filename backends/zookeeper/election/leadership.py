@@ -68,7 +68,7 @@ class SessionLeadership:
         renewing, self._renewing = self._renewing, None
         if renewing is not None:
             renewing.cancel()
-        await self._candidate.withdraw()
+        await self._candidate.resign()
 
     async def _renew(self) -> None:
         pause = 0.0

@@ -213,7 +213,7 @@ class Job:
             raise
         except (Py4JNetworkError, ConnectionError) as error:
             lost = self._given_up or JvmLost(f"Spark's JVM has ended: {error}")
-            self.give_up(lost)
+            self.fail(lost)
             raise lost from error
         except StreamingQueryException as error:
             self._raise_own(error)
@@ -273,7 +273,7 @@ class Job:
         """The seconds for which the batch has continued after the stop that interrupted it; 0 if there is none."""
         return 0.0 if self._function is None else self._function.gate.overdue_for
 
-    def give_up(self, error: SparkDriverError) -> None:
+    def fail(self, error: SparkDriverError) -> None:
         """Let nothing more be published, because Spark does not respond as it should.
 
         `awaitTermination` raises ``error`` once `release` is called. The watch of `lead` uses this.

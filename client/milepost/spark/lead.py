@@ -134,7 +134,7 @@ def lead(
         driver.standing_by(
             Standby(client, who, store, ttl, wait, driver.lost, lambda: warm_up(spark, urls, store))
         ) as standby,
-        Watch(spark, jvm_timeout, batch_timeout, driver.batch, driver.overdue, driver.give_up),
+        Watch(spark, jvm_timeout, batch_timeout, driver.batch, driver.overdue, driver.fail),
         driver.raising_cause(),
         in_place(spark) as settings,
     ):

@@ -222,7 +222,7 @@ class Pipeline:
         see `conclude`. ``now`` is the monotonic time.
         """
         verdict = judge(self.flight, count, now)
-        self._memory.withdraw(verdict.committed, self.flight[count:])
+        self._memory.conclude_flight(verdict.committed, self.flight[count:])
         self.flight = []
         return verdict
 

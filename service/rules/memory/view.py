@@ -65,7 +65,7 @@ class View(Lookup):
         while self._layers and self._layers[0].group <= group:
             self.state.apply(self._layers.pop(0).records.items())
 
-    def withdraw(self) -> None:
+    def discard_in_flight(self) -> None:
         """Forget all groups in flight: none of them was committed."""
         self._layers.clear()
 

@@ -72,5 +72,5 @@ async def test_who_leads_no_more_does_not_go_on_telling_of_full_blobs(tmp_path: 
         running.blobs.puts.from_now_on(FULL)
         await refused_as_full(a.add("pointer", b"state"))
         assert running.replica.blobs.full == "no space left"
-        await running.replica.step_down()
+        await running.replica.resign()
         assert running.replica.blobs.full is None

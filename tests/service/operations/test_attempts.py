@@ -135,7 +135,7 @@ async def test_a_retry_is_not_refused_while_its_first_attempt_may_land(tmp_path:
         first = asyncio.create_task(operations_of(replica).handles.release(Caller(Attempt("a", "k")), STORE, "pointer"))
         await running.commits(begun + 1)
         other = asyncio.create_task(
-            replica.step_down() if stopping else operations_of(replica).sessions.open(Caller(Attempt("b")), 600.0, "")
+            replica.resign() if stopping else operations_of(replica).sessions.open(Caller(Attempt("b")), 600.0, "")
         )
         await asyncio.sleep(0)
         with pytest.raises(Unavailable):

@@ -52,7 +52,7 @@ async def test_a_leader_that_lost_the_election_forgets_too(tmp_path: Path) -> No
         async def leads() -> bool:
             return running.replica.leads
 
-        await running.replica.hand_over()
+        await running.replica.step_down()
         await until(leads)
         assert executors(running) == {}
 
@@ -61,7 +61,7 @@ async def test_nothing_is_said_while_the_lease_is_in_doubt(tmp_path: Path) -> No
     async with rig(embedded(tmp_path)) as running:
         at_work = operations(running)
         at_work.report(STORE, None, HERE, [ONE], [])
-        await running.replica.step_down()
+        await running.replica.resign()
         asks: list[Callable[[], object]] = [
             lambda: at_work.report(STORE, None, HERE, [ONE], []),
             lambda: at_work.verify(STORE, None, HERE, "", [ONE]),

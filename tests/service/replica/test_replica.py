@@ -49,7 +49,7 @@ async def test_a_replica_that_stops_ends_what_is_on_its_way_and_admits_nothing_m
     async with rig(place) as first, rig(place, leading=False) as second:
         a = await actor(first, "a")
         on_its_way, gate = await held_back(first, a, "on-its-way")
-        stopping = asyncio.create_task(first.replica.step_down())
+        stopping = asyncio.create_task(first.replica.resign())
         await asyncio.sleep(0)
         with pytest.raises(Unavailable) as caught:
             await a.add("too-late", b"2")
@@ -70,7 +70,7 @@ async def test_a_refusal_of_a_replica_that_stops_does_not_wait_for_a_slow_discar
     async with rig(embedded(tmp_path)) as running:
         a = await actor(running, "a")
         on_its_way, gate = await held_back(running, a, "on-its-way")
-        stopping = asyncio.create_task(running.replica.step_down())
+        stopping = asyncio.create_task(running.replica.resign())
         await asyncio.sleep(0)
         running.blobs.deletes_pass.clear()
         async with asyncio.timeout(60):
@@ -96,7 +96,7 @@ async def test_a_commit_that_never_ends_does_not_keep_a_replica_from_stopping(tm
     async with rig(place, replace(PROMPT, resign_seconds=0.1)) as first, rig(place, leading=False) as second:
         a = await actor(first, "a")
         on_its_way, _gate = await held_back(first, a, "pointer")
-        await first.replica.step_down()
+        await first.replica.resign()
         with pytest.raises(OutcomeUnknown):
             await on_its_way
         await second.leads()
@@ -215,7 +215,7 @@ async def test_a_collector_that_is_stuck_does_not_keep_the_election(
         monkeypatch.setattr(first.blobs, "list", listing)
         async with asyncio.timeout(60):
             await stuck.wait()
-        stepping_down = asyncio.create_task(first.replica.step_down()) if stopping else None
+        stepping_down = asyncio.create_task(first.replica.resign()) if stopping else None
         first.election.lose()
         try:
             await second.leads()

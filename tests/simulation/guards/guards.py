@@ -178,7 +178,7 @@ def fence_before_judgement(patch: Patch) -> None:
             return await self._ask(lambda: self._store.head(name))
         return await real_take_over(self, name, ours)
 
-    patch.setattr(InDoubtCommits, "_settle", resolve)
+    patch.setattr(InDoubtCommits, "_resolve", resolve)
     patch.setattr(SimPointers, "take_over", take_over)
 
 

@@ -198,11 +198,11 @@ def test_a_step_that_fails_holds_up_none_after_it(monkeypatch: pytest.MonkeyPatc
     taken: list[str] = []
 
     class Failing:
-        def withdraw(self) -> None:
+        def cancel(self) -> None:
             taken.append("withdraw")
             raise RuntimeError("can't start new thread")
 
-        def give_up(self, _error: JvmLost) -> None:
+        def fail(self, _error: JvmLost) -> None:
             taken.append("give up")
 
         def release(self) -> None:
@@ -214,7 +214,7 @@ def test_a_step_that_fails_holds_up_none_after_it(monkeypatch: pytest.MonkeyPatc
     failing: Any = Failing()
     driver.job = driver._standby = failing
     with pytest.raises(RuntimeError):
-        driver.give_up(JvmLost("it stands still"))
+        driver.fail(JvmLost("it stands still"))
     assert taken == ["give up", "withdraw", "end the JVM", "release"]
 
 

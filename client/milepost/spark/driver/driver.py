@@ -75,7 +75,7 @@ class Driver:
         """Return for how many seconds a batch has gone on although a stop interrupted it; 0 if none has."""
         return 0.0 if self.job is None else self.job.overdue
 
-    def give_up(self, error: SparkDriverError) -> None:
+    def fail(self, error: SparkDriverError) -> None:
         """End the driver at once, because ``error`` keeps it from making progress.
 
         First, nothing more can be published, so whatever Spark still does counts for nothing; if a batch took too long,
@@ -91,9 +91,9 @@ class Driver:
                 steps.callback(job.release)
             steps.callback(lambda: None if stopped else end_jvm(self._spark))
             if self._standby is not None:
-                steps.callback(self._standby.withdraw)
+                steps.callback(self._standby.cancel)
             if job is not None:
-                job.give_up(error)
+                job.fail(error)
                 stopped = isinstance(error, BatchTimeout) and job.stop_within(_STOP_SECONDS)
 
     @contextmanager

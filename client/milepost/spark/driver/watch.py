@@ -30,7 +30,7 @@ Batch = Callable[[], "tuple[int, float] | None"]
 
 
 class Watch:
-    """Calls ``give_up`` once, with the error, if the driver cannot continue by itself while the block of ``with`` runs.
+    """Calls ``fail`` once, with the error, if the driver cannot continue by itself while the block of ``with`` runs.
 
     ``jvm_timeout`` is for how many seconds the JVM may be silent, ``batch_timeout`` how many a batch may take; None
     turns a check off. ``overdue`` returns for how many seconds a batch has continued after the stop that interrupted
@@ -44,13 +44,13 @@ class Watch:
         batch_timeout: float | None,
         batch: Batch,
         overdue: Callable[[], float],
-        give_up: Callable[[SparkDriverError], None],
+        fail: Callable[[SparkDriverError], None],
     ) -> None:
         self._jvm_timeout = jvm_timeout
         self._batch_timeout = batch_timeout
         self._batch = batch
         self._overdue = overdue
-        self._give_up = give_up
+        self._fail = fail
         gateway = spark.sparkContext._gateway
         self._probe = None if jvm_timeout is None else JvmProbe(gateway, min(_MOST_BETWEEN, jvm_timeout / 10))
         self._left = threading.Event()
@@ -75,7 +75,7 @@ class Watch:
                 error = self._trouble(min(now - before, 2 * _TICK))
                 before = now
                 if error is not None:
-                    self._give_up(error)
+                    self._fail(error)
                     return
         finally:
             if self._probe is not None:

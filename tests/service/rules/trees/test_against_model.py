@@ -519,7 +519,7 @@ class TreesAgainstModel(RuleBasedStateMachine):
     @rule()
     def lose(self) -> None:
         """No group in flight is committed."""
-        self.view.withdraw()
+        self.view.discard_in_flight()
         self.in_doubt.clear()
         self.newest_committed = self.group
         self.compacting = self.made = self.made_as = None

@@ -17,7 +17,7 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.anyio
 OTHER = "http://127.0.0.1:10"
 
-PATIENT = replace(PROMPT, hand_over_seconds=3600.0)
+PATIENT = replace(PROMPT, step_down_seconds=3600.0)
 """It stands as a candidate again once another leads, however busy the machine is on which that one has to notice."""
 
 
@@ -51,7 +51,7 @@ async def test_who_has_stepped_down_stands_by_as_soon_as_another_leads(tmp_path:
 
 
 async def test_one_without_others_leads_again_by_itself(tmp_path: Path) -> None:
-    async with rig(embedded(tmp_path), replace(PROMPT, hand_over_seconds=0.05)) as alone:
+    async with rig(embedded(tmp_path), replace(PROMPT, step_down_seconds=0.05)) as alone:
         a = await actor(alone, "a")
         for _ in range(2):
             term = alone.replica.journal.term

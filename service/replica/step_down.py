@@ -18,7 +18,7 @@ class SteppedDown(LeadershipLost):
     """Raised when this process stops leading because it was asked to, although its lease still runs."""
 
 
-class HandOver:
+class StepDown:
     """The wish that this replica gives the lead up, from when it is made until the leadership was resigned.
 
     ``drain`` stops admitting requests and waits for those in flight, not for ever. ``seconds`` is how long the end of
