@@ -12,8 +12,8 @@ from service.compose import ReplicaConfig, open_replica
 from service.replica.replica import Replica
 from service.replica.submitter import Caller
 from service.rules.requests import Attempt
-from tests.contracts.state_handle_store.doors.actor import Actor
-from tests.contracts.state_handle_store.doors.use_case_door import UseCaseDoor
+from tests.contracts.state_handle_store.frontends.actor import Actor
+from tests.contracts.state_handle_store.frontends.use_case_frontend import UseCaseFrontend
 from tests.service.acting import STORE
 from tests.support.distribution import install
 from tests.support.servers.replicas import PROMPT
@@ -40,9 +40,9 @@ async def test_another_distribution_adds_a_backend_that_a_replica_leads_on(
     await replica.start()
     try:
         await until(lambda: _leads(replica))
-        door = UseCaseDoor(lambda: replica)
-        await door.open_session("a", 600.0)
-        acting = Actor(door, STORE, Caller(Attempt("a")))
+        frontend = UseCaseFrontend(lambda: replica)
+        await frontend.open_session("a", 600.0)
+        acting = Actor(frontend, STORE, Caller(Attempt("a")))
         await acting.add("pointer", b"state")
         assert await acting.read("pointer") == b"state"
     finally:

@@ -9,8 +9,8 @@ from milepost.errors import Problem
 from milepost.wire import Code
 from service.replica.submitter import Caller
 from service.rules.requests import Attempt
-from tests.contracts.state_handle_store.doors.actor import Actor
-from tests.contracts.state_handle_store.doors.use_case_door import UseCaseDoor
+from tests.contracts.state_handle_store.frontends.actor import Actor
+from tests.contracts.state_handle_store.frontends.use_case_frontend import UseCaseFrontend
 from tests.service.acting import STORE, actor
 from tests.support.servers.replicas import Rig
 
@@ -128,7 +128,7 @@ class History:
         return f"state of {name} ".encode() * 20
 
     def _writer(self, rig: Rig) -> Actor:
-        return Actor(UseCaseDoor(lambda: rig.replica), STORE, Caller(Attempt(SESSION)))
+        return Actor(UseCaseFrontend(lambda: rig.replica), STORE, Caller(Attempt(SESSION)))
 
 
 def named(what: str, problem: Problem) -> str:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.kubernetes
 
 CI = CHART / "ci"
 DNS = [53, 53, 5353, 5353]
-DOORS = [7070]
+SERVICE = [7070]
 
 
 def ports(rule: dict[str, Any]) -> list[int]:
@@ -28,10 +28,10 @@ OUT = {"networkPolicy.egress.enabled": True}
 @pytest.mark.parametrize(
     ("values_file", "expected"),
     [
-        ("kubernetes-s3", [DNS, DOORS, API, [443], [80]]),
-        ("kubernetes-hdfs", [DNS, DOORS, [*API, 8020, 9866]]),
-        ("zookeeper-s3", [DNS, DOORS, [2281, 8333]]),
-        ("zookeeper-hdfs", [DNS, DOORS, [2181, 8020, 9866]]),
+        ("kubernetes-s3", [DNS, SERVICE, API, [443], [80]]),
+        ("kubernetes-hdfs", [DNS, SERVICE, [*API, 8020, 9866]]),
+        ("zookeeper-s3", [DNS, SERVICE, [2281, 8333]]),
+        ("zookeeper-hdfs", [DNS, SERVICE, [2181, 8020, 9866]]),
     ],
 )
 def test_replicas_are_let_out_to_what_they_stand_on(helm: Helm, values_file: str, expected: list[list[int]]) -> None:

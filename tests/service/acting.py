@@ -6,9 +6,9 @@ import asyncio
 
 from service.replica.submitter import Caller
 from service.rules.requests import Attempt
-from tests.contracts.state_handle_store.doors.actor import Actor
-from tests.contracts.state_handle_store.doors.door import Entry
-from tests.contracts.state_handle_store.doors.use_case_door import UseCaseDoor
+from tests.contracts.state_handle_store.frontends.actor import Actor
+from tests.contracts.state_handle_store.frontends.frontend import Entry
+from tests.contracts.state_handle_store.frontends.use_case_frontend import UseCaseFrontend
 from tests.support.network.faults import before
 from tests.support.servers.replicas import Rig
 
@@ -17,9 +17,9 @@ STORE = "flights"
 
 async def actor(rig: Rig, name: str, ttl: float = 600.0) -> Actor:
     """A new session on whichever replica the rig has."""
-    door = UseCaseDoor(lambda: rig.replica)
-    await door.open_session(name, ttl)
-    return Actor(door, STORE, Caller(Attempt(name)))
+    frontend = UseCaseFrontend(lambda: rig.replica)
+    await frontend.open_session(name, ttl)
+    return Actor(frontend, STORE, Caller(Attempt(name)))
 
 
 async def held_back(rig: Rig, act: Actor, name: str) -> tuple[asyncio.Task[Entry], asyncio.Event]:

@@ -14,10 +14,10 @@ import pytest
 
 from testbed.server import ALL_AS_BLOBS, ServerProcess
 from tests.contracts.places import Services
-from tests.contracts.state_handle_store.doors.deployments import DEPLOYMENTS, Deployment, Site
-from tests.contracts.state_handle_store.doors.rest_door import RestDoor
-from tests.contracts.state_handle_store.doors.sdk_door import SdkDoor
-from tests.contracts.state_handle_store.doors.services import FragileService, Service, fragile_service
+from tests.contracts.state_handle_store.frontends.deployments import DEPLOYMENTS, Deployment, Site
+from tests.contracts.state_handle_store.frontends.rest_frontend import RestFrontend
+from tests.contracts.state_handle_store.frontends.sdk_frontend import SdkDoor
+from tests.contracts.state_handle_store.frontends.services import FragileService, Service, fragile_service
 
 REPLICAS = 3
 
@@ -55,14 +55,14 @@ async def service(
             yield fragile
         return
     urls, site = replicas_on(deployment, services)
-    rest = RestDoor(random.choice(urls))
-    door = rest if request.param == "rest" else SdkDoor(urls, rest)
+    rest = RestFrontend(random.choice(urls))
+    frontend = rest if request.param == "rest" else SdkDoor(urls, rest)
     blob_store = site.blob_store()
     await blob_store.open()
     try:
-        yield Service(door, f"store-{secrets.token_hex(8)}", blob_store)
+        yield Service(frontend, f"store-{secrets.token_hex(8)}", blob_store)
     finally:
-        await door.close()
+        await frontend.close()
         await blob_store.close()
 
 

@@ -10,9 +10,9 @@ import pytest
 from backends.contract import StorageUnavailable
 from milepost.errors import AlreadyExists, IdempotencyMismatch, OutcomeUnknown, Problem, Unavailable
 from milepost.wire import Code, Outcome
-from tests.contracts.state_handle_store.doors import definite_errors
-from tests.contracts.state_handle_store.doors.deployments import Site
-from tests.contracts.state_handle_store.doors.services import FragileService, Service, fragile_service
+from tests.contracts.state_handle_store.frontends import definite_errors
+from tests.contracts.state_handle_store.frontends.deployments import Site
+from tests.contracts.state_handle_store.frontends.services import FragileService, Service, fragile_service
 from tests.support.network.faults import Disturbance, lose_answer, lose_request
 
 pytestmark = pytest.mark.anyio
@@ -177,7 +177,7 @@ async def test_of_three_contenders_only_the_leader_stores_its_value(site: Site, 
         fragile_service(site, rest=by_rest, leading=False) as third,
     ):
         a = await leader.actor("a")
-        others = [replace(a, door=follower.door) for follower in (second, third)]
+        others = [replace(a, frontend=follower.frontend) for follower in (second, third)]
         added = await a.add("pointer", b"0")
         ends = await asyncio.gather(
             *(other.add("pointer", b"%d" % number) for number, other in enumerate(others, 1)), return_exceptions=True

@@ -35,7 +35,7 @@ from tests.client.checkpoints.test_registry import (
 from tests.client.conftest import name
 from tests.contracts.places import Services
 from tests.contracts.state_handle_store.conftest import replicas_on
-from tests.contracts.state_handle_store.doors.deployments import Deployment
+from tests.contracts.state_handle_store.frontends.deployments import Deployment
 
 __all__ = [
     "a",

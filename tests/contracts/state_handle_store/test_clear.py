@@ -6,8 +6,8 @@ import pytest
 
 from backends.contract import Change
 from service.rules.records import handle_key
-from tests.contracts.state_handle_store.doors.actor import Actor
-from tests.contracts.state_handle_store.doors.services import STORE, FragileService, Service
+from tests.contracts.state_handle_store.frontends.actor import Actor
+from tests.contracts.state_handle_store.frontends.services import STORE, FragileService, Service
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +33,7 @@ async def test_what_is_not_of_this_store_stays(fragile: FragileService) -> None:
     """Kubernetes 7: another store's handles, and a record in the same journal that is nobody's."""
     a = await fragile.actor("a")
     await a.add("pointer", b"state")
-    other = Actor(a.door, f"{STORE}-2", a.caller)
+    other = Actor(a.frontend, f"{STORE}-2", a.caller)
     kept = await other.add("pointer", b"other")
     await fragile.restart_on(Change("notes/from-elsewhere", b"kept"))
     assert await a.clear() == 1

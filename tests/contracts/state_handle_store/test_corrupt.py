@@ -6,8 +6,8 @@ import pytest
 
 from milepost.errors import Corrupt
 from milepost.wire import Outcome
-from tests.contracts.state_handle_store.doors.door import Removal
-from tests.contracts.state_handle_store.doors.services import FragileService
+from tests.contracts.state_handle_store.frontends.frontend import Removal
+from tests.contracts.state_handle_store.frontends.services import FragileService
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,8 @@ import pytest
 
 from milepost.errors import EpochHeld, Fenced
 from milepost.wire import Outcome
-from tests.contracts.state_handle_store.doors.actor import Actor
-from tests.contracts.state_handle_store.doors.services import Service
+from tests.contracts.state_handle_store.frontends.actor import Actor
+from tests.contracts.state_handle_store.frontends.services import Service
 
 pytestmark = pytest.mark.anyio
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from milepost.errors import SessionExpired
-from tests.contracts.state_handle_store.doors.door import Removal
-from tests.contracts.state_handle_store.doors.services import FragileService, Service
+from tests.contracts.state_handle_store.frontends.frontend import Removal
+from tests.contracts.state_handle_store.frontends.services import FragileService, Service
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio

@@ -18,7 +18,7 @@ from types import FunctionType
 import pytest
 
 from tests.contracts import state_handle_store
-from tests.contracts.state_handle_store.doors import definite_errors
+from tests.contracts.state_handle_store.frontends import definite_errors
 
 SCENARIOS = {"ZooKeeper": 46, "Kubernetes": 10, "Checkpoints": 12}
 NUMBERS = re.compile(r"\b(ZooKeeper|Kubernetes|Checkpoints) (\d+)(?:-(\d+))?")

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from milepost.errors import NotExist
-from tests.contracts.state_handle_store.doors.services import FragileService, Service
+from tests.contracts.state_handle_store.frontends.services import FragileService, Service
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -65,11 +65,11 @@ async def test_an_entry_deleted_in_the_middle_of_a_listing_is_left_out(service: 
     a = await service.actor("a")
     for name in ("1", "2", "3", "4"):
         await a.add(name, b"state")
-    first, token = await service.door.page(service.store, None, 2)
+    first, token = await service.frontend.page(service.store, None, 2)
     assert [entry.name for entry in first] == ["1", "2"]
     for gone in ("2", "3"):
         assert (await a.remove(gone)).removed
-    rest, end = await service.door.page(service.store, token, 2)
+    rest, end = await service.frontend.page(service.store, token, 2)
     assert [entry.name for entry in rest] == ["4"]
     assert end is None
 

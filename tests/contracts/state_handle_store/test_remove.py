@@ -10,9 +10,9 @@ from backends.contract import StorageUnavailable
 from milepost.errors import DiscardFailed, NotExist, Problem
 from milepost.wire import Code, Outcome
 from service.rules.records import Handle, decode, handle_key
-from tests.contracts.state_handle_store.doors.deployments import Site
-from tests.contracts.state_handle_store.doors.door import Removal
-from tests.contracts.state_handle_store.doors.services import FragileService, Service, fragile_service
+from tests.contracts.state_handle_store.frontends.deployments import Site
+from tests.contracts.state_handle_store.frontends.frontend import Removal
+from tests.contracts.state_handle_store.frontends.services import FragileService, Service, fragile_service
 
 pytestmark = pytest.mark.anyio
 
@@ -141,7 +141,7 @@ async def test_who_never_led_removes_nothing_itself(site: Site) -> None:
         a = await leader.actor("a")
         added = await a.add("pointer", b"state")
         with pytest.raises(Problem) as caught:
-            await replace(a, door=follower.door).remove("pointer")
+            await replace(a, frontend=follower.frontend).remove("pointer")
         assert (caught.value.code, caught.value.outcome) == (Code.NO_LEADER, Outcome.NOT_APPLIED)
         assert await a.listing() == [added]
         assert leader.discarded == follower.discarded == []

@@ -9,9 +9,9 @@ import pytest
 from backends.contract import StorageUnavailable
 from milepost.errors import NotExist, NotLocked, OutcomeUnknown, Problem, VersionMismatch
 from milepost.wire import Code, Outcome
-from tests.contracts.state_handle_store.doors import definite_errors
-from tests.contracts.state_handle_store.doors.deployments import Site
-from tests.contracts.state_handle_store.doors.services import FragileService, Service, fragile_service
+from tests.contracts.state_handle_store.frontends import definite_errors
+from tests.contracts.state_handle_store.frontends.deployments import Site
+from tests.contracts.state_handle_store.frontends.services import FragileService, Service, fragile_service
 from tests.support.network.faults import lose_answer, lose_request
 from tests.support.servers.replicas import PROMPT
 
@@ -144,7 +144,7 @@ async def test_who_never_led_replaces_nothing_itself(site: Site) -> None:
         a = await leader.actor("a")
         old = await a.add("pointer", b"old")
         with pytest.raises(Problem) as caught:
-            await replace(a, door=follower.door).replace("pointer", old.version, b"new")
+            await replace(a, frontend=follower.frontend).replace("pointer", old.version, b"new")
         assert (caught.value.code, caught.value.outcome) == (Code.NO_LEADER, Outcome.NOT_APPLIED)
         assert await a.exists("pointer") == old.version
         assert await leader.blobs() == [b"old"]

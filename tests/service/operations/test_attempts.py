@@ -63,19 +63,19 @@ async def test_a_file_that_was_put_again_and_renamed_is_not_put_by_an_attempt_th
             await goes_on.wait()
 
         monkeypatch.setattr(running.replica.manifests, "ready", slow)
-        older = asyncio.create_task(put(running, "state/.0.tmp", epoch, key="door"))
+        older = asyncio.create_task(put(running, "state/.0.tmp", epoch, key="put"))
         await begun.wait()
-        await put(running, "state/.0.tmp", epoch, key="door", attempt=2)
+        await put(running, "state/.0.tmp", epoch, key="put", attempt=2)
         assert await trees.rename(At(STORE, "state/.0.tmp"), "state/0", epoch, OntoExisting.REFUSE)
         goes_on.set()
-        for late in (older, put(running, "state/.0.tmp", epoch, key="door")):
+        for late in (older, put(running, "state/.0.tmp", epoch, key="put")):
             with pytest.raises(Problem, match="attempt 2 at this put has begun") as refused:
                 await late
             assert refused.value.outcome is Outcome.UNKNOWN
         assert [name for name, _ in await trees.children(At(STORE, "state"))] == ["0"]
 
         before = set(await stored_states(running.replica.blobs))
-        await put(running, "state/.0.tmp", epoch, key="door", attempt=2)  # all of the put is sent once more
+        await put(running, "state/.0.tmp", epoch, key="put", attempt=2)  # all of the put is sent once more
         assert [name for name, _ in await trees.children(At(STORE, "state"))] == ["0"]
         await running.emptied_trash()
         assert set(await stored_states(running.replica.blobs)) == before

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from milepost.errors import EpochHeld, Fenced, SessionExpired
-from tests.contracts.state_handle_store.doors.door import Removal
+from tests.contracts.state_handle_store.frontends.frontend import Removal
 from tests.service.acting import actor
 from tests.support.servers.replicas import Rig, embedded, rig
 from tests.support.waiting import until

@@ -12,7 +12,7 @@ from backends.contract import StorageUnavailable
 from milepost.errors import DiscardFailed, NotExist, SessionExpired, SessionUnknown, Unavailable
 from service.replica import maintenance
 from service.rules.records import ENDED_SESSION_SECONDS, KEPT_KEYS_SECONDS, handle_key, session_key
-from tests.contracts.state_handle_store.doors.door import Removal
+from tests.contracts.state_handle_store.frontends.frontend import Removal
 from tests.service.acting import STORE, actor
 from tests.support.network.faults import Disturbance, before, lose_answer, lose_request
 from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
@@ -49,7 +49,7 @@ async def test_a_session_that_is_kept_alive_does_not_end(tmp_path: Path) -> None
 async def test_a_renewal_with_a_shorter_ttl_holds_from_then_on(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path)) as running:
         a = await actor(running, "a", ttl=3600.0)
-        await a.door.open_session("a", 10.0)
+        await a.frontend.open_session("a", 10.0)
         assert running.replica.leases.expires_in("a") <= 10.0
         running.clock.advance(11.0)
         await ended(running, "a")
@@ -97,7 +97,7 @@ async def test_a_renewal_that_waits_behind_a_pending_expiry_is_not_granted(tmp_p
         running.pointers.disturb(before(gate.wait))
         adding = asyncio.create_task(b.add("pointer", b"state"))
         await running.commits(running.pointers.committed + 1)
-        renewing = asyncio.create_task(a.door.open_session("a", 10.0))
+        renewing = asyncio.create_task(a.frontend.open_session("a", 10.0))
         await asyncio.sleep(0)
         running.clock.advance(11.0)
 

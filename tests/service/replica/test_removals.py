@@ -11,7 +11,7 @@ from backends.contract import Refusal, StorageUnavailable
 from milepost.errors import DiscardFailed, Unavailable
 from milepost.wire import Code, Outcome
 from service.blobs import deletion_queue
-from tests.contracts.state_handle_store.doors.door import Removal
+from tests.contracts.state_handle_store.frontends.frontend import Removal
 from tests.service.acting import actor
 from tests.support.network.faults import before, refuse, undisturbed
 from tests.support.servers.replicas import PROMPT, embedded, rig

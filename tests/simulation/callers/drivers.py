@@ -163,7 +163,7 @@ class Driver:
     async def _put(self, caller: Caller, path: str, *, overwrite: bool) -> str:
         content = f"{self.name} {self._key()} ".encode() * caller.draw.choice((1, 1, 20))
         blob, epoch = blob_of(content), self._epoch
-        await self._ask(TreeLook("door", JOB, path, epoch, overwrite), caller)
+        await self._ask(TreeLook("redirect", JOB, path, epoch, overwrite), caller)
         put = PutFile(Attempt("", f"{self.name}.{self._key()}"), JOB, path, epoch, blob, None, overwrite)
         await self._ask(put, caller, content)
         return blob.sha256

@@ -23,7 +23,7 @@ DIRECTORY = "directory"
 class TreeLook:
     """A call that changes nothing. ``data node`` asks, under an epoch, for the way on which a file's bytes are sent."""
 
-    kind: Literal["door", "read", "list"]
+    kind: Literal["redirect", "read", "list"]
     store: str
     path: str
     epoch: int | None = None
@@ -58,7 +58,7 @@ async def serve(
 
 async def _look(replica: Replica, operations: Operations, at: At, look: TreeLook) -> Any:
     trees = operations.trees
-    if look.kind == "door":
+    if look.kind == "redirect":
         trees.may_put(at, look.epoch, overwrite=look.overwrite, parents=True)
         return None
     if look.kind == "list":

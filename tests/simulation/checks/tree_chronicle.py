@@ -48,7 +48,7 @@ class TreeChronicle:
         self._state = State()
         self._view = View(self._state)
         self._puts: dict[str, Call] = {}
-        self._doors: dict[str, Call] = {}
+        self._redirects: dict[str, Call] = {}
         self._asked: dict[Place, list[Call]] = defaultdict(list)
         self._at: dict[str, Place] = {}
         self._shown: dict[tuple[str, TreeSnapshot], dict[str, set[str | None]]] = {}
@@ -70,7 +70,7 @@ class TreeChronicle:
                 self._asked[ask.store_name, ask.target].append(call)
             if isinstance(ask, PutFile):
                 self._puts[hashlib.sha256(call.content).hexdigest()] = call
-                self._doors[ask.key or ""] = call
+                self._redirects[ask.key or ""] = call
 
     def named(self) -> set[str]:
         """The keys of all blobs that records name, or rows of manifests."""
@@ -98,7 +98,7 @@ class TreeChronicle:
 
     def _answered(self, record: TreePath, since: int) -> None:
         for kept in record.answered:
-            if kept.revision > since and (call := self._doors.get(kept.key)) is not None:
+            if kept.revision > since and (call := self._redirects.get(kept.key)) is not None:
                 self._applied(call, kept.revision)
 
     def _applied(self, call: Call, at: int) -> None:

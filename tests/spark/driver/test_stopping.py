@@ -202,34 +202,34 @@ def test_who_only_watches_the_query_is_told_what_publishing_raised(place: Place)
 
 
 def test_nobody_waits_for_a_batch_that_cannot_be_published_any_more() -> None:
-    door = BatchGate()
-    assert door.enter()
-    threading.Timer(0.1, door.hurry).start()
-    assert not door.close(DEADLINE_SECONDS)
-    assert not door.enter()
+    gate = BatchGate()
+    assert gate.enter()
+    threading.Timer(0.1, gate.hurry).start()
+    assert not gate.close(DEADLINE_SECONDS)
+    assert not gate.enter()
 
 
 def test_a_batch_that_goes_on_though_nobody_waits_for_it_is_overdue() -> None:
-    door = BatchGate()
-    assert door.enter()
-    assert door.overdue_for == 0
-    assert not door.close(0.0)
-    wait_until(lambda: door.overdue_for > 0)
-    door.leave()
-    assert door.overdue_for == 0
+    gate = BatchGate()
+    assert gate.enter()
+    assert gate.overdue_for == 0
+    assert not gate.close(0.0)
+    wait_until(lambda: gate.overdue_for > 0)
+    gate.leave()
+    assert gate.overdue_for == 0
 
 
 def test_a_batch_is_overdue_from_when_somebody_hurries() -> None:
-    door = BatchGate()
-    assert door.enter()
-    door.hurry()
-    assert not door.close(DEADLINE_SECONDS)
-    wait_until(lambda: door.overdue_for > 0)
+    gate = BatchGate()
+    assert gate.enter()
+    gate.hurry()
+    assert not gate.close(DEADLINE_SECONDS)
+    wait_until(lambda: gate.overdue_for > 0)
 
 
 def test_an_empty_house_is_closed_at_once() -> None:
-    door = BatchGate()
-    assert door.enter()
-    door.leave()
-    assert not door.close(DEADLINE_SECONDS)
-    assert not door.enter()
+    gate = BatchGate()
+    assert gate.enter()
+    gate.leave()
+    assert not gate.close(DEADLINE_SECONDS)
+    assert not gate.enter()

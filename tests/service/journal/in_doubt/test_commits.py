@@ -211,7 +211,7 @@ async def test_a_renewal_that_landed_is_not_reported_as_not_applied(tmp_path: Pa
     async with rig(embedded(tmp_path)) as running:
         a = await actor(running, "a")
         running.pointers.disturb(land_late(running))
-        await a.door.open_session("a", 300.0)
+        await a.frontend.open_session("a", 300.0)
         session = running.replica.journal.read().view.session("a")
         assert isinstance(session, Session)
         assert session.ttl == 300.0

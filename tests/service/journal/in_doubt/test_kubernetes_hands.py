@@ -19,7 +19,7 @@ from service.basics.streams import stream_of
 from service.blobs.intake import Incoming
 from tests.backends.kubernetes.places import LAYOUT, Outsider
 from tests.contracts.places import Services
-from tests.contracts.state_handle_store.doors.actor import Actor
+from tests.contracts.state_handle_store.frontends.actor import Actor
 from tests.service.acting import STORE, actor
 from tests.support.servers import kubernetes
 from tests.support.servers.kubernetes import LONG, Site

@@ -80,13 +80,13 @@ async def ours() -> AsyncIterator[Exchanges]:
 
 
 async def said(ours: Exchanges, there: Other, text: str) -> str:
-    return (await ours.post(f"{there.url}/doors/x", text.encode(), {"A": "b"}, SECONDS)).content.decode()
+    return (await ours.post(f"{there.url}/datanodes/x", text.encode(), {"A": "b"}, SECONDS)).content.decode()
 
 
 async def test_one_connection_carries_message_after_message(ours: Exchanges) -> None:
     async with other() as there:
-        whole = await ours.post(f"{there.url}/doors/x", b"first", {}, SECONDS)
-        assert (whole.status, whole.content, whole.headers["said"]) == (200, b"first", "/doors/x")
+        whole = await ours.post(f"{there.url}/datanodes/x", b"first", {}, SECONDS)
+        assert (whole.status, whole.content, whole.headers["said"]) == (200, b"first", "/datanodes/x")
         assert [await said(ours, there, text) for text in ("second", "third")] == ["second", "third"]
         assert there.connections == 1
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from backends.contract import Refusal, StorageUnavailable
 from milepost.wire import Code
-from tests.contracts.state_handle_store.doors.services import FragileService
+from tests.contracts.state_handle_store.frontends.services import FragileService
 from tests.support.network.faults import refuse
 
 

@@ -11,12 +11,12 @@ import httpx
 from milepost.errors import problem_from
 from milepost.wire import API, PROBLEM_MEDIA_TYPE, Header, quote_version, unquote_version
 from service.replica.submitter import Caller
-from tests.contracts.state_handle_store.doors.door import Door, Entry, Inventory, Removal
+from tests.contracts.state_handle_store.frontends.frontend import Entry, Frontend, Inventory, Removal
 
 _SECONDS = 60.0
 
 
-class RestDoor(Door):
+class RestFrontend(Frontend):
     """Speaks to the replica at ``url``, and goes where that one sends it."""
 
     def __init__(self, url: str) -> None:

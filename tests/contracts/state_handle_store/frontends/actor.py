@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 
 from service.replica.submitter import Caller
 from service.rules.requests import Attempt
-from tests.contracts.state_handle_store.doors.door import Door, Entry, Inventory, Removal
+from tests.contracts.state_handle_store.frontends.frontend import Entry, Frontend, Inventory, Removal
 
 _PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """A session (``caller``) that comes in by ``door``."""
+    """A session (``caller``) that comes in by ``frontend``."""
 
-    door: Door
+    frontend: Frontend
     store: str
     caller: Caller
 
@@ -30,31 +30,31 @@ class Actor:
 
     async def add(self, name: str, state: bytes) -> Entry:
         """addAndLock."""
-        return await self.door.add(self.caller, self.store, name, state)
+        return await self.frontend.add(self.caller, self.store, name, state)
 
     async def replace(self, name: str, version: str, state: bytes) -> Entry:
         """replace."""
-        return await self.door.replace(self.caller, self.store, name, version, state)
+        return await self.frontend.replace(self.caller, self.store, name, version, state)
 
     async def exists(self, name: str) -> str | None:
         """exists."""
-        return await self.door.exists(self.store, name)
+        return await self.frontend.exists(self.store, name)
 
     async def lock(self, name: str) -> Entry:
         """getAndLock, the record."""
-        return await self.door.lock(self.caller, self.store, name)
+        return await self.frontend.lock(self.caller, self.store, name)
 
     async def read(self, name: str) -> bytes:
         """getAndLock, the bytes."""
-        return await self.door.read(self.store, name)
+        return await self.frontend.read(self.store, name)
 
     async def lock_all(self) -> Inventory:
         """getAllAndLock."""
-        return await self.door.lock_all(self.caller, self.store)
+        return await self.frontend.lock_all(self.caller, self.store)
 
     async def listing(self) -> list[Entry]:
         """getAllHandles."""
-        entries, token = await self.door.page(self.store, None, _PAGE)
+        entries, token = await self.frontend.page(self.store, None, _PAGE)
         assert token is None
         return entries
 
@@ -64,28 +64,28 @@ class Actor:
 
     async def remove(self, name: str) -> Removal:
         """releaseAndTryRemove."""
-        return await self.door.remove(self.caller, self.store, name)
+        return await self.frontend.remove(self.caller, self.store, name)
 
     async def clear(self) -> int:
         """clearEntries."""
-        return await self.door.clear(self.caller, self.store)
+        return await self.frontend.clear(self.caller, self.store)
 
     async def release(self, name: str) -> None:
         """release."""
-        await self.door.release(self.caller, self.store, name)
+        await self.frontend.release(self.caller, self.store, name)
 
     async def release_all(self) -> None:
         """releaseAll."""
-        await self.door.release_all(self.caller, self.store)
+        await self.frontend.release_all(self.caller, self.store)
 
     async def locks(self) -> list[str]:
         """The names in this store that the session holds."""
-        return [name for store, name in await self.door.locks_of(self.session) if store == self.store]
+        return [name for store, name in await self.frontend.locks_of(self.session) if store == self.store]
 
     async def campaign(self) -> int:
         """The epoch of the store."""
-        return await self.door.campaign(self.caller, self.store)
+        return await self.frontend.campaign(self.caller, self.store)
 
     async def end(self) -> None:
         """End the session."""
-        await self.door.end_session(self.session)
+        await self.frontend.end_session(self.session)

@@ -1,4 +1,4 @@
-"""The service as a scenario sees it: a door, a store of its own, and a look at what lies in the backends."""
+"""The service as a scenario sees it: a frontend, a store of its own, and a look at what lies in the backends."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from service.replica.settings import Settings
 from service.replica.submitter import Caller
 from service.rules.records import handle_key
 from service.rules.requests import Attempt
-from tests.contracts.state_handle_store.doors.actor import Actor
-from tests.contracts.state_handle_store.doors.deployments import Site
-from tests.contracts.state_handle_store.doors.door import Door
-from tests.contracts.state_handle_store.doors.rest_door import RestDoor
-from tests.contracts.state_handle_store.doors.use_case_door import UseCaseDoor
+from tests.contracts.state_handle_store.frontends.actor import Actor
+from tests.contracts.state_handle_store.frontends.deployments import Site
+from tests.contracts.state_handle_store.frontends.frontend import Frontend
+from tests.contracts.state_handle_store.frontends.rest_frontend import RestFrontend
+from tests.contracts.state_handle_store.frontends.use_case_frontend import UseCaseFrontend
 from tests.support.network.faults import Disturbance, RealCommit
 from tests.support.servers.replicas import PROMPT, Rig
 from tests.support.servers.served import free_socket, served
@@ -44,15 +44,15 @@ class Service:
     own.
     """
 
-    door: Door
+    frontend: Frontend
     store: str
     blob_store: BlobStore
 
     async def actor(self, name: str, ttl: float = 600.0) -> Actor:
         """A new session."""
         session = f"{self.store}-{name}"
-        await self.door.open_session(session, ttl)
-        return Actor(self.door, self.store, Caller(Attempt(session)))
+        await self.frontend.open_session(session, ttl)
+        return Actor(self.frontend, self.store, Caller(Attempt(session)))
 
     async def blobs(self) -> list[bytes]:
         """The contents of every blob of the store, sorted."""
@@ -207,7 +207,7 @@ class _Current(Application):
 async def fragile_service(
     site: Site, *, rest: bool, settings: Settings = PROMPT, leading: bool = True
 ) -> AsyncIterator[FragileService]:
-    """A replica in this process with a door of the kind asked for. Several may share a site."""
+    """A replica in this process with a frontend of the kind asked for. Several may share a site."""
     bound, url = free_socket()
     rig = Rig(site.backends, settings, url)
     blob_store = site.blob_store()
@@ -217,11 +217,11 @@ async def fragile_service(
         await rig.start(leading=leading)
         await blob_store.open()
         ends.push_async_callback(blob_store.close)
-        door: Door
+        frontend: Frontend
         if rest:
             await ends.enter_async_context(served(_Current(rig, site), bound))
-            door = RestDoor(url)
+            frontend = RestFrontend(url)
         else:
-            door = UseCaseDoor(lambda: rig.replica)
-        ends.push_async_callback(door.close)
-        yield FragileService(door, STORE, blob_store, rig, site)
+            frontend = UseCaseFrontend(lambda: rig.replica)
+        ends.push_async_callback(frontend.close)
+        yield FragileService(frontend, STORE, blob_store, rig, site)

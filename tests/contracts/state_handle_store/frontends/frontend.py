@@ -68,7 +68,7 @@ class Removal:
         return cls(body["removed"], tuple(body.get("locks", ())))
 
 
-class Door(ABC):
+class Frontend(ABC):
     """Everything raises `milepost.errors.Problem`, whichever way in it is."""
 
     @abstractmethod

@@ -13,11 +13,11 @@ from service.replica.replica import Replica
 from service.replica.submitter import Caller
 from service.rules.records import Handle
 from service.rules.requests import Attempt
-from tests.contracts.state_handle_store.doors.door import Door, Entry, Inventory, Removal
+from tests.contracts.state_handle_store.frontends.frontend import Entry, Frontend, Inventory, Removal
 from tests.support.answers import plain
 
 
-class UseCaseDoor(Door):
+class UseCaseFrontend(Frontend):
     """``replica`` tells which one it is now: a restart makes a new one."""
 
     def __init__(self, replica: Callable[[], Replica]) -> None:

@@ -10,16 +10,16 @@ from typing import TypeVar
 from milepost import Client, Handle, Session, StateHandleStore
 from milepost.wire import MAX_PAGE
 from service.replica.submitter import Caller
-from tests.contracts.state_handle_store.doors.door import Door, Entry, Inventory, Removal
-from tests.contracts.state_handle_store.doors.rest_door import RestDoor
+from tests.contracts.state_handle_store.frontends.frontend import Entry, Frontend, Inventory, Removal
+from tests.contracts.state_handle_store.frontends.rest_frontend import RestFrontend
 
 T = TypeVar("T")
 
 
-class SdkDoor(Door):
+class SdkDoor(Frontend):
     """Calls block in threads. What the SDK does by itself, keys and pages, comes in by ``rest``."""
 
-    def __init__(self, urls: Sequence[str], rest: RestDoor) -> None:
+    def __init__(self, urls: Sequence[str], rest: RestFrontend) -> None:
         self._client = Client(random.sample(urls, len(urls)), timeout=60.0)
         self._sessions: dict[str, Session] = {}
         self._rest = rest
