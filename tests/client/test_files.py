@@ -68,7 +68,7 @@ def test_a_rollback_brings_back_the_files_of_a_cut(store: Any, files: Tree) -> N
     commit(files, 2, b"another state 2")
     assert files.read("checkpoint/state").content == b"another state 2"
     for back in (later, before):
-        assert files.read(f".snapshot/{back.snapshot}/checkpoint/state").content == b"state 2"
+        assert files.read(f".snapshot/{back.name}/checkpoint/state").content == b"state 2"
         store.files.roll_back(back.revision)
         assert files.read("checkpoint/state").content == b"state 2"
     assert files.read("checkpoint/offsets/3").content == b"plan 3"
@@ -83,7 +83,7 @@ def test_what_a_rollback_passed_over_is_kept_for_ten_batches(store: Any, files: 
     for batch in range(1, 10):
         commit(files, batch, f"another state {batch}".encode())
     assert store.files.snapshots().passed_over == snapshots[1:]  # the newest shows what was there right before
-    assert files.read(f".snapshot/{snapshots[2].snapshot}/checkpoint/state").content == b"state 2"
+    assert files.read(f".snapshot/{snapshots[2].name}/checkpoint/state").content == b"state 2"
     commit(files, 10, b"state")
     assert store.files.snapshots().passed_over == []
     with pytest.raises(milepost.NotExist):

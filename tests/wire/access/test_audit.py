@@ -57,14 +57,14 @@ def test_administrative_acts_and_attempts_at_them(guarded: ServerProcess, a: Api
             "PUT",
             "/tree/savepoints/p",
             {},
-            f"act=pin on={stores}/tree/savepoints/p by=of-a outcome=not_applied:not-exist request=ID",
+            f"act=savepoint on={stores}/tree/savepoints/p by=of-a outcome=not_applied:not-exist request=ID",
         ),
         (
             lead,
             "DELETE",
             "/tree/savepoints/p",
             None,
-            f"act=unpin on={stores}/tree/savepoints/p by=of-a outcome=not_applied:not-exist request=ID",
+            f"act=drop-savepoint on={stores}/tree/savepoints/p by=of-a outcome=not_applied:not-exist request=ID",
         ),
         (
             lead,

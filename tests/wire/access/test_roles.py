@@ -48,7 +48,7 @@ BODIES: Json = {
 
 @pytest.mark.parametrize(("method", "path"), OF_A_STORE)
 def test_no_call_reaches_the_store_of_another_team(a: Api, b: Api, as_client: As, method: str, path: str) -> None:
-    url = path.format(store=b.store, name="latest", pin="p", state="words")
+    url = path.format(store=b.store, name="latest", savepoint="p", state="words")
     seen = b.everything()
     for client, session in ((a.http, a.session), (a.http, b.session), (as_client("reads-a"), b.session)):
         headers = {"Milepost-Session": str(session), "Milepost-Epoch": "1", "If-Match": '"x"'}
