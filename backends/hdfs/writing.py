@@ -3,8 +3,8 @@
 Once the file is closed, every DataNode that is still in the pipeline has synced the bytes to its disk, since the client
 asks for that with the last packet of each block, and the NameNode has logged that the file is complete.
 
-A rename whose answer was lost may have been committed. So may one that was refused, if the library sent it twice. To
-find out, the temporary file is moved once more, out of the way: after that the rename can no longer be committed, and
+A rename whose answer was lost may have been applied. So may one that was refused, if the library sent it twice. To
+find out, the temporary file is moved once more, out of the way: after that the rename can no longer be applied, and
 the file is renamed from there, for as long as the caller is patient.
 """
 

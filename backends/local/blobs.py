@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 class LocalBlobs:
     """A `BlobStore` in ``directory``; ``threads`` bounds how many calls use the disk at once.
 
-    Drafts whose writers are gone are removed when the store is opened, and every ``maintenance_seconds``.
+    Temporary files whose writers are gone are removed when the store is opened, and every ``maintenance_seconds``.
     """
 
     def __init__(self, directory: Path, *, threads: int = 16, maintenance_seconds: float = 3600.0) -> None:

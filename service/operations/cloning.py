@@ -204,21 +204,21 @@ class Cloning:
         return found
 
     async def _copy(self, copies: _Copies, path: str, entry: Entry) -> Entry:
-        """Copy a file; what is returned was born before the clone is committed, under the caller's epoch."""
-        created_revision = Entry(self._journal.read().revision, entry.modified, copies.caller.epoch, entry.directory)
+        """Copy a file; what is returned was created before the clone is committed, under the caller's epoch."""
+        made = Entry(self._journal.read().revision, entry.modified, copies.caller.epoch, entry.directory)
         if entry.directory:
-            return created_revision
+            return made
         is_metadata = is_state_metadata(path, entry.size)
         if entry.has_own_blob and not is_metadata:
             ref = await self._copy_blob(copies, path, entry)
-            return msgspec.structs.replace(created_revision, size=ref.size, sha256=ref.sha256, blob=ref.key)
+            return msgspec.structs.replace(made, size=ref.size, sha256=ref.sha256, blob=ref.key)
         data = await self._bytes(entry)
         if copies.original in data:
             if not is_metadata:
                 raise _names(copies, path)
             data = data.replace(copies.original, f"/jobs/{copies.store}/".encode())
         sha256 = hashlib.sha256(data).hexdigest()
-        return msgspec.structs.replace(created_revision, size=len(data), sha256=sha256, data=data)
+        return msgspec.structs.replace(made, size=len(data), sha256=sha256, data=data)
 
     async def _bytes(self, entry: Entry) -> bytes:
         if not entry.has_own_blob:

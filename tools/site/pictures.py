@@ -230,7 +230,7 @@ def checkpoint() -> Picture:
         "A checkpoint location with a fence",
         """The driver under epoch 8 and its executors write the checkpoint's files over WebHDFS; each request
         carries the job and the epoch. The driver and an executor left from epoch 7 are refused. After each batch
-        the service keeps a cut: what all files were at that moment.""",
+        the service keeps a snapshot: what all files were at that moment.""",
     )
     picture.box(30, 30, 220, 56, ["driver, epoch 8", "offsets/42, commits/42"], "warm")
     picture.box(30, 100, 220, 56, ["its executors, epoch 8", "state/0/3/42.delta"], "warm")
@@ -239,7 +239,7 @@ def checkpoint() -> Picture:
     picture.text(635, 56, "webhdfs://milepost/jobs/flights/checkpoint", "strong")
     picture.box(430, 80, 410, 62, ["files: offsets, commits, state", "each written once, whole"], "store")
     for number in range(3):
-        picture.box(430 + 140 * number, 170, 130, 56, [f"cut, batch {40 + number}", "can be gone back to"], "plain")
+        picture.box(430 + 140 * number, 170, 130, 56, [f"snapshot {40 + number}", "can be gone back to"], "plain")
     picture.arrow((250, 58), (430, 98), "job, epoch 8")
     picture.arrow((250, 128), (430, 122), "job, epoch 8")
     picture.arrow((250, 218), (396, 218), kind="dashed")

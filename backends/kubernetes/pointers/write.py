@@ -174,7 +174,7 @@ async def _sealed(maps: Maps, memory: ChainMemory) -> Commit | _Frozen | None:
 async def _written(maps: Maps, memory: ChainMemory, pending: PendingSegment) -> Commit | _Frozen | None:
     """Replace the last segment by the pending segment; return None if that succeeded, and ``memory`` knows of it.
 
-    Until it is known to have been committed, or that it never will, the pending segment stays among
+    Until it is known to have been committed, or that it never will be, the pending segment stays among
     `ChainMemory.in_doubt`.
     """
     memory.in_doubt.append(pending)
@@ -222,9 +222,9 @@ async def _sent_without_room(
     """Find out whether a pending segment was committed of which etcd said that it has no space left; return None if it
     did.
 
-    etcd has answered, so what is found now is what became of the write: the segment has the draft's head, or is at the
-    version on which the pending segment was conditional. If it is neither, somebody else wrote it, before the pending
-    segment or after.
+    etcd has answered, so what is found now is what became of the write: the segment has the pending segment's head, or
+    is at the version on which the pending segment was conditional. If it is neither, somebody else wrote it, before the
+    pending segment or after.
     """
     segment = memory.tail
     name = memory.layout.segment(segment.number)

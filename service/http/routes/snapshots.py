@@ -39,7 +39,7 @@ class VerificationBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RevisionBody(msgspec.Struct, forbid_unknown_fields=True):
-    """The JSON body that names a cut by its revision."""
+    """The JSON body that names a snapshot by its revision."""
 
     revision: int = msgspec.field(default=0)
 

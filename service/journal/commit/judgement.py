@@ -96,7 +96,7 @@ def without_resolving(flight: Sequence[Group]) -> Problem:
 def certain_refusal(group: Group) -> Problem | None:
     """Return the error for a group that the store refused for a reason of its own; None for any other outcome.
 
-    Such a group was not committed and never will.
+    Such a group was not committed and never will be.
     """
     if not isinstance(group.outcome, CommitRefused):
         return None

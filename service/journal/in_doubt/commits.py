@@ -33,7 +33,7 @@ _REFUSALS: Final = 3
 
 
 class InDoubtCommits:
-    """A `InDoubtCommits` resolves the groups of ``pipeline`` that are in doubt.
+    """Resolves the groups of ``pipeline`` that are in doubt.
 
     It also writes back what somebody else changed in the store meanwhile.
     ``terms_abandoned`` counts the terms that were given up for it.

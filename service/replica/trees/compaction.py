@@ -63,7 +63,7 @@ class Compaction:
         self._settings = settings
 
     async def run(self) -> None:
-        """Compaction again and again, until cancelled."""
+        """Compact again and again, until cancelled."""
         interval = self._settings.maintenance_interval_seconds
         while True:
             await asyncio.sleep(interval)
@@ -85,7 +85,7 @@ class Compaction:
         return due
 
     async def compact(self, store: str) -> None:
-        """Compaction the records of a tree that are old enough, then merge manifests where that is due. Raises
+        """Compact the records of a tree that are old enough, then merge manifests where that is due. Raises
         problems.
         """
         await self._manifests.ready(store)

@@ -124,7 +124,8 @@ class Rollback(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class RangeTombstone(msgspec.Struct, frozen=True, gc=False):
-    """A directory was deleted with all that is in it: what lies below ``path`` and was born up to ``revision`` is dead.
+    """A directory was deleted with all that is in it: what lies below ``path`` and was created up to ``revision`` is
+    deleted.
 
     So one small commit deletes any number of files. The range tombstone is dropped once each of their records says it
     itself.

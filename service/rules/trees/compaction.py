@@ -1,4 +1,4 @@
-"""Compaction the records of paths into manifests: one record, that of the tree, then names what thousands did."""
+"""Compact the records of paths into manifests: one record, that of the tree, then names what thousands did."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def compact(view: View, store: Store, request: CompactTree) -> Decision:
     if not count and not 0 < tree.compacting == request.begun:
         return Refused(
             Code.VERSION_MISMATCH,
-            "a rollback or another compact came between: the manifest was made of what was there before",
+            "a rollback or another compaction came between: the manifest was made of what was there before",
         )
     left = (*tree.manifests[:first], *added, *tree.manifests[first + count :])
     stale = tree.stale and (len(left) > 1 or request.savepoints != tree.savepoints)

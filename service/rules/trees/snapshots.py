@@ -68,10 +68,12 @@ def _make_savepoint(store: Store, tree: Tree, request: MakeSavepoint, context: D
     if any(each.name == savepoint.name for each in tree.savepoints):
         if savepoint in tree.savepoints:
             return Accepted(Answer({"revision": savepoint.revision}))
-        return Refused(Code.ALREADY_EXISTS, f"{request.savepoint!r} savepoints another snapshot of {store.name!r}")
+        return Refused(
+            Code.ALREADY_EXISTS, f"the savepoint {request.savepoint!r} of {store.name!r} is of another snapshot"
+        )
     if len(tree.savepoints) >= MOST_SAVEPOINTS:
         return Refused(
-            Code.TOO_MANY_REQUESTS, f"{len(tree.savepoints)} savepoints of {store.name!r} are there, which is the most"
+            Code.TOO_MANY_REQUESTS, f"{store.name!r} has {len(tree.savepoints)} savepoints, which is the most"
         )
     answer = Answer({"revision": savepoint.revision}, created=True)
     return _kept(store, replace(tree, savepoints=(*tree.savepoints, savepoint)), request, context, answer)
@@ -105,7 +107,7 @@ def _roll_back(view: View, store: Store, tree: Tree, request: RollBack, context:
         damaged = view.damaged_path(store.name)
         why = "is still being cleared away; try again later"
         if damaged is not None:
-            why = f"is kept in mind for the damaged record {damaged}: put it back"
+            why = f"is on record because of the damaged record {damaged}: restore that record"
         detail = f"what was deleted or rolled back before {why}"
         return Refused(Code.TOO_MANY_REQUESTS, detail, until_trimmed=damaged is None)
     for path in request.keep:

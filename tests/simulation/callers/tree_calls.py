@@ -21,7 +21,7 @@ DIRECTORY = "directory"
 
 @dataclass(frozen=True, slots=True)
 class TreeLook:
-    """A call that changes nothing. ``data node`` asks, under an epoch, for the way on which a file's bytes are sent."""
+    """A call that changes nothing. ``redirect`` asks, under an epoch, for the way on which a file's bytes are sent."""
 
     kind: Literal["redirect", "read", "list"]
     store: str

@@ -198,7 +198,7 @@ class Chronicle:
     def _keeps_answers(self, key: str, record: Record | None) -> None:
         """Old answers stand at the front of a record, and go from there when there are too many or they are too old.
 
-        Those to requests without a key go with the next change: they were there for settling alone.
+        Those to requests without a key go with the next change: they were there for resolving alone.
         """
         old = self._records.get(key)
         if old is None or record is None or isinstance(old, _OTHERS) or isinstance(record, _OTHERS):

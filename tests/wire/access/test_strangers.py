@@ -16,7 +16,7 @@ from tests.wire.support.facts import CALLS
 from tests.wire.webhdfs.hadoop import Tree, refused
 
 OPEN = {"/livez", "/readyz", "/leader", "/metrics", "/docs", "/openapi.json"}
-PARAMETERS = {"{store}": "a-x", "{name}": "latest", "{session}": "s", "{pin}": "p", "{path}": "jobs/a-x/f"}
+PARAMETERS = {"{store}": "a-x", "{name}": "latest", "{session}": "s", "{savepoint}": "p", "{path}": "jobs/a-x/f"}
 
 
 def filled(path: str) -> str:

@@ -1,4 +1,4 @@
-"""Restore what was planned: handles with their states, and trees snapshot after snapshot, each with its snapshot."""
+"""Restore what was planned: handles with their states, and and trees, one snapshot after the other."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Restorer:
     def _restore_snapshot(
         self, files: JobFiles, planned: Planned, snapshot: SnapshotRecord, current: dict[str, str]
     ) -> None:
-        """Let the tree be what the snapshot showed, and make its snapshot.
+        """Let the tree be what the snapshot showed, and have the service make a snapshot of it.
 
         Spark takes a batch for done once its commit is there, so commits come last, and the one of the snapshot at the
         very end: the snapshot that it makes shows everything, and has the right number.
@@ -119,22 +119,22 @@ class Restorer:
         current[file.path] = planned.sha256(file)
 
     def _make_savepoint(self, store: StateHandleStore, snapshot: SnapshotRecord, name: str) -> None:
-        snapshots = [
-            snapshot
-            for snapshot in store.files.snapshots().snapshots
-            if (snapshot.directory, snapshot.batch) == (snapshot.directory, snapshot.batch)
+        made = [
+            each
+            for each in store.files.snapshots().snapshots
+            if (each.directory, each.batch) == (snapshot.directory, snapshot.batch)
         ]
-        if not snapshots:
+        if not made:
             raise MilepostError(
                 f"the commit {snapshot.commit} of {store.name} has made no snapshot for the savepoint {name!r}"
             )
-        store.files.make_savepoint(name, snapshots[-1].revision)
+        store.files.make_savepoint(name, made[-1].revision)
 
 
 def _in_order(files: Iterable[FileRecord]) -> Iterator[FileRecord]:
     """Yield the commits of each query from the newest to the oldest, and then the newest once more.
 
-    Each makes a snapshot. This way even a snapshot on the way shows the newest commit, whose state is there, and the
+    Each makes a snapshot. This way even one made on the way shows the newest commit, whose state is there, and the
     last snapshot of the query has its number.
     """
     queries: dict[str, list[tuple[int, FileRecord]]] = {}

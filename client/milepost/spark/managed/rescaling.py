@@ -29,13 +29,13 @@ def grouping_key(frame: DataFrame, columns: Sequence[str]) -> GroupingKey:
             raise UnsafeQuery(f"the column {column!r} has a collation, and no key can: cast it to a plain string")
     for name in frame.columns:
         if name in RESERVED:
-            raise UnsafeQuery(f"the frame has a column named {name}, a name that is used for its layout: rename it")
+            raise UnsafeQuery(f"the frame has a column named {name}, a name that Milepost uses: rename it")
     return GroupingKey([(column, types[column].jsonValue()) for column in columns])
 
 
 def divided(frame: DataFrame, key: GroupingKey, groups: int, partitions: int) -> DataFrame:
     """Return the frame divided into partitions by the groups of its keys, each sorted by key behind a first row without
-    one. The columns of the layout stand behind those of the frame.
+    one. The columns for partition and key come behind those of the frame.
     """
     from pyspark.sql.functions import expr, lit
 

@@ -111,7 +111,7 @@ class StoreCache:
         if not in_background:
             _maintain(provider)
             return
-        threading.Thread(target=_maintain, args=(provider,), name="milepost-state-upkeep", daemon=True).start()
+        threading.Thread(target=_maintain, args=(provider,), name="milepost-state-maintenance", daemon=True).start()
 
 
 def _engines(loading: Loading) -> EngineFactory:

@@ -60,7 +60,7 @@ class Snapshot:
 
     @property
     def layout(self) -> Layout:
-        """The newest era."""
+        """The newest layout."""
         return self.layouts[-1]
 
     @property
@@ -234,7 +234,7 @@ def job_of(record: bytes) -> str | None:
 
 
 def store_of(name: str, layout: int, partitions: int, partition: int) -> StateStoreId:
-    """Return the store of a partition in an era."""
+    """Return the store of a partition in a layout."""
     try:
         return StateStoreId(0, partition, f"{name}.{layout}x{partitions}")
     except InvalidUse as error:

@@ -1,4 +1,4 @@
-"""The routes of ``/data_nodes``, which are for the replicas of a deployment among themselves: each message proves
+"""The routes of ``/datanodes``, which are for the replicas of a deployment among themselves: each message proves
 itself.
 """
 

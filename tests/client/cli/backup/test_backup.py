@@ -6,19 +6,21 @@ import io
 import json
 import os
 import tarfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
 
 import milepost
 from milepost import Handle, JobFiles, StateHandleStore, WrittenFile
-from milepost.cli.backup.format import HandleRecord
+from milepost.cli.backup.format import HandleRecord, SnapshotRecord
 from milepost.cli.backup.reading import opened
+from milepost.cli.backup.restoring import Restorer
 from milepost.cli.backup.saving import Saver
 from tests.client.cli.backup.conftest import EPOCHS, LARGE, Job, content_of
 from tests.client.cli.conftest import MAIN, Run, Said, ended, started
@@ -398,3 +400,23 @@ def test_what_is_damaged_is_named_and_all_else_is_saved(
     assert restored.returncode == 1
     with milepost.Client(empty.url) as client:
         assert [each.name for each in client.store(name).get_all_handles()] == ["good"]
+
+
+def test_a_savepoint_is_restored_from_the_snapshot_of_its_query_and_batch(service: Service) -> None:
+    """Other queries may have made later ones, while a restore that was interrupted goes on."""
+    name = f"queries-{uuid.uuid4().hex[:12]}"
+    with (
+        milepost.Client(service.url) as client,
+        client.session(ttl=600) as session,
+        httpx.Client(base_url=service.url) as http,
+    ):
+        store = session.store(name)
+        tree = Tree(http, name, store.campaign().epoch)
+        for query in ("first", "second"):
+            assert tree.create(f"{query}/commits/0", b"v1").status_code == 201
+        restorer = Restorer(cast("Any", None), session, cast("Any", None), 0.0)
+        restorer._make_savepoint(store, SnapshotRecord(1, "first", 0), "kept")
+        (savepoint,) = store.files.snapshots().savepoints
+        assert (savepoint.name, savepoint.snapshot.directory) == ("kept", "first")
+        with pytest.raises(milepost.MilepostError, match="has made no snapshot for the savepoint 'lost'"):
+            restorer._make_savepoint(store, SnapshotRecord(1, "third", 0), "lost")

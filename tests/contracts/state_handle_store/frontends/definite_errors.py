@@ -1,7 +1,7 @@
-"""The definite errors of a coordination store: the group was not committed and never will.
+"""The definite errors of a coordination store: the group was not committed and never will be.
 
 They are named as ZooKeeper names them, so that the scenarios can be ticked off; what matters to the service is the
-reason that a backend translates them to, and whether the burnt term can be taken over again. Only a real ZooKeeper
+reason that a backend translates them to, and whether the abandoned term can be taken over again. Only a real ZooKeeper
 raises them by itself: that its backend translates each of them is a test of that backend.
 """
 

@@ -231,7 +231,7 @@ async def test_the_removal_of_a_damaged_record_that_landed_is_not_reported_as_no
 
 
 async def test_what_a_scrub_orphaned_is_discarded_although_its_answer_was_lost(tmp_path: Path) -> None:
-    """The leader's own requests leave no answers: what they have written tells that they was committed."""
+    """The leader's own requests leave no answers: what they have written tells that they were committed."""
     async with rig(embedded(tmp_path), replace(PROMPT, maintenance_interval_seconds=0.02)) as running:
         a = await actor(running, "a", ttl=3600.0)
         await a.add("pointer", b"1")

@@ -100,7 +100,7 @@ class Bench:
         return CompactTree(LEADER, STORE, (), manifest, begun), tuple(record.path for record in records)
 
     def compact(self) -> tuple[str, ...]:
-        """Compaction all records that may be; their paths."""
+        """Compact all records that may be; their paths."""
         request, paths = self.made()
         assert isinstance(self.ask(request), Accepted)
         self.ask(DropCompacted(LEADER, STORE, paths))

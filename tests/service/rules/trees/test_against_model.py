@@ -358,7 +358,7 @@ class TreesAgainstModel(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(["x", "y"]), newest=st.booleans(), data=st.data())
     def savepoint(self, name: str, newest: bool, data: st.DataObject) -> None:
-        """Pin a snapshot: the newest, or any."""
+        """Make a savepoint of a snapshot: the newest, or any."""
         newest_snapshot = max(dict(self.model.snapshots.values()), default=0)
         revisions = self.model.kept()
         revision = 0 if newest or not revisions else data.draw(st.sampled_from(sorted(revisions)))
