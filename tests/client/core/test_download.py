@@ -90,7 +90,7 @@ def test_what_is_refused_at_the_start_is_raised_as_it_is(code: Code, error: type
     assert world.emitted == []
 
 
-@pytest.mark.parametrize("snapshot", [CUT, b""])
+@pytest.mark.parametrize("cut", [CUT, b""])
 def test_a_cut_connection_is_gone_on_with_at_the_same_byte_of_the_same_version(cut: Lost | bytes) -> None:
     world = World(to_leader("http://l"), whole(b"012", cut), NO_LEADER, rest(b"345", CUT), rest(b"6789"))
     assert read(world) == STATE

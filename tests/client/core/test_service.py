@@ -34,10 +34,10 @@ def test_a_status_is_the_replicas_own_and_makes_it_no_leader() -> None:
 
 def test_a_term_is_stepped_down_from_once_however_often_the_answer_is_lost() -> None:
     stepped = {"replica": "a", "term": 7}
-    world = World(Lost("snapshot", sent=True), answer(stepped))
+    world = World(Lost("cut", sent=True), answer(stepped))
     assert world.run(service.step_down(world.caller, 7, 30.0)) == SteppedDown("a", 7)
     assert [sent.body and sent.body.begin() for sent in world.sent] == [b'{"term":7}'] * 2
-    world = World(Lost("snapshot", sent=True), problem(Code.FENCED, current=8))
+    world = World(Lost("cut", sent=True), problem(Code.FENCED, current=8))
     with pytest.raises(Fenced) as caught:
         world.run(service.step_down(world.caller, 7, 30.0))
     assert caught.value.extras["current"] == 8

@@ -94,7 +94,7 @@ def test_who_is_not_meant_is_not_known(asking: ServerProcess, site: kubernetes.S
         "of another namespace": admin.token(other.namespace, "milepost", AUDIENCE),
         "with another proof": f"{head}.{claims}.{'A' * len(proof)}",
         "with other claims": f"{head}.{admin.token(site.namespace, 'nobody', AUDIENCE).split('.')[1]}.{proof}",
-        "snapshot": good[:-2],
+        "cut": good[:-2],
     }
     for what, token in tokens.items():
         with bearing(asking, token) as http:

@@ -148,7 +148,7 @@ NOT_JSON: dict[str, bytes] = {
     "NaN": b'{"ttl": NaN, "holder": "h"}',
     "Infinity": b'{"ttl": Infinity, "holder": "h"}',
     "number beyond all": b'{"ttl": 1e999, "holder": "h"}',
-    "snapshot": b'{"ttl": 15, "holder": "h"',
+    "cut": b'{"ttl": 15, "holder": "h"',
     "two": b'{"ttl": 15, "holder": "h"}{}',
     "trailing comma": b'{"ttl": 15, "holder": "h",}',
     "single quotes": b"{'ttl': 15, 'holder': 'h'}",

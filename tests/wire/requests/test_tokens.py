@@ -35,7 +35,7 @@ def bearing(token: str, scheme: str = "Bearer") -> dict[str, str]:
 WRONG = {
     "none": {},
     "unknown": bearing("unknown-token-0123456789"),
-    "snapshot": bearing(WRITER[:-1]),
+    "cut": bearing(WRITER[:-1]),
     "longer": bearing(WRITER + "x"),
     "empty": {"Authorization": "Bearer"},
     "basic": bearing("d3JpdGVyOnRva2Vu", "Basic"),

@@ -272,7 +272,7 @@ def test_a_restore_that_was_interrupted_goes_on(
         nonlocal puts
         puts += 1
         if puts == 9:
-            raise milepost.ConnectionFailed("snapshot")
+            raise milepost.ConnectionFailed("cut")
         return write(self, *arguments, **named)
 
     monkeypatch.setattr(JobFiles, "write", breaking)
@@ -295,7 +295,7 @@ def test_a_restore_that_broke_off_before_its_last_cut_makes_that(
     def breaking(self: JobFiles, *arguments: Any, **named: Any) -> WrittenFile:
         puts.append(arguments[0])
         if puts.count("checkpoint/commits/2") == 2:
-            raise milepost.ConnectionFailed("snapshot")
+            raise milepost.ConnectionFailed("cut")
         return write(self, *arguments, **named)
 
     monkeypatch.setattr(JobFiles, "write", breaking)
