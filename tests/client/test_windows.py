@@ -56,7 +56,7 @@ run("config", "set-context", "one", "--url", url)
 run("config", "view")
 run("ls", store)
 run("get", store, "here")
-run("backup", backup)
+run("backup", backup, "--store", store)
 run("--help")
 run("run", "--job", "orders", "spark-submit", "job.py")
 """

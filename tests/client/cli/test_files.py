@@ -65,7 +65,7 @@ def test_cuts_are_listed_pinned_and_gone_back_to(said: Said, run: Run, job: str,
         (second["snapshot"], "passed over"),
         (before, "passed over"),
     ]
-    assert said("files", "drop-savepoint", job, "savepoint") == "savepoint keeps no snapshot\n"
+    assert said("files", "drop-savepoint", job, "savepoint") == "the savepoint savepoint is dropped\n"
     said("files", "roll-back", job, before)  # which undoes it
     with milepost.Client(service.url) as client:
         assert client.store(job).files.read("checkpoint/state") == state(job, 1)

@@ -123,7 +123,7 @@ def test_a_backup_that_fails_says_why_and_no_more(job: Job, tmp_path: Path) -> N
     )
     path = tmp_path / "cut.tar"
     end = ended(started(job.service.url, "backup", str(path), "--store", job.name, main=snapshot + MAIN))
-    assert (end.returncode, end.stderr) == (3, b"ConnectionFailed: snapshot\n")
+    assert (end.returncode, end.stderr) == (3, b"ConnectionFailed: cut\n")
     assert list(tmp_path.iterdir()) == []
 
 
