@@ -76,7 +76,7 @@ def test_the_job_of_a_store(screen: Screen, server: ServerProcess, client: milep
         store.files.make_savepoint("before-upgrade")
         screen.open(f"{server.url}/#/stores/flights")
         expect(screen.row("Last batch published")).to_contain_text("41")
-        kept = screen.page.get_by_role("table", name="Checkpoints that are kept")
+        kept = screen.page.get_by_role("table", name="Snapshots that are kept")
         expect(kept.get_by_role("row", name="checkpoint 41")).to_have_count(2)
         expect(kept).to_contain_text("savepoint before-upgrade")
         screen.page.get_by_role("link", name="Stores and jobs").click()
