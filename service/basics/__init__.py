@@ -1,1 +1,1 @@
-"""What all rooms of the service build on: problems, deadlines, work in slices, things that fall due, streams."""
+"""What all rooms of the service build on: problems, deadlines, work in turns, things that fall due, streams."""

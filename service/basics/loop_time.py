@@ -62,7 +62,7 @@ class LoopTimeBudget:
         self._numbers = count()
 
     async def each(self, items: Iterable[T], visit: Callable[[T], object]) -> None:
-        """Call ``visit`` with each of the items, in slices. The items must not change meanwhile."""
+        """Call ``visit`` with each of the items, in turns. The items must not change meanwhile."""
         async with self.turn() as turn:
             for item in items:
                 visit(item)
@@ -72,7 +72,7 @@ class LoopTimeBudget:
     async def each_after(
         self, items_after: Callable[[T], Iterator[T]], first: T, visit: Callable[[T], bool | None]
     ) -> None:
-        """Call ``visit`` in slices with each item that ``items_after`` gives for ``first``, until ``visit`` returns
+        """Call ``visit`` in turns with each item that ``items_after`` gives for ``first``, until ``visit`` returns
         true.
 
         ``items_after`` is called again and again for what follows the last item, since what it reads may change

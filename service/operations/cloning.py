@@ -81,7 +81,7 @@ class _Copies:
 
 
 class Cloning:
-    """Clones trees. Its work on the event loop is divided into slices."""
+    """Clones trees. Its work on the event loop is divided into turns."""
 
     def __init__(
         self,

@@ -81,7 +81,7 @@ class StateLookups:
         trees: TreeOperations,
         seconds: float = SECONDS,
     ) -> None:
-        """``pool`` run ``milepost.state.processors.lookups``. A look-up takes ``seconds`` at most."""
+        """``pool`` runs ``milepost.state.processors.lookups``. A look-up takes ``seconds`` at most."""
         self._pool = pool
         self._states = states
         self._files = files

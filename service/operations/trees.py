@@ -102,7 +102,7 @@ class TreeOperations:
         most: int | None = None,
         shown: Callable[[str], bool] = lambda _: True,
     ) -> None:
-        """Call ``visit`` in slices with the names of stores after ``after``, ``most`` of them if that is given.
+        """Call ``visit`` in turns with the names of stores after ``after``, ``most`` of them if that is given.
 
         Those that are not ``shown`` are passed over as if they were not there.
         """
@@ -151,7 +151,7 @@ class TreeOperations:
     async def each_child(
         self, at: At, visit: Callable[[str, Entry], object], after: str = "", most: int | None = None
     ) -> None:
-        """Call ``visit`` with each of the `children`, in slices.
+        """Call ``visit`` with each of the `children`, in turns.
 
         What is renamed while a long directory is read may be missing, or be there under either name.
         """
@@ -180,7 +180,7 @@ class TreeOperations:
             self.entry(at)  # of a snapshot that went meanwhile, the rest would be missing
 
     async def summary(self, at: At) -> Summary:
-        """Count what is at a path and everything below it, in slices. Raises ``not-exist`` and ``corrupt`` problems.
+        """Count what is at a path and everything below it, in turns. Raises ``not-exist`` and ``corrupt`` problems.
 
         What is renamed while a large directory is counted may be missing, or be counted twice.
         """

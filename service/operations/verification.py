@@ -71,7 +71,7 @@ class Report:
 
 
 class Verification:
-    """Verifies trees. Its work on the event loop is divided into slices."""
+    """Verifies trees. Its work on the event loop is divided into turns."""
 
     def __init__(self, journal: Journal, blobs: BlobStore, loop_time: LoopTimeBudget) -> None:
         self._journal = journal

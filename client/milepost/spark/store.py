@@ -74,7 +74,9 @@ class ResolvingStore:
     def add(self, name: str, state: bytes, labels: Mapping[str, str]) -> Handle:
         """Store a handle. Only this epoch stores this very state, so a handle with its digest is this very write."""
         digest = _digest(state)
-        return self._settle(lambda: self.plain.add_and_lock(name, state, labels), lambda: self._committed(name, digest))
+        return self._resolve(
+            lambda: self.plain.add_and_lock(name, state, labels), lambda: self._committed(name, digest)
+        )
 
     def replace(self, name: str, version: str, state: bytes, labels: Mapping[str, str]) -> Handle:
         """Replace a handle by compare-and-set.
@@ -83,7 +85,7 @@ class ResolvingStore:
         """
         digest = _digest(state)
         try:
-            return self._settle(
+            return self._resolve(
                 lambda: self.plain.replace(name, version, state, labels), lambda: self._committed(name, digest)
             )
         except VersionMismatch as mismatch:
@@ -113,7 +115,7 @@ class ResolvingStore:
             return None
         return handle if handle.sha256 == digest else None
 
-    def _settle(self, write: Callable[[], Handle], committed: Callable[[], Handle | None]) -> Handle:
+    def _resolve(self, write: Callable[[], Handle], committed: Callable[[], Handle | None]) -> Handle:
         until = self._clock() + self._outage_timeout
         doubt: Problem | None = None
         look = conflict = False

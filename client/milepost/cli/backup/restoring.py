@@ -1,4 +1,4 @@
-"""Restore what was planned: handles with their states, and and trees, one snapshot after the other."""
+"""Restore what was planned: handles with their states, and trees, one snapshot after the other."""
 
 from __future__ import annotations
 

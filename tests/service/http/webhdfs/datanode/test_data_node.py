@@ -35,7 +35,7 @@ from service.blobs.intake import Incoming
 from service.blobs.keys import place_of
 from service.blobs.range_digests import RANGE_BYTES
 from service.blobs.shared_key import SharedKey
-from service.http.webhdfs.datanode import data_node as frontend_module
+from service.http.webhdfs.datanode import data_node as data_node_module
 from service.http.webhdfs.datanode.data_node import DataNode
 from service.http.webhdfs.datanode.messages import Publish, Published, published
 from service.http.webhdfs.datanode.peer import NoAnswer, NotReached, Peer
@@ -134,9 +134,9 @@ class Scene:
     data_node: DataNode = field(init=False)
 
     def __post_init__(self) -> None:
-        self.data_node = self.frontend_of(self.idle)
+        self.data_node = self.data_node_of(self.idle)
 
-    def frontend_of(self, rig: Rig, journal: Journal | None = None, publisher: Publisher | None = None) -> DataNode:
+    def data_node_of(self, rig: Rig, journal: Journal | None = None, publisher: Publisher | None = None) -> DataNode:
         """The data node of a replica, perhaps with another journal or publisher than its own."""
         return DataNode(
             journal or rig.replica.journal,
@@ -219,7 +219,7 @@ async def test_a_put_that_took_long_leaves_less_time_to_publish(
 
         async def slow(key: str, stream: AsyncIterator[bytes], *, patience: float) -> int:
             size = await real(key, stream, patience=patience)
-            at.idle.clock.advance(frontend_module.ANSWER_SECONDS)
+            at.idle.clock.advance(data_node_module.ANSWER_SECONDS)
             return size
 
         monkeypatch.setattr(blobs, "put", slow)
@@ -348,10 +348,10 @@ async def test_a_door_that_leads_does_not_wait_for_itself_while_another_may_lead
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its own attempt is not cut in the middle: like one at another leader, it goes on, and ends by itself."""
-    monkeypatch.setattr(frontend_module, "EXCHANGE_SECONDS", 0.05)
+    monkeypatch.setattr(data_node_module, "EXCHANGE_SECONDS", 0.05)
     async with scene(tmp_path) as at:
         stuck = Stuck()
-        at.data_node = at.frontend_of(at.idle, cast(Journal, LeadsOnce()), cast(Publisher, stuck))
+        at.data_node = at.data_node_of(at.idle, cast(Journal, LeadsOnce()), cast(Publisher, stuck))
         await asyncio.wait_for(at.take(at.token(), b"v1"), 10.0)
         assert (at.wire.attempts, stuck.cancelled) == ([2], False)
         assert await at.content() == b"v1"
@@ -423,7 +423,7 @@ async def test_a_driver_that_was_deposed_in_mid_body_publishes_nothing(tmp_path:
 async def test_in_the_end_it_says_what_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, error: type[Exception]
 ) -> None:
-    monkeypatch.setattr(frontend_module, "PUBLISH_SECONDS", 0.5)
+    monkeypatch.setattr(data_node_module, "PUBLISH_SECONDS", 0.5)
     async with scene(tmp_path) as at:
         at.wire.faults = [fault] * 1000
         with pytest.raises(error, match="could not be published"):
@@ -466,7 +466,7 @@ async def test_a_permit_that_is_sent_again_makes_no_file_anew_however_late_its_l
 
 async def test_a_door_that_leads_publishes_nothing_with_a_permit_that_is_too_old(tmp_path: Path) -> None:
     async with scene(tmp_path) as at:
-        at.data_node = at.frontend_of(at.leader)
+        at.data_node = at.data_node_of(at.leader)
         await at.take(at.token("in time", until=int(WALL) - LATE_SECONDS), b"v1")
         with pytest.raises(AccessDenied, match="too late"):
             await at.take(at.token("late", overwrite=True, until=int(WALL) - LATE_SECONDS - 1), b"v2")
@@ -526,7 +526,7 @@ async def test_what_is_damaged_is_not_given_in_two_parts_either(tmp_path: Path, 
         (stored,) = (tmp_path / "blobs").rglob(entry.blob.rpartition("/")[2])
         stored.write_bytes(content[:-1] + b"!")
         got = bytearray()
-        data_node = scene_.frontend_of(scene_.idle)  # which has none of it in memory
+        data_node = scene_.data_node_of(scene_.idle)  # which has none of it in memory
 
         async def go_on() -> None:
             async for chunk in (await data_node.give(token, len(got), None))[1]:

@@ -43,7 +43,7 @@ class Days:
         return self.now
 
 
-def frontends_of(running: Rig, wall: Days) -> DataNodes:
+def data_nodes_of(running: Rig, wall: Days) -> DataNodes:
     replica = running.replica
     own = DataNode.__new__(DataNode)  # nothing is taken or given here
     key = SharedKey(replica.blobs, replica.pointers)
@@ -53,7 +53,7 @@ def frontends_of(running: Rig, wall: Days) -> DataNodes:
 async def test_a_put_is_begun_within_its_time_and_published_within_another(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path)) as running:
         wall = Days()
-        data_nodes = frontends_of(running, wall)
+        data_nodes = data_nodes_of(running, wall)
         _, text = await data_nodes.upload_token(AT, 1, overwrite=False, excluded=())
         for waited, may_begin, may_publish in (
             (0.0, True, True),
@@ -76,7 +76,7 @@ async def test_a_put_is_begun_within_its_time_and_published_within_another(tmp_p
 
 async def test_a_permit_is_for_one_thing_at_one_path(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path)) as running:
-        data_nodes = frontends_of(running, Days())
+        data_nodes = data_nodes_of(running, Days())
         _, text = await data_nodes.upload_token(AT, 1, overwrite=False, excluded=())
         for asked in (
             data_nodes.token(text, DownloadToken, AT),
