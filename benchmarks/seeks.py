@@ -139,7 +139,10 @@ def main() -> None:
                 store = session.store("seeks")
                 headers = {Header.EPOCH: str(store.campaign().epoch)}
                 put = httpx.put(
-                    f"{server.url}/v1/stores/seeks/files/table.parquet", content=table.read_bytes(), headers=headers
+                    f"{server.url}/v1/stores/seeks/files/table.parquet",
+                    content=table.read_bytes(),
+                    headers=headers,
+                    timeout=60.0,
                 )
                 put.raise_for_status()
             size = table.stat().st_size

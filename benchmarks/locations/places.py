@@ -93,7 +93,7 @@ class Milepost(Place):
         """See `Place.counted`. The questions themselves do not count."""
         counted: Counter[str] = Counter()
         for url in self.urls:
-            text = httpx.get(f"{url}/metrics").raise_for_status().text
+            text = httpx.get(f"{url}/metrics", timeout=60.0).raise_for_status().text
             for method, status, number in _REQUESTS.findall(text):
                 counted[f"{method} {status}"] += int(float(number))
             counted["commits"] += sum(int(float(number)) for number in _COMMITS.findall(text))

@@ -25,7 +25,7 @@ def store(client: Any, name: str) -> Iterator[Any]:
 @pytest.fixture
 def files(store: Any, service: Service, name: str) -> Iterator[Tree]:
     store.campaign()
-    with httpx.Client(base_url=service.url) as http:
+    with httpx.Client(base_url=service.url, timeout=60.0) as http:
         yield Tree(http, name, store.epoch)
 
 

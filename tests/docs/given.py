@@ -19,7 +19,7 @@ another value each time.
 
 def a_job_with_snapshots(url: str, _: Path) -> dict[str, str]:
     """Put a job ``flights`` in place over REST as Spark would: it has committed batches 5 to 7, and has no driver."""
-    with milepost.Client(url) as client, client.session("given") as session, httpx.Client() as http:
+    with milepost.Client(url) as client, client.session("given") as session, httpx.Client(timeout=60.0) as http:
         http.base_url = client.status().leader or url  # as Spark is told the leader's address
         store = session.store("flights")
         store.campaign()

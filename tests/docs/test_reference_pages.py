@@ -84,7 +84,10 @@ def test_the_table_of_metrics_has_each_with_its_words(tmp_path: Path) -> None:
     """The server speaks TLS, so that there is something to measure of its certificate."""
     certificates = Certificates(tmp_path)
     trusting = certificates.trusting()
-    with ServerProcess(tmp_path, *certificates.flags, tls=trusting) as server, httpx.Client(verify=trusting) as client:
+    with (
+        ServerProcess(tmp_path, *certificates.flags, tls=trusting) as server,
+        httpx.Client(verify=trusting, timeout=60.0) as client,
+    ):
         server.start()
         client.get(f"{server.url}/livez").raise_for_status()
         text = client.get(f"{server.url}/metrics").text

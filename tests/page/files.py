@@ -12,7 +12,7 @@ def commit_batch(server: ServerProcess, store: str, batch: int) -> None:
     snapshot.
     """
     fenced = {f"X-Milepost-{store}-1": ""}
-    with httpx.Client(trust_env=False) as http:
+    with httpx.Client(trust_env=False, timeout=60.0) as http:
         asked = f"{server.url}/webhdfs/v1/jobs/{store}/checkpoint/commits/{batch}?op=CREATE"
         there = http.put(asked, headers=fenced).headers["location"]
         assert http.put(there, headers=fenced, content=b"v1\n{}").status_code == 201

@@ -30,7 +30,7 @@ def test_a_standby_reads_large_files_of_the_state_and_leads_when_its_turn_comes(
     with (
         milepost.Client(place.url) as client,
         client.session("the leader", ttl=60) as session,
-        httpx.Client(base_url=place.url) as http,
+        httpx.Client(base_url=place.url, timeout=60.0) as http,
     ):
         ahead = session.store(place.name)
         tree = Tree(http, place.name, ahead.campaign().epoch)

@@ -34,7 +34,7 @@ async def signed(store: S3Blobs, key: str, body: bytes = BODY, seconds: float = 
 
 async def send(request: SignedRequest, body: bytes | None = None, **headers: str) -> httpx.Response:
     """Send it as somebody without any credentials would."""
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60.0) as client:
         return await client.request(
             request.method, request.url, content=body, headers={**request.headers, **headers}, timeout=30
         )

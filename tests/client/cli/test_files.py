@@ -32,7 +32,7 @@ def job(service: Service, name: str) -> Iterator[str]:
     with (
         milepost.Client(service.url) as client,
         client.session(ttl=60) as session,
-        httpx.Client(base_url=service.url) as http,
+        httpx.Client(base_url=service.url, timeout=60.0) as http,
     ):
         store = session.store(name)
         tree = Tree(http, name, store.campaign().epoch)

@@ -33,7 +33,7 @@ class Left:
 
 @pytest.fixture
 def left(service: Service, blocking: milepost.Client, name: str) -> Iterator[Left]:
-    with httpx.Client(base_url=service.url) as http, blocking.session("the first") as session:
+    with httpx.Client(base_url=service.url, timeout=60.0) as http, blocking.session("the first") as session:
         store = session.store(name)
         files = Tree(http, name, store.campaign().epoch)
         states = [LARGE + f"of {name}, batch {batch}".encode() for batch in (0, 1)]

@@ -47,7 +47,7 @@ class AsyncRefusing(httpcore.AsyncNetworkBackend):
 @PROXIED
 def test_a_blocking_client_connects_by_its_backend(proxy: str | None, reached: tuple[str, int]) -> None:
     backend = Refusing()
-    with httpx.Client(proxy=proxy, trust_env=False) as http:
+    with httpx.Client(proxy=proxy, trust_env=False, timeout=60.0) as http:
         wrap_backend(http, lambda _: backend)
         with pytest.raises(httpx.ConnectError, match="refused by the test"):
             http.get(f"http://{SERVER[0]}:{SERVER[1]}/")
@@ -59,7 +59,7 @@ def test_an_asynchronous_client_connects_by_its_backend(proxy: str | None, reach
     backend = AsyncRefusing()
 
     async def ask() -> None:
-        async with httpx.AsyncClient(proxy=proxy, trust_env=False) as http:
+        async with httpx.AsyncClient(proxy=proxy, trust_env=False, timeout=60.0) as http:
             wrap_backend(http, lambda _: backend)
             with pytest.raises(httpx.ConnectError, match="refused by the test"):
                 await http.get(f"http://{SERVER[0]}:{SERVER[1]}/")

@@ -29,7 +29,7 @@ def test_nobody_leads_in_place_of_a_paused_leader_until_it_dies(tmp_path: Path) 
     ):
         leader.start()
         session = {"session": "a", "ttl": 600}
-        httpx.post(f"{leader.url}{API}/sessions", json=session, trust_env=False).raise_for_status()
+        httpx.post(f"{leader.url}{API}/sessions", json=session, trust_env=False, timeout=60.0).raise_for_status()
         follower.start(until="/readyz")
         leader.signal(signal.SIGSTOP)
         answers: list[httpx.Response] = []
@@ -52,6 +52,6 @@ def test_nobody_leads_in_place_of_a_paused_leader_until_it_dies(tmp_path: Path) 
         leader.signal(signal.SIGSTOP)
         leader.kill()
         follower.wait_for("/leader")
-        listing = httpx.get(f"{follower.url}{HANDLES}", trust_env=False).json()
+        listing = httpx.get(f"{follower.url}{HANDLES}", trust_env=False, timeout=60.0).json()
         assert [record["name"] for record in listing["handles"]] == ["after", "meanwhile"]
         assert add(follower, "later").status_code == 201

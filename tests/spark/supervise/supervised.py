@@ -143,5 +143,5 @@ def spark_home() -> Path:
 
 def names(service: ServerProcess, path: str) -> list[str]:
     """What is in a directory of a job's tree."""
-    answer = httpx.get(f"{service.url}/webhdfs/v1/jobs/{path}", params={"op": "LISTSTATUS"})
+    answer = httpx.get(f"{service.url}/webhdfs/v1/jobs/{path}", params={"op": "LISTSTATUS"}, timeout=60.0)
     return [status["pathSuffix"] for status in answer.json()["FileStatuses"]["FileStatus"]]

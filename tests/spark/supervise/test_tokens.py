@@ -82,7 +82,7 @@ def test_a_job_runs_with_a_credential_that_ends_with_its_epoch(
         assert len({*secrets, TOKEN}) == 3
         assert [secret for secret in (*secrets, TOKEN) if secret in told] == []
 
-        with httpx.Client(base_url=address(server), verify=trusting(authority)) as http:
+        with httpx.Client(base_url=address(server), verify=trusting(authority), timeout=60.0) as http:
 
             def tree(epoch: int) -> Tree:
                 form = {"client_id": f"{name}-{epoch}", "client_secret": secrets[epoch - 1]}

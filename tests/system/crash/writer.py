@@ -48,7 +48,7 @@ class Writer:
         self.session = f"writer-{number}"
         self.own_store = f"own-{number}"
         self.random = random.Random(f"{seed}/{number}")
-        self.wire = Wire(httpx.Client(base_url=url, trust_env=False, verify=False), self.random)
+        self.wire = Wire(httpx.Client(base_url=url, trust_env=False, verify=False, timeout=60.0), self.random)
         self.kept: dict[str, Kept | None] = {f"own-{name}": None for name in range(OWN_NAMES)}
         self.grown: list[Grown] = []
         self._stale: dict[str, str] = {}

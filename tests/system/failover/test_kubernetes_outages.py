@@ -88,7 +88,7 @@ def test_the_api_goes_away_and_comes_back(
     refused = tried(leader, store, "too-late", epoch)
     assert refused.status_code == 503
     assert refused.json()["type"] == PROBLEM_TYPE_PREFIX + Code.NO_LEADER
-    assert httpx.get(handle_at(leader, store, "before"), trust_env=False).status_code == 503
+    assert httpx.get(handle_at(leader, store, "before"), trust_env=False, timeout=60.0).status_code == 503
     assert {replica.status_of("/livez") for replica in on_kubernetes.replicas} == {200}
     time.sleep(max(0.0, began + AWAY_SECONDS - time.monotonic()))
     for process in (on_kubernetes.api.etcd, on_kubernetes.api.server):
@@ -174,7 +174,7 @@ def test_a_leader_that_is_cut_off_steps_down_and_writes_nothing_more(
         writers.wait_for_write_after(time.monotonic(), DEADLINE_SECONDS)
         cut_off.hold()
         leader.wait_for("/leader", 503)
-        assert httpx.get(handle_at(leader, store, "pointer"), trust_env=False).status_code in (307, 503)
+        assert httpx.get(handle_at(leader, store, "pointer"), trust_env=False, timeout=60.0).status_code in (307, 503)
         writers.wait_for_write_after(time.monotonic(), DEADLINE_SECONDS)
         newer = store.replace("pointer", version, b"new").version
         cut_off.restore()

@@ -72,7 +72,7 @@ def test_zookeeper_goes_away_and_comes_back(deployment: ReplicatedTestbed, store
     assert refused.status_code == 503
     assert refused.json()["type"] == PROBLEM_TYPE_PREFIX + Code.NO_LEADER
     assert Header.RETRY_AFTER in refused.headers
-    assert httpx.get(f"{leader.url}{HANDLES}/before", trust_env=False).status_code == 503
+    assert httpx.get(f"{leader.url}{HANDLES}/before", trust_env=False, timeout=60.0).status_code == 503
     assert {replica.status_of("/livez") for replica in deployment.replicas} == {200}
     assert {replica.status_of("/readyz") for replica in deployment.replicas} == {503}
     deployment.zookeepers.serve()

@@ -76,7 +76,7 @@ def another_leads(replicas: Replicas, zombie: ServerProcess) -> None:
 
 def _redirect(replica: ServerProcess) -> str | None:
     """Where a replica that does not lead sends callers; None while it does not know."""
-    answer = httpx.get(f"{replica.url}{HANDLES}", trust_env=False)
+    answer = httpx.get(f"{replica.url}{HANDLES}", trust_env=False, timeout=60.0)
     assert answer.status_code in (307, 503), answer
     location: str | None = answer.headers.get("location")
     return location

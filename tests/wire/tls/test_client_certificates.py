@@ -37,7 +37,7 @@ def test_a_client_with_one(demanding: ServerProcess, certificates: Certificates,
 
 
 def test_a_client_without_one(demanding: ServerProcess, certificates: Certificates) -> None:
-    with httpx.Client(base_url=demanding.url, verify=certificates.trusting(), trust_env=False) as http:
+    with httpx.Client(base_url=demanding.url, verify=certificates.trusting(), trust_env=False, timeout=60.0) as http:
         for path in ("/livez", "/readyz", "/leader", "/metrics"):
             assert http.get(path).status_code == 200
         assert "[+] records: ok\n" in http.get("/readyz?verbose").text
@@ -72,7 +72,7 @@ def test_without_one_a_job_reaches_its_files_by_the_credential_that_its_driver_g
         def http(token: str | None = None, *, shown: bool = False) -> httpx.Client:
             headers = {} if token is None else {"Authorization": f"Bearer {token}"}
             verify = certificates.trusting(shown=shown)
-            client = httpx.Client(base_url=server.url, headers=headers, verify=verify, trust_env=False)
+            client = httpx.Client(base_url=server.url, headers=headers, verify=verify, trust_env=False, timeout=60.0)
             return opened.enter_context(client)
 
         api = Api.on(http(TOKEN, shown=True), store)
@@ -96,7 +96,7 @@ def test_a_client_with_one_of_another_authority(
     context = certificates.trusting()
     Certificates(tmp_path).authority.issue_cert("driver@example.org").configure_cert(context)
     with (
-        httpx.Client(base_url=demanding.url, verify=context, trust_env=False) as http,
+        httpx.Client(base_url=demanding.url, verify=context, trust_env=False, timeout=60.0) as http,
         pytest.raises((httpx.ReadError, httpx.ConnectError), match=r"(?i)alert unknown ca"),
     ):
         http.get("/livez")
@@ -107,6 +107,6 @@ def test_a_session_of_tls_that_is_taken_up_again_has_its_certificate(
 ) -> None:
     context = certificates.trusting(shown=True)
     context.maximum_version = ssl.TLSVersion.TLSv1_2
-    with httpx.Client(base_url=demanding.url, verify=context, trust_env=False) as http:
+    with httpx.Client(base_url=demanding.url, verify=context, trust_env=False, timeout=60.0) as http:
         for _ in range(3):
             assert http.get("/v1/status", headers={"Connection": "close"}).status_code == 200

@@ -51,7 +51,9 @@ def clients(leader: ServerProcess, follower: ServerProcess, certificates: Certif
     with ExitStack() as opened:
         yield [
             opened.enter_context(
-                httpx.Client(base_url=server.url, verify=certificates.trusting(shown=True), trust_env=False)
+                httpx.Client(
+                    base_url=server.url, verify=certificates.trusting(shown=True), trust_env=False, timeout=60.0
+                )
             )
             for server in (leader, follower)
         ]

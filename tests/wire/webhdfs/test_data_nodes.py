@@ -81,7 +81,7 @@ def test_each_replica_takes_and_gives(replicas: Set, tree: Tree, content: bytes)
         start = min(2, len(content))
         source = location(tree, "a/file", "GET", "OPEN", offset=str(start), length="5")
         assert source.partition("/webhdfs")[0] in (data_nodes if len(content) > 4096 else {replicas.leader().url})
-        assert httpx.get(source, headers=tree.told(), trust_env=False).content == content[2:7]
+        assert httpx.get(source, headers=tree.told(), trust_env=False, timeout=60.0).content == content[2:7]
     assert tree.read("a/file").content == content
 
 
@@ -117,7 +117,7 @@ def test_a_permit_is_good_for_what_it_says_alone(replicas: Set, tree: Tree) -> N
             url = f"{at}/webhdfs/v1/jobs/{tree.job}/{path}?{urlencode({'op': 'CREATE', 'token': text})}"
             assert "token" in refused(tree.send(url, b"x"), 403, "AccessControlException")
     assert "token" in refused(tree.send(read.replace("OPEN", "CREATE"), b"x"), 403, "AccessControlException")
-    answer = httpx.get(put.replace("CREATE", "OPEN"), headers=tree.told(), trust_env=False)
+    answer = httpx.get(put.replace("CREATE", "OPEN"), headers=tree.told(), trust_env=False, timeout=60.0)
     assert "token" in refused(answer, 403, "AccessControlException")
     for epoch in (None, 9):
         refused(replace(tree, epoch=epoch).send(put, b"x"), 403, "AccessControlException")

@@ -39,7 +39,7 @@ def job(service: Service) -> Iterator[Job]:
     with (
         milepost.Client(service.url) as client,
         client.session(ttl=600) as session,
-        httpx.Client(base_url=service.url) as http,
+        httpx.Client(base_url=service.url, timeout=60.0) as http,
     ):
         store = session.store(name)
         for _ in range(EPOCHS):
@@ -91,7 +91,7 @@ def saved(job: Job, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def content_of(url: str, job: str, snapshot: str = "") -> dict[str, bytes]:
     """All files of a job, or of a snapshot of it, by path."""
     found: dict[str, bytes] = {}
-    with httpx.Client(base_url=url) as http:
+    with httpx.Client(base_url=url, timeout=60.0) as http:
         tree = Tree(http, job)
 
         def look(directory: str) -> None:

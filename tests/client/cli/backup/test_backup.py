@@ -66,7 +66,7 @@ def test_what_was_saved_is_there_again_under_an_epoch_above_the_old_one(
     assert content_of(empty.url, job.name) == job.files
     assert content_of(empty.url, job.name, ".snapshot/savepoint") == job.kept
     assert content_of(empty.url, job.name, f".snapshot/@{kept.snapshots[-1].revision}") == job.files
-    with httpx.Client(base_url=empty.url) as http:
+    with httpx.Client(base_url=empty.url, timeout=60.0) as http:
         assert "empty" in Tree(http, job.name).names("checkpoint")
 
 
@@ -250,7 +250,7 @@ def test_files_of_a_job_that_went_on_are_never_written_over(
     with (
         milepost.Client(empty.url) as client,
         client.session(ttl=60) as session,
-        httpx.Client(base_url=empty.url) as http,
+        httpx.Client(base_url=empty.url, timeout=60.0) as http,
     ):
         store = session.store(job.name)
         tree = Tree(http, job.name, store.campaign().epoch)
@@ -347,7 +347,7 @@ def test_a_job_whose_files_name_its_directory_is_renamed_where_spark_says_so_its
     with (
         milepost.Client(service.url) as client,
         client.session(ttl=60) as session,
-        httpx.Client(base_url=service.url) as http,
+        httpx.Client(base_url=service.url, timeout=60.0) as http,
     ):
         store = session.store(name)
         tree = Tree(http, name, store.campaign().epoch)
@@ -408,7 +408,7 @@ def test_a_savepoint_is_restored_from_the_snapshot_of_its_query_and_batch(servic
     with (
         milepost.Client(service.url) as client,
         client.session(ttl=600) as session,
-        httpx.Client(base_url=service.url) as http,
+        httpx.Client(base_url=service.url, timeout=60.0) as http,
     ):
         store = session.store(name)
         tree = Tree(http, name, store.campaign().epoch)

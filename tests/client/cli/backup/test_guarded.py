@@ -37,7 +37,7 @@ def test_who_may_not_write_saves_no_files_and_restores_nothing(
         with (
             milepost.Client(url, token=TOKENS["driver"], verify=tls) as client,
             client.session() as session,
-            httpx.Client(base_url=url, headers=headers, verify=tls) as http,
+            httpx.Client(base_url=url, headers=headers, verify=tls, timeout=60.0) as http,
         ):
             store, other = session.store("job"), session.store("other")
             tree, restored = Tree(http, "job", store.campaign().epoch), Tree(http, "other")

@@ -36,7 +36,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServerPr
         with (
             milepost.Client(process.url) as client,
             client.session(ttl=600) as session,
-            httpx.Client(base_url=process.url) as http,
+            httpx.Client(base_url=process.url, timeout=60.0) as http,
         ):
             store = session.store(STORE)
             store.campaign()
@@ -167,7 +167,7 @@ def test_files_are_rolled_back_to_the_newest_whole_cut(run: Run, server: ServerP
         told = run("fsck", "--repair", "--yes", "--url", server.url).stderr.decode()
         assert f"the files of job are those of revision {kept[1].revision} again" in told
         assert found(run, server, "--deep") == []
-    with httpx.Client(base_url=server.url) as http:
+    with httpx.Client(base_url=server.url, timeout=60.0) as http:
         assert Tree(http, JOB).read("checkpoint/state").content == state(1)
 
 
