@@ -20,7 +20,7 @@ workers := 4
 sdk_workers := 6
 side_by_side = --numprocesses $(workers) --dist loadfile --no-loadscope-reorder
 # What carries types: each of these that has Python files in it.
-typed := $(foreach path,service backends client/milepost testbed tests demo benchmarks model deploy/chart/files tools/site examples,\
+typed := $(foreach path,service/milepost_server backends/milepost_backends client/milepost testbed tests demo benchmarks model deploy/chart/files tools/site examples,\
 	$(if $(wildcard $(path)/*.py $(path)/*/*.py),$(path)))
 # Where `make build` leaves what it builds.
 dist := dist

@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from backends.contract import Commit, PointerStore
-from backends.embedded.pointers import EmbeddedPointers
-from backends.zookeeper.address import ZooKeeperAddress
-from backends.zookeeper.pointers.store import ZooKeeperPointers
-from service.journal import Journal
-from service.journal.commit.batching import AdaptiveBatching
-from service.rules.requests import Attempt, OpenSession
+from milepost_backends.contract import Commit, PointerStore
+from milepost_backends.embedded.pointers import EmbeddedPointers
+from milepost_backends.zookeeper.address import ZooKeeperAddress
+from milepost_backends.zookeeper.pointers.store import ZooKeeperPointers
+from milepost_server.journal import Journal
+from milepost_server.journal.commit.batching import AdaptiveBatching
+from milepost_server.rules.requests import Attempt, OpenSession
 from testbed.zookeeper import ensemble
 
 CALLERS = (1, 8, 64)

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
 
-from backends.contract import Change, Done, Head
-from backends.kubernetes.address import KubernetesAddress
-from backends.kubernetes.pointers.store import KubernetesPointers
+from milepost_backends.contract import Change, Done, Head
+from milepost_backends.kubernetes.address import KubernetesAddress
+from milepost_backends.kubernetes.pointers.store import KubernetesPointers
 from testbed.kubernetes.api import KubernetesApi
 
 VALUE = b"x" * 1024

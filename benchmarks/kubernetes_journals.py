@@ -18,9 +18,9 @@ import time
 from pathlib import Path
 from urllib.parse import urlencode
 
-from backends.contract import Change, Done, Head
-from backends.kubernetes.address import KubernetesAddress
-from backends.kubernetes.pointers.store import KubernetesPointers
+from milepost_backends.contract import Change, Done, Head
+from milepost_backends.kubernetes.address import KubernetesAddress
+from milepost_backends.kubernetes.pointers.store import KubernetesPointers
 from testbed.kubernetes.api import KubernetesApi
 
 _VALUE = json.dumps({"schema": 1, "state": "x" * 380}).encode()

@@ -21,13 +21,13 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from backends.contract import Change, Done
-from backends.embedded.pointers import EmbeddedPointers
-from service.journal.proof import Proof
-from service.rules.records import DEPLOYMENT_KEY, Deployment, Store, Stored, encode, store_key, tree_key
-from service.rules.stored.manifest_rows import ManifestRows
-from service.rules.stored.paths import path_key
-from service.rules.stored.trees import Entry, Tree, TreePath
+from milepost_backends.contract import Change, Done
+from milepost_backends.embedded.pointers import EmbeddedPointers
+from milepost_server.journal.proof import Proof
+from milepost_server.rules.records import DEPLOYMENT_KEY, Deployment, Store, Stored, encode, store_key, tree_key
+from milepost_server.rules.stored.manifest_rows import ManifestRows
+from milepost_server.rules.stored.paths import path_key
+from milepost_server.rules.stored.trees import Entry, Tree, TreePath
 from testbed.server import ServerProcess
 
 DEPLOYMENT = "0123456789ab"

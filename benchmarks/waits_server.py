@@ -20,13 +20,13 @@ from itertools import islice
 from pathlib import Path
 from types import FrameType
 
-from backends.contract import Change, Done
-from backends.embedded.pointers import EmbeddedPointers
-from service.compose import ReplicaConfig, application, open_replica
-from service.http.access.tokens import Tokens
-from service.journal.proof import Proof
-from service.replica.settings import Settings
-from service.rules.records import (
+from milepost_backends.contract import Change, Done
+from milepost_backends.embedded.pointers import EmbeddedPointers
+from milepost_server.compose import ReplicaConfig, application, open_replica
+from milepost_server.http.access.tokens import Tokens
+from milepost_server.journal.proof import Proof
+from milepost_server.replica.settings import Settings
+from milepost_server.rules.records import (
     DEPLOYMENT_KEY,
     Handle,
     Lock,
@@ -38,9 +38,9 @@ from service.rules.records import (
     session_key,
     store_key,
 )
-from service.rules.records import Deployment as DeploymentRecord
-from service.rules.stored.answered import Answered
-from service.server import bound, run
+from milepost_server.rules.records import Deployment as DeploymentRecord
+from milepost_server.rules.stored.answered import Answered
+from milepost_server.server import bound, run
 
 LARGE, OWNER, DEPLOYMENT = "large", "owner", "benchmark"
 CLEARED = tuple(f"cleared-{number}" for number in range(5))

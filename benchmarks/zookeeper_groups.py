@@ -22,13 +22,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest.mock import patch
 
-from backends.contract import Change, Done, GroupLimits, Head
-from backends.zookeeper.address import ZooKeeperAddress
-from backends.zookeeper.pointers import group as zookeeper_group
-from backends.zookeeper.pointers import store as zookeeper
-from backends.zookeeper.pointers.group import Transaction, Znodes
-from backends.zookeeper.pointers.layout import ZnodeLayout
-from backends.zookeeper.pointers.store import ZooKeeperPointers
+from milepost_backends.contract import Change, Done, GroupLimits, Head
+from milepost_backends.zookeeper.address import ZooKeeperAddress
+from milepost_backends.zookeeper.pointers import group as zookeeper_group
+from milepost_backends.zookeeper.pointers import store as zookeeper
+from milepost_backends.zookeeper.pointers.group import Transaction, Znodes
+from milepost_backends.zookeeper.pointers.layout import ZnodeLayout
+from milepost_backends.zookeeper.pointers.store import ZooKeeperPointers
 from testbed.zookeeper import ensemble
 
 VALUE = b"x" * 1024

@@ -20,7 +20,7 @@ class EmbeddedService:
         self._port = Port()
         self.url = f"http://{self._port.address}"
         self._process: Process = processes.start(
-            "service", "service", "--listen", self._port.address, "--advertise", self.url,
+            "service", "milepost_server", "--listen", self._port.address, "--advertise", self.url,
             "--pointers", f"embedded:{directory}/pointers", "--blobs", f"file:{directory}/blobs",
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Runs ``python -m service`` as a real process on a free port of 127.0.0.1; it ends when whoever started it ends."""
+"""Runs ``python -m milepost_server`` as a real process on a free port of 127.0.0.1; it ends with its parent."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class ServerProcess(Process):
         """
         # The SDK is tested on Pythons that the server does not run on.
         python = os.environ.get("MILEPOST_SERVER_PYTHON", sys.executable)
-        self.command = (*self._wrapper, python, "-m", "service", *self._arguments())
+        self.command = (*self._wrapper, python, "-m", "milepost_server", *self._arguments())
         if ready is None and until is not None:
             ready = partial(self._answers, until)
         return super().start(ready, deadline)

@@ -46,7 +46,13 @@ def server_image(path: Path, *tags: str) -> Path:
         archive(tree, layer)
         base = root(_SERVER_PACKAGES)
         images = [
-            Image(f"{SERVER}:{tag}", (base, layer), ("python3", "-m", "service"), {**_USUAL, "IMAGE_TAG": tag}, USER)
+            Image(
+                f"{SERVER}:{tag}",
+                (base, layer),
+                ("python3", "-m", "milepost_server"),
+                {**_USUAL, "IMAGE_TAG": tag},
+                USER,
+            )
             for tag in tags
         ]
         return pack(images, path)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from backends.zookeeper.address import ZooKeeperAddress
+from milepost_backends.zookeeper.address import ZooKeeperAddress
 from tests.contracts.places import Services
 from tests.support.servers import zookeeper
 

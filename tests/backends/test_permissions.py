@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from backends.embedded.election import EmbeddedElection
-from backends.embedded.pointers import EmbeddedPointers
-from backends.local.blobs import LocalBlobs
+from milepost_backends.embedded.election import EmbeddedElection
+from milepost_backends.embedded.pointers import EmbeddedPointers
+from milepost_backends.local.blobs import LocalBlobs
 from tests.contracts.journals import ROOT, put, writes
 from tests.contracts.streams import Stalled, stream
 from tests.support.children import child

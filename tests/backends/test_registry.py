@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import BlobsSettings, Misconfigured, PointersSettings
-from backends.registry import make_blobs, make_pointers
-from service.compose import ReplicaConfig, open_replica
-from service.replica.replica import Replica
-from service.replica.submitter import Caller
-from service.rules.requests import Attempt
+from milepost_backends.contract import BlobsSettings, Misconfigured, PointersSettings
+from milepost_backends.registry import make_blobs, make_pointers
+from milepost_server.compose import ReplicaConfig, open_replica
+from milepost_server.replica.replica import Replica
+from milepost_server.replica.submitter import Caller
+from milepost_server.rules.requests import Attempt
 from tests.contracts.state_handle_store.frontends.actor import Actor
 from tests.contracts.state_handle_store.frontends.use_case_frontend import UseCaseFrontend
 from tests.service.acting import STORE
@@ -73,7 +73,10 @@ def test_what_it_stands_for_is_listed_with_the_others(tmp_path: Path, monkeypatc
         ("broken = m:BACK END [[", r"cannot load the backend 'broken' \(m:BACK END \[\[\)"),
         ("broken = toy_that_makes_nothing:BACKEND", "the backend 'broken' cannot be made for this URL: TypeError"),
         ("broken = toy_that_makes_nothing:FAULTY", "the backend 'broken' cannot be made for this URL: KeyError"),
-        ("broken = tests.backends.memory_backend.pointers:MemoryPointers", "is not a backends.contract.Backend"),
+        (
+            "broken = tests.backends.memory_backend.pointers:MemoryPointers",
+            "is not a milepost_backends.contract.Backend",
+        ),
     ],
 )
 def test_one_that_is_broken_is_named_to_who_asks_for_it_and_stands_in_nobodys_way(
@@ -83,7 +86,7 @@ def test_one_that_is_broken_is_named_to_who_asks_for_it_and_stands_in_nobodys_wa
     (tmp_path / "toy_that_raises.py").write_text("raise RuntimeError('not today')")
     (tmp_path / "toy_that_is_no_python.py").write_text("def")
     (tmp_path / "toy_that_makes_nothing.py").write_text(
-        "from backends.contract import Backend\n"
+        "from milepost_backends.contract import Backend\n"
         "BACKEND = Backend('broken:NAME', pointers=lambda url, settings: None)\n"
         "FAULTY = Backend('broken:NAME', pointers=lambda url, settings: {}[url])\n"
     )

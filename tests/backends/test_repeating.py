@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from backends.contract import BlobExists, StorageFull, StorageRefused, StorageUnavailable
-from backends.repeating import READ_REPEATS, READ_SECONDS, Pauses, read_again, reading, repeated
+from milepost_backends.contract import BlobExists, StorageFull, StorageRefused, StorageUnavailable
+from milepost_backends.repeating import READ_REPEATS, READ_SECONDS, Pauses, read_again, reading, repeated
 from tests.simulation.world.loop import VirtualLoop
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from backends.waiting import begin_in_thread, finish, run_in_executor
+from milepost_backends.waiting import begin_in_thread, finish, run_in_executor
 
 pytestmark = pytest.mark.anyio
 

@@ -64,7 +64,7 @@ def serving(data: Path, *flags: str, port: Port | None = None, ready: str = "/le
     # Kept, or a server of another test might get it first, and be taken for this one.
     with nullcontext(port) if port is not None else Port() as kept:
         url = f"http://{kept.address}"
-        command = [os.environ.get("MILEPOST_SERVER_PYTHON", sys.executable), "-m", "service"]
+        command = [os.environ.get("MILEPOST_SERVER_PYTHON", sys.executable), "-m", "milepost_server"]
         command += ["--listen", kept.address, "--advertise", url, "--log-level", "warning", "--inline-below", "0"]
         command += ["--pointers", f"embedded:{data / 'pointers'}", "--blobs", f"file:{data / 'blobs'}", *flags]
         with (data / "log").open("ab") as log:

@@ -24,7 +24,7 @@ import typer
 import milepost
 from milepost.cli.app import application
 from milepost.wire import Code, Header
-from service.__main__ import parser
+from milepost_server.__main__ import parser
 from testbed.server import ROOT, ServerProcess
 from tests.client import test_public_names as sdk
 from tests.deploy import chart_page

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from backends.kubernetes.election.election import KubernetesElection
-from backends.kubernetes.pointers.store import KubernetesPointers
-from backends.local.blobs import LocalBlobs
-from backends.zookeeper.address import ZooKeeperAddress
-from backends.zookeeper.election.election import ZooKeeperElection
-from backends.zookeeper.pointers.store import ZooKeeperPointers
+from milepost_backends.kubernetes.election.election import KubernetesElection
+from milepost_backends.kubernetes.pointers.store import KubernetesPointers
+from milepost_backends.local.blobs import LocalBlobs
+from milepost_backends.zookeeper.address import ZooKeeperAddress
+from milepost_backends.zookeeper.election.election import ZooKeeperElection
+from milepost_backends.zookeeper.pointers.store import ZooKeeperPointers
 from tests.contracts.places import Services
 from tests.support.servers import kubernetes, zookeeper
 from tests.support.servers.replicas import Backends, Build, embedded

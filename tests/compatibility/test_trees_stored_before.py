@@ -9,10 +9,10 @@ import pytest
 
 from milepost.errors import Problem
 from milepost.wire import Code
-from service.operations.trees import At
-from service.rules.records import Store
-from service.rules.stored.trees import Tree
-from service.rules.trees.visibility import visible_at
+from milepost_server.operations.trees import At
+from milepost_server.rules.records import Store
+from milepost_server.rules.stored.trees import Tree
+from milepost_server.rules.trees.visibility import visible_at
 from tests.compatibility.trees import RECORDED, TreeHistory
 from tests.corrupt.trial import SETTINGS
 from tests.service.acting import STORE

@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from service.operations.trees import At
+from milepost_server.operations.trees import At
 from tests.compatibility.restored import STORED
 from tests.corrupt.files import FileHistory
 from tests.corrupt.trial import SETTINGS

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import BlobStore, Election, PointerStore
+from milepost_backends.contract import BlobStore, Election, PointerStore
 from tests.contracts.factories import BLOBS, ELECTIONS, POINTERS
 from tests.contracts.places import Backend, Place, Services, cases
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from backends.contract import Change, CommitRefused, Done, PointerStore, StorageUnavailable, TakeOverLost
+from milepost_backends.contract import Change, CommitRefused, Done, PointerStore, StorageUnavailable, TakeOverLost
 from tests.contracts.journals import taken_over
 
 _AGAIN_SECONDS: Final = 0.01

@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import BlobStore, Election, PointersSettings, PointerStore
-from backends.embedded.election import EmbeddedElection
-from backends.embedded.pointers import EmbeddedPointers
-from backends.hdfs.blobs import HdfsBlobs
-from backends.kubernetes.address import KubernetesAddress
-from backends.kubernetes.election.election import KubernetesElection
-from backends.kubernetes.pointers.store import KubernetesPointers
-from backends.local.blobs import LocalBlobs
-from backends.registry import make_pointers
-from backends.s3.blobs import S3Blobs
-from backends.zookeeper.address import ZooKeeperAddress
-from backends.zookeeper.election.election import ZooKeeperElection
-from backends.zookeeper.pointers.store import ZooKeeperPointers
+from milepost_backends.contract import BlobStore, Election, PointersSettings, PointerStore
+from milepost_backends.embedded.election import EmbeddedElection
+from milepost_backends.embedded.pointers import EmbeddedPointers
+from milepost_backends.hdfs.blobs import HdfsBlobs
+from milepost_backends.kubernetes.address import KubernetesAddress
+from milepost_backends.kubernetes.election.election import KubernetesElection
+from milepost_backends.kubernetes.pointers.store import KubernetesPointers
+from milepost_backends.local.blobs import LocalBlobs
+from milepost_backends.registry import make_pointers
+from milepost_backends.s3.blobs import S3Blobs
+from milepost_backends.zookeeper.address import ZooKeeperAddress
+from milepost_backends.zookeeper.election.election import ZooKeeperElection
+from milepost_backends.zookeeper.pointers.store import ZooKeeperPointers
 from tests.contracts.places import Backend, Services
 from tests.support.distribution import install, on_the_path
 from tests.support.servers import hdfs, kubernetes, zookeeper

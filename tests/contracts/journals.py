@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from backends.contract import BackendError, Change, Commit, CommitRefused, Done, Head, PointerStore, Refusal
+from milepost_backends.contract import BackendError, Change, Commit, CommitRefused, Done, Head, PointerStore, Refusal
 from tests.support.waiting import until
 
 ROOT = "root"

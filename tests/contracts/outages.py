@@ -15,12 +15,12 @@ from typing import Generic, Protocol, TypeVar
 
 import pytest
 
-from backends.contract import BlobStore, Election, PointerStore
-from backends.hdfs.blobs import HdfsBlobs
-from backends.kubernetes.election.election import KubernetesElection
-from backends.s3.blobs import S3Blobs
-from backends.zookeeper.address import ZooKeeperAddress
-from backends.zookeeper.election.election import ZooKeeperElection
+from milepost_backends.contract import BlobStore, Election, PointerStore
+from milepost_backends.hdfs.blobs import HdfsBlobs
+from milepost_backends.kubernetes.election.election import KubernetesElection
+from milepost_backends.s3.blobs import S3Blobs
+from milepost_backends.zookeeper.address import ZooKeeperAddress
+from milepost_backends.zookeeper.election.election import ZooKeeperElection
 from testbed.hadoop.hdfs import Hdfs
 from testbed.kubernetes.api import KubernetesApi
 from testbed.seaweedfs import SeaweedFS

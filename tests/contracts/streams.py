@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
 
-from backends.contract import BlobMissing, BlobStore, StorageUnavailable
+from milepost_backends.contract import BlobMissing, BlobStore, StorageUnavailable
 
 
 async def stream(*chunks: bytes) -> AsyncIterator[bytes]:

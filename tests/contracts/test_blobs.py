@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from backends.contract import (
+from milepost_backends.contract import (
     BackendError,
     BlobExists,
     BlobInfo,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backends.contract import BlobStore
+from milepost_backends.contract import BlobStore
 from tests.contracts.outages import BLOB_SERVERS, BlobPlace, Breakable, Server, mended
 from tests.contracts.streams import is_missing, is_missing_or, is_unavailable, keys, read, stream
 

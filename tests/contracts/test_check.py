@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import BlobStore, Election, PointerStore
-from backends.embedded.election import EmbeddedElection
-from backends.embedded.pointers import EmbeddedPointers
-from backends.local.blobs import LocalBlobs
-from service.check import Finding, Verdict, try_stores
+from milepost_backends.contract import BlobStore, Election, PointerStore
+from milepost_backends.embedded.election import EmbeddedElection
+from milepost_backends.embedded.pointers import EmbeddedPointers
+from milepost_backends.local.blobs import LocalBlobs
+from milepost_server.check import Finding, Verdict, try_stores
 from tests.contracts.journals import ROOT, put, writes
 from tests.contracts.places import Place
 from tests.contracts.streams import keys, read, stream

@@ -10,7 +10,15 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from backends.contract import CommitRefused, Election, Head, Leadership, PointerStore, StorageUnavailable, Unknown
+from milepost_backends.contract import (
+    CommitRefused,
+    Election,
+    Head,
+    Leadership,
+    PointerStore,
+    StorageUnavailable,
+    Unknown,
+)
 from tests.contracts.journals import ROOT, SteadyWriter, put, taken_over, taken_over_at_last, writes
 from tests.contracts.outages import COORDINATION_SERVERS, Breakable, CoordinationPlace, Server, mended
 from tests.support.waiting import until

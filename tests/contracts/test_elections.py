@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import Election, Leadership, StorageUnavailable
+from milepost_backends.contract import Election, Leadership, StorageUnavailable
 from tests.contracts.factories import ELECTIONS
 from tests.contracts.places import Place, cases
 from tests.support.children import Child, child

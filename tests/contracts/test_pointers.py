@@ -7,7 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from backends.contract import Change, GroupLimits, Head, PointerStore, Refusal, StorageUnavailable, TakeOverLost
+from milepost_backends.contract import (
+    Change,
+    GroupLimits,
+    Head,
+    PointerStore,
+    Refusal,
+    StorageUnavailable,
+    TakeOverLost,
+)
 from tests.contracts.journals import ROOT, done, put, records, refused, taken_over, writes
 from tests.contracts.places import Place
 

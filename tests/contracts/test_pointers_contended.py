@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from backends.contract import Change, Done, PointerStore, Unknown
+from milepost_backends.contract import Change, Done, PointerStore, Unknown
 from tests.contracts.contending import Contender
 from tests.contracts.factories import POINTERS
 from tests.contracts.journals import ROOT, done, put, taken_over, writes

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from backends.s3.blobs import S3Blobs
-from service.blobs.deployment_marker import DIRECTORY
+from milepost_backends.s3.blobs import S3Blobs
+from milepost_server.blobs.deployment_marker import DIRECTORY
 from tests.contracts.places import Services
 from tests.corrupt.embedded import EmbeddedScene, file_thing
 from tests.corrupt.files import FileHistory

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
-from backends.embedded.election import EmbeddedElection
-from backends.embedded.pointers import FILE_NAME, WITNESS_NAME, EmbeddedPointers
-from backends.local.blobs import LocalBlobs
+from milepost_backends.embedded.election import EmbeddedElection
+from milepost_backends.embedded.pointers import FILE_NAME, WITNESS_NAME, EmbeddedPointers
+from milepost_backends.local.blobs import LocalBlobs
 from tests.contracts.places import Services
 from tests.corrupt.shape import EVERYTHING, Damage, Kind, Scene, Store, Thing, everything
 from tests.support.servers.replicas import Backends

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from milepost.errors import Problem
 from milepost.wire import Code
-from service.operations.trees import At
-from service.rules.requests import OntoExisting
+from milepost_server.operations.trees import At
+from milepost_server.rules.requests import OntoExisting
 from tests.corrupt.history import History, Silent, named
 from tests.service.acting import STORE, actor
 from tests.support.files import put_at, read

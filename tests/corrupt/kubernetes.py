@@ -14,10 +14,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from backends.kubernetes.configmaps.objects import HEAD
-from backends.kubernetes.election.election import KubernetesElection
-from backends.kubernetes.pointers.store import KubernetesPointers
-from backends.local.blobs import LocalBlobs
+from milepost_backends.kubernetes.configmaps.objects import HEAD
+from milepost_backends.kubernetes.election.election import KubernetesElection
+from milepost_backends.kubernetes.pointers.store import KubernetesPointers
+from milepost_backends.local.blobs import LocalBlobs
 from testbed.kubernetes.admin import JSON_PATCH
 from tests.backends.kubernetes.places import LAYOUT, Outsider, backup
 from tests.contracts.places import Services

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from milepost.errors import Problem
 from milepost.wire import Code
-from service.blobs.delivery import DeliveryCut
-from service.blobs.range_delivery import RangeDelivery
-from service.operations.file_bytes import blob_ref
-from service.operations.trees import At
+from milepost_server.blobs.delivery import DeliveryCut
+from milepost_server.blobs.range_delivery import RangeDelivery
+from milepost_server.operations.file_bytes import blob_ref
+from milepost_server.operations.trees import At
 from tests.corrupt.files import FileHistory
 from tests.corrupt.history import Silent, named
 from tests.service.acting import STORE

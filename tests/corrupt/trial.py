@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 
-from backends.contract import BackendError
 from milepost.errors import Problem
 from milepost.wire import Code
-from service.journal import JournalSettings
+from milepost_backends.contract import BackendError
+from milepost_server.journal import JournalSettings
 from tests.contracts.places import Services
 from tests.corrupt.history import History, Silent
 from tests.corrupt.shape import Damage, Scene, Store, damaged
@@ -32,7 +32,7 @@ SETTINGS = replace(
 )
 TIMEOUT_SECONDS = 30.0
 _TOKEN = re.compile(r"--accept-loss ([0-9a-f]{8})")
-_LOGGERS = ("milepost", "backends", "service")
+_LOGGERS = ("milepost", "milepost_backends", "milepost_server")
 _TRIES = 20
 _LOSSES = 4
 _FOR_NOW = (Code.STORAGE_UNAVAILABLE, Code.OUTCOME_UNKNOWN, Code.NO_LEADER, Code.CORRUPT, Code.STORAGE_FULL)

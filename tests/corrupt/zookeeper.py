@@ -11,14 +11,14 @@ from pathlib import Path
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from backends.local.blobs import LocalBlobs
-from backends.zookeeper.address import ZooKeeperAddress
-from backends.zookeeper.election.election import ZooKeeperElection
-from backends.zookeeper.election.entries import election_of
-from backends.zookeeper.pointers.layout import HEAD_PREFIX, ZnodeLayout
-from backends.zookeeper.pointers.store import ZooKeeperPointers
-from service.rules.records import tree_key
-from service.rules.stored.paths import path_key
+from milepost_backends.local.blobs import LocalBlobs
+from milepost_backends.zookeeper.address import ZooKeeperAddress
+from milepost_backends.zookeeper.election.election import ZooKeeperElection
+from milepost_backends.zookeeper.election.entries import election_of
+from milepost_backends.zookeeper.pointers.layout import HEAD_PREFIX, ZnodeLayout
+from milepost_backends.zookeeper.pointers.store import ZooKeeperPointers
+from milepost_server.rules.records import tree_key
+from milepost_server.rules.stored.paths import path_key
 from tests.contracts.journals import ROOT
 from tests.contracts.places import Services
 from tests.corrupt.files import CHANGED, FileHistory

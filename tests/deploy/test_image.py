@@ -29,7 +29,7 @@ pytestmark = pytest.mark.kubernetes
 PLACE = "/opt/milepost"
 BACKENDS = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-    for path in (ROOT / "backends").rglob("*.py")
+    for path in (ROOT / "backends" / "milepost_backends").rglob("*.py")
 )
 WITHOUT_SITE = "-S"
 """Python without the packages of the environment that the tests run in."""
@@ -89,7 +89,12 @@ def test_it_serves_from_the_wheels_alone_and_tells_its_health(installed: Path, t
 
 def test_every_backend_is_in_it(installed: Path, tmp_path: Path) -> None:
     """Those that take long to load are imported only when they are asked for, so their absence would show late."""
-    assert {"backends.zookeeper.pointers.store", "backends.kubernetes", "backends.s3", "backends.hdfs"} <= {*BACKENDS}
+    assert {
+        "milepost_backends.zookeeper.pointers.store",
+        "milepost_backends.kubernetes",
+        "milepost_backends.s3",
+        "milepost_backends.hdfs",
+    } <= {*BACKENDS}
     modules = [*BACKENDS, "milepost"]
     code = "import sys, importlib; print(*(importlib.import_module(name).__file__ for name in sys.argv[1:]))"
     command = [sys.executable, WITHOUT_SITE, "-c", code, *modules]
@@ -147,7 +152,7 @@ def test_it_runs_as_the_user_that_the_chart_names(helm: Helm) -> None:
 
 def test_one_process_that_gets_the_signals(helm: Helm) -> None:
     """No shell stands before it, which would keep SIGTERM to itself."""
-    assert dockerfile.entry_point() == ["python3", "-m", "service"]
+    assert dockerfile.entry_point() == ["python3", "-m", "milepost_server"]
     names = {name for name, _ in dockerfile.stages()[-1]}
     assert not names & {"CMD", "VOLUME", "ADD", "SHELL"}
     container = helm.render(CHART / "ci" / "kubernetes-s3-values.yaml").container

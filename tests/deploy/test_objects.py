@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from backends.kubernetes.address import KubernetesAddress
-from backends.kubernetes.labels import INSTANCE, LEADER, ROLE, labels_of
-from service import server
-from service.replica.settings import Settings
+from milepost_backends.kubernetes.address import KubernetesAddress
+from milepost_backends.kubernetes.labels import INSTANCE, LEADER, ROLE, labels_of
+from milepost_server import server
+from milepost_server.replica.settings import Settings
 from tests.deploy.helm import CHART, PAIRS, VALUES, Helm, Manifest, Refused, Rendered, selects
 
 pytestmark = pytest.mark.kubernetes

@@ -13,9 +13,9 @@ import yaml
 
 import milepost
 import milepost.spark
-from backends.kubernetes.configmaps.objects import ConfigMapLayout
-from backends.kubernetes.labels import labels_of, selector
 from milepost.core.calls.calls import ATTEMPT_TIMEOUT
+from milepost_backends.kubernetes.configmaps.objects import ConfigMapLayout
+from milepost_backends.kubernetes.labels import labels_of, selector
 from tests.deploy.helm import CHART, Helm, Refused, Rendered
 
 pytestmark = pytest.mark.kubernetes

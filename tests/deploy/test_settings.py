@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from backends.hdfs.address import parse_address as hdfs_address
-from backends.kubernetes.address import KubernetesAddress
-from backends.s3.address import S3Address
-from backends.s3.address import parse_address as s3_address
-from backends.zookeeper.address import ZooKeeperAddress
-from service.__main__ import parser
+from milepost_backends.hdfs.address import parse_address as hdfs_address
+from milepost_backends.kubernetes.address import KubernetesAddress
+from milepost_backends.s3.address import S3Address
+from milepost_backends.s3.address import parse_address as s3_address
+from milepost_backends.zookeeper.address import ZooKeeperAddress
+from milepost_server.__main__ import parser
 from tests.deploy.helm import CHART, NAMESPACE, PAIRS, Helm, Rendered
 
 pytestmark = pytest.mark.kubernetes

@@ -34,18 +34,18 @@ class Swap:
     path: str = ""
 
 
-_IMPORTS = Before("from backends.zookeeper.address")
+_IMPORTS = Before("from milepost_backends.zookeeper.address")
 _REGISTERED = Before('}\n"""These packages')
-_REQUESTS = "service/rules/requests/__init__.py"
+_REQUESTS = "service/milepost_server/rules/requests/__init__.py"
 
 PLACES: Mapping[tuple[str, int], Sequence[Before | Swap]] = {
     (POINTERS, 3): [_IMPORTS, Before('    Backend("embedded", _directory, lambda address: EmbeddedPointers')],
     (ELECTION, 2): [_IMPORTS, Before('    Backend("embedded", _directory, lambda address, advertise: Emb')],
     (ELECTION, 5): [_REGISTERED],
-    (DISTRIBUTION, 3): [Swap('    "toy": "backends.toy",\n', "")],
+    (DISTRIBUTION, 3): [Swap('    "toy": "milepost_backends.toy",\n', "")],
     (DISTRIBUTION, 4): [
-        Swap("from backends.toy.election import ToyElection\n", ""),
-        Swap("from backends.toy.pointers import ToyPointers\n", ""),
+        Swap("from milepost_backends.toy.election import ToyElection\n", ""),
+        Swap("from milepost_backends.toy.pointers import ToyPointers\n", ""),
         _IMPORTS,
     ],
     (BLOBS, 3): [_REGISTERED],
@@ -64,7 +64,7 @@ PLACES: Mapping[tuple[str, int], Sequence[Before | Swap]] = {
     (OPERATION, 8): [Before('    "DELETE /v1/stores/{store}/handles/{name}": ')],
     (OPERATION, 9): [
         Before('@router.delete(\n    "/handles/{name}",'),
-        Before('    f"DELETE {_HANDLE}": ', "service/http/access/needs.py"),
+        Before('    f"DELETE {_HANDLE}": ', "service/milepost_server/http/access/needs.py"),
     ],
     (OPERATION, 10): [Before("    def state(")],
     (OPERATION, 11): [Before('        ("DELETE", facts.HANDLE): ')],

@@ -26,7 +26,7 @@ import typer.main
 import yaml
 
 from milepost.cli.app import application
-from service.__main__ import parser
+from milepost_server.__main__ import parser
 from tests.docs import pasted
 from tests.docs.blocks import READ, ROOT, RUN, SHOWN, Block, all_blocks
 from tests.docs.given import GIVEN

@@ -32,7 +32,7 @@ from tests.docs.recipes import (
 
 RECIPES = (POINTERS, ELECTION, BLOBS, OPERATION, COMMAND, METRIC)
 PACKAGE = Path(memory_backend.__file__).parent
-RENAMED = (("backends.toy", memory_backend.__name__), ("Toy", "Memory"), ("toy:", "memory:"))
+RENAMED = (("milepost_backends.toy", memory_backend.__name__), ("Toy", "Memory"), ("toy:", "memory:"))
 TYPED = "service backends client/milepost tests/contracts/factories.py"
 
 
@@ -111,7 +111,7 @@ def test_the_toy_goes_on_in_a_distribution_of_its_own(followed: Followed) -> Non
     moving, installing = to_run(DISTRIBUTION)
     followed.paste(moving.text)
     followed.follow(DISTRIBUTION)
-    assert not followed.checkout.path("backends/toy").exists()
+    assert not followed.checkout.path("backends/milepost_backends/toy").exists()
     followed.paste(installing.text)
     for recipe in (POINTERS, ELECTION):
         for block in to_run(recipe):
@@ -143,7 +143,7 @@ def test_the_toy_of_the_recipe_is_the_backend_of_another_distribution_that_the_s
         Path(step.path).name: step.blocks[0].text
         for recipe in (POINTERS, ELECTION)
         for step in steps_of(recipe)
-        if step.path.startswith("backends/toy/")
+        if step.path.startswith("backends/milepost_backends/toy/")
     }
     for old, new in RENAMED:
         given = {name: code.replace(old, new) for name, code in given.items()}

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from milepost.wire import Code
-from service.__main__ import parser
+from milepost_server.__main__ import parser
 from testbed.server import ServerProcess
 from tests.docs import pasted
 from tests.docs.blocks import ROOT, blocks_of

@@ -31,7 +31,12 @@ SOURCES = {
     "milepost-server": ROOT / "deploy" / "distribution",
 }
 """The distributions, and where each is built from."""
-PACKAGES = {"milepost": ["milepost"], "milepost-server-core": ["backends", "service"], "milepost-server": []}
+PACKAGES = {
+    "milepost": ["milepost"],
+    "milepost-server-core": ["backends/milepost_backends", "service/milepost_server"],
+    "milepost-server": [],
+}
+"""Where the packages of each are, below its source."""
 HOME = "https://github.com/milepost-io/milepost"
 
 each_distribution = pytest.mark.parametrize("name", SOURCES)
@@ -48,8 +53,8 @@ def metadata(wheel: Path) -> Message:
         return Parser().parsestr(archive.read(path).decode())
 
 
-def modules(name: str) -> set[str]:
-    """The files of a distribution's packages, as git knows them."""
+def sources(name: str) -> set[str]:
+    """The files of a distribution's packages, as git knows them, below its source."""
     packages = PACKAGES[name]
     if not packages:
         return set()
@@ -64,6 +69,16 @@ def modules(name: str) -> set[str]:
     return {path for path in listed.stdout.splitlines() if (SOURCES[name] / path).exists()}
 
 
+def modules(name: str) -> set[str]:
+    """The same files as they are installed: each package at the top."""
+    return {
+        str(PurePosixPath(path).relative_to(PurePosixPath(package).parent))
+        for path in sources(name)
+        for package in PACKAGES[name]
+        if path.startswith(f"{package}/")
+    }
+
+
 def test_all_are_built_as_wheel_and_sdist(dist: Dist) -> None:
     assert set(dist.wheels) == set(dist.sdists) == set(SOURCES)
 
@@ -74,7 +89,7 @@ def test_a_wheel_has_its_modules_and_nothing_else(dist: Dist, name: str) -> None
         held = {path for path in archive.namelist() if ".dist-info/" not in path}
         others = {path.partition(".dist-info/")[2] for path in archive.namelist()} - {""}
     assert held == modules(name)
-    beside_the_page = (path for path in held if not path.startswith("service/http/page/"))
+    beside_the_page = (path for path in held if not path.startswith("milepost_server/http/page/"))
     assert all(path.endswith((".py", "/py.typed")) for path in beside_the_page), "what Python needs, and the page"
     assert others == {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
 
@@ -84,7 +99,7 @@ def test_an_sdist_has_what_its_wheel_is_built_from_and_nothing_else(dist: Dist, 
     with tarfile.open(dist.sdists[name]) as archive:
         held = {str(PurePosixPath(*PurePosixPath(each.name).parts[1:])) for each in archive if each.isfile()}
     beside = {".gitignore", "LICENSE", "PKG-INFO", "pyproject.toml", str(project(name)["readme"])}
-    assert held == modules(name) | beside
+    assert held == sources(name) | beside
 
 
 @each_distribution
@@ -166,7 +181,7 @@ def test_the_extras_are_those_of_backends_one_that_reads_state_and_one_that_is_a
     extras = dict(project("milepost-server-core")["optional-dependencies"])
     every = extras.pop("all")
     assert every == [f"milepost-server-core[{','.join(sorted(extras))}]"]
-    packages = {path.parent.name for path in (ROOT / "backends").glob("*/__init__.py")}
+    packages = {path.parent.name for path in (ROOT / "backends" / "milepost_backends").glob("*/__init__.py")}
     assert set(extras) - {"state"} <= packages, "each bears the name of its backend's package, but for what reads state"
 
 

@@ -109,7 +109,8 @@ def test_an_extra_brings_all_that_its_backend_imports(dist: Dist, tmp_path: Path
 def test_the_whole_has_every_backend(whole: Path, dist: Dist, tmp_path: Path) -> None:
     assert installed(whole, dist) >= HEAVY | {"milepost", "milepost-server", "milepost-server-core"}
     code = (
-        "from service.compose import open_replica, ReplicaConfig; from service.replica.settings import Settings\n"
+        "from milepost_server.compose import open_replica, ReplicaConfig\n"
+        "from milepost_server.replica.settings import Settings\n"
         + "".join(
             f"open_replica(ReplicaConfig({pointers!r}, {blobs!r}, 'http://127.0.0.1:1', 'here'), Settings())\n"
             for pointers, blobs in [
@@ -119,7 +120,11 @@ def test_the_whole_has_every_backend(whole: Path, dist: Dist, tmp_path: Path) ->
         )
     )
     run([whole / "python", "-c", code], dist, tmp_path)
-    run([whole / "python", "-c", "import backends.s3.blobs, backends.kubernetes.pointers.store"], dist, tmp_path)
+    run(
+        [whole / "python", "-c", "import milepost_backends.s3.blobs, milepost_backends.kubernetes.pointers.store"],
+        dist,
+        tmp_path,
+    )
 
 
 def test_each_command_tells_the_version(core: Path, whole: Path, dist: Dist) -> None:

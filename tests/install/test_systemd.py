@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from service.__main__ import parser
-from service.replica.settings import Settings
-from service.server import GRACE_SECONDS
+from milepost_server.__main__ import parser
+from milepost_server.replica.settings import Settings
+from milepost_server.server import GRACE_SECONDS
 from testbed.ports import Port
 from testbed.server import ROOT
 from tests.install.page import PAGE, blocks

@@ -12,7 +12,9 @@ import pytest
 from testbed.server import ServerProcess
 from tests.wire.support.api import connect, problem
 
-STATIC = {each.name: each.read_bytes() for each in resources.files("service.http.page").joinpath("static").iterdir()}
+STATIC = {
+    each.name: each.read_bytes() for each in resources.files("milepost_server.http.page").joinpath("static").iterdir()
+}
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 

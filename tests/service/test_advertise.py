@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.advertise import advertised
+from milepost_server.advertise import advertised
 
 
 @pytest.mark.parametrize(

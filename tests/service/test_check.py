@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import StorageFull
-from service.blobs.trial import DIRECTORY
-from service.check import Finding, Verdict, status_of, try_stores
+from milepost_backends.contract import StorageFull
+from milepost_server.blobs.trial import DIRECTORY
+from milepost_server.check import Finding, Verdict, status_of, try_stores
 from testbed.ports import Port
 from testbed.server import ROOT, ServerProcess
 from tests.contracts.places import Services
@@ -33,7 +33,7 @@ async def outcome(
     """Run the program; return its status, what it printed, and what it logged."""
     places = ["--pointers", pointers or f"embedded:{directory}/pointers", "--blobs", blobs or f"file:{directory}/blobs"]
     program = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "service", *places, *flags, cwd=ROOT, stdout=-1, stderr=-1, env=os.environ
+        sys.executable, "-m", "milepost_server", *places, *flags, cwd=ROOT, stdout=-1, stderr=-1, env=os.environ
     )
     async with asyncio.timeout(120):
         out, log = await program.communicate()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from service.compose import ReplicaConfig, open_replica
+from milepost_server.compose import ReplicaConfig, open_replica
 from tests.support.servers.replicas import PROMPT
 from tests.support.waiting import until
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from service.__main__ import main
+from milepost_server.__main__ import main
 from tests.support.servers.certificates import Certificates
 
 WRONG: dict[str, list[str]] = {

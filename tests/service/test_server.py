@@ -12,9 +12,9 @@ from types import SimpleNamespace
 import pytest
 import uvicorn
 
-from backends.contract import BackendError, Misconfigured, StorageFull, StorageUnavailable
-from backends.local.blobs import LocalBlobs
-from service.server import HttpServer, bound
+from milepost_backends.contract import BackendError, Misconfigured, StorageFull, StorageUnavailable
+from milepost_backends.local.blobs import LocalBlobs
+from milepost_server.server import HttpServer, bound
 from tests.support.servers.replicas import Rig, embedded, rig
 from tests.support.waiting import until
 
@@ -41,7 +41,7 @@ async def test_a_second_signal_ends_it_though_it_comes_before_the_first_is_dealt
     ends = SimpleNamespace(
         Signals=signal.Signals, SIG_DFL=signal.SIG_DFL, signal=lambda *_: None, raise_signal=raised.append
     )
-    monkeypatch.setattr("service.server.signal", ends)
+    monkeypatch.setattr("milepost_server.server.signal", ends)
     async with rig(embedded(tmp_path)) as running:
         server = HttpServer(uvicorn.Config(lambda: None, log_config=None), running.replica)
         server._loop = asyncio.get_running_loop()

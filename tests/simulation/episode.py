@@ -12,7 +12,7 @@ from math import isfinite
 from unittest.mock import patch
 
 from milepost.errors import MilepostError
-from service.rules import replays
+from milepost_server.rules import replays
 from tests.simulation.callers.drivers import Driver
 from tests.simulation.callers.user import User
 from tests.simulation.checks.invariants import Invariant, Violation

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from random import Random
 
-from backends.contract import GroupLimits
-from service.journal import JournalSettings
-from service.replica.settings import Settings
+from milepost_backends.contract import GroupLimits
+from milepost_server.journal import JournalSettings
+from milepost_server.replica.settings import Settings
 from tests.simulation.world.elections import Terms
 from tests.simulation.world.network import Faults
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 import hashlib
 from contextlib import suppress
 
-from backends.contract import BackendError
 from milepost.errors import Problem
 from milepost.wire import Code, Outcome
-from service.basics.problems import problem
-from service.basics.streams import stream_of
-from service.blobs.deletion_queue import delete_with_list
-from service.blobs.delivery import deliver
-from service.blobs.intake import Incoming, begin, take_in
-from service.blobs.keys import file_key
-from service.operations.file_bytes import blob_ref
-from service.operations.operations import Operations
-from service.operations.trees import At
-from service.replica.replica import Replica
-from service.rules.requests import BlobRef
+from milepost_backends.contract import BackendError
+from milepost_server.basics.problems import problem
+from milepost_server.basics.streams import stream_of
+from milepost_server.blobs.deletion_queue import delete_with_list
+from milepost_server.blobs.delivery import deliver
+from milepost_server.blobs.intake import Incoming, begin, take_in
+from milepost_server.blobs.keys import file_key
+from milepost_server.operations.file_bytes import blob_ref
+from milepost_server.operations.operations import Operations
+from milepost_server.operations.trees import At
+from milepost_server.replica.replica import Replica
+from milepost_server.rules.requests import BlobRef
 from tests.service.acting import STORE
 from tests.support.servers.replicas import Rig
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from backends.contract import BlobStore
-from service.blobs.deployment_marker import DIRECTORY
+from milepost_backends.contract import BlobStore
+from milepost_server.blobs.deployment_marker import DIRECTORY
 
 
 def is_state(key: str) -> bool:

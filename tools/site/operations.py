@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import milepost
-from service.http.app import routes
-from service.http.openapi.description import Description
+from milepost_server.http.app import routes
+from milepost_server.http.openapi.description import Description
 
 _METHODS = ("get", "head", "post", "put", "delete")
 

@@ -165,14 +165,14 @@ def write_inside() -> Picture:
         900,
         400,
         "One write through the packages",
-        """The driver posts the handle with its key and attempt to service/http, which calls add of
-        service/operations. That puts the bytes under a fresh key among the blobs, and submits Add with the name and
-        the blob to service/journal, which decides, folds the request into a group, and commits head and changes to
-        the pointers. They answer Done, and the journal answers the driver with 201 and the version.""",
+        """The driver posts the handle with its key and attempt to http, which calls add of operations. That puts
+        the bytes under a fresh key among the blobs, and submits Add with the name and the blob to the journal, which
+        decides, takes the request into a group, and commits head and changes to the pointers. They
+        answer Done, and the journal answers the driver with 201 and the version.""",
     )
     lanes = (
         (80, "driver", "warm"),
-        (235, "service/http", "service"),
+        (235, "http", "service"),
         (395, "operations", "service"),
         (545, "journal", "service"),
         (690, "blobs", "store"),

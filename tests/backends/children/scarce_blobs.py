@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from backends.contract import BackendError
-from backends.local.blobs import LocalBlobs
-from backends.local.tree import TEMPORARY
+from milepost_backends.contract import BackendError
+from milepost_backends.local.blobs import LocalBlobs
+from milepost_backends.local.tree import TEMPORARY
 from tests.contracts.streams import fresh_stream, keys, read, stream
 
 MIB = 1024 * 1024

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from backends.contract import Change, CommitRefused, Done, Head, PointerStore
-from backends.embedded.pointers import FILE_NAME, EmbeddedPointers
+from milepost_backends.contract import Change, CommitRefused, Done, Head, PointerStore
+from milepost_backends.embedded.pointers import FILE_NAME, EmbeddedPointers
 
 LIMIT = 400_000
 PAGES = 100

@@ -8,10 +8,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from backends.contract import BackendError
-from backends.embedded.election import EmbeddedElection
-from backends.embedded.pointers import EmbeddedPointers
-from backends.local.blobs import LocalBlobs
+from milepost_backends.contract import BackendError
+from milepost_backends.embedded.election import EmbeddedElection
+from milepost_backends.embedded.pointers import EmbeddedPointers
+from milepost_backends.local.blobs import LocalBlobs
 
 NOBODY = 65534
 

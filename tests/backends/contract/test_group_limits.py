@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backends.contract import Change, GroupLimits
+from milepost_backends.contract import Change, GroupLimits
 
 LIMITS = GroupLimits(bytes=10, value_bytes=6)
 

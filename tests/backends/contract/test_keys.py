@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from backends.contract import UnsafeKey, check_key, check_prefix
-from backends.contract.keys import MAX_KEY_LENGTH
+from milepost_backends.contract import UnsafeKey, check_key, check_prefix
+from milepost_backends.contract.keys import MAX_KEY_LENGTH
 
 
 @pytest.mark.parametrize("key", ["a", "-", "_", "a.b", "a..b", "stores/flights/12-0a1b", "A/b/C", "x" * 200])

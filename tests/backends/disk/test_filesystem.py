@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import Misconfigured
-from backends.disk import filesystem as local_filesystem
-from backends.disk.filesystem import FileIdentity, is_shared, make_durable_directory, mount_type, require_local
+from milepost_backends.contract import Misconfigured
+from milepost_backends.disk import filesystem as local_filesystem
+from milepost_backends.disk.filesystem import FileIdentity, is_shared, make_durable_directory, mount_type, require_local
 
 MOUNTINFO = r"""
 22 27 0:21 / /proc rw,relatime - proc proc rw

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.disk.reserve import LARGEST, SMALLEST, Reserve, room_on
+from milepost_backends.disk.reserve import LARGEST, SMALLEST, Reserve, room_on
 
 HOUR = 3600.0
 

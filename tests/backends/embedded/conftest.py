@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.embedded.pointers import FILE_NAME, EmbeddedPointers
+from milepost_backends.embedded.pointers import FILE_NAME, EmbeddedPointers
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import Change, JournalDamaged, Refusal
-from backends.embedded.pointers import RESERVE_NAME, WITNESS_NAME, EmbeddedPointers
+from milepost_backends.contract import Change, JournalDamaged, Refusal
+from milepost_backends.embedded.pointers import RESERVE_NAME, WITNESS_NAME, EmbeddedPointers
 from tests.contracts.journals import ROOT, put, records, refused, taken_over, writes
 
 pytestmark = pytest.mark.anyio

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import BackendError, JournalDamaged, Misconfigured, StorageUnavailable
-from backends.disk import filesystem as local_filesystem
-from backends.disk.filesystem import FileIdentity
-from backends.embedded.database import APPLICATION_ID, SCHEMA_VERSION, connect, prepare_directory
-from backends.embedded.pointers import EmbeddedPointers
+from milepost_backends.contract import BackendError, JournalDamaged, Misconfigured, StorageUnavailable
+from milepost_backends.disk import filesystem as local_filesystem
+from milepost_backends.disk.filesystem import FileIdentity
+from milepost_backends.embedded.database import APPLICATION_ID, SCHEMA_VERSION, connect, prepare_directory
+from milepost_backends.embedded.pointers import EmbeddedPointers
 
 
 @pytest.fixture

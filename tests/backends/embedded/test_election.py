@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import Election, Leadership, Misconfigured, StorageUnavailable
-from backends.disk import filesystem as local_filesystem
-from backends.embedded.election import ANNOUNCEMENT_NAME, LOCK_NAME, EmbeddedElection
+from milepost_backends.contract import Election, Leadership, Misconfigured, StorageUnavailable
+from milepost_backends.disk import filesystem as local_filesystem
+from milepost_backends.embedded.election import ANNOUNCEMENT_NAME, LOCK_NAME, EmbeddedElection
 from tests.support.children import child
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import (
+from milepost_backends.contract import (
     BackendError,
     CommitRefused,
     JournalDamaged,
@@ -22,7 +22,7 @@ from backends.contract import (
     StorageUnavailable,
     Unknown,
 )
-from backends.embedded.errors import backend_error, commit_end, is_busy
+from milepost_backends.embedded.errors import backend_error, commit_end, is_busy
 
 
 @pytest.fixture

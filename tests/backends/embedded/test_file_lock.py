@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import Misconfigured, StorageUnavailable
-from backends.embedded.file_lock import FileLock, read_locked, translate_errors
+from milepost_backends.contract import Misconfigured, StorageUnavailable
+from milepost_backends.embedded.file_lock import FileLock, read_locked, translate_errors
 
 
 def held(lock: FileLock | None) -> FileLock:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import (
+from milepost_backends.contract import (
     BackendError,
     Change,
     CommitRefused,
@@ -23,14 +23,14 @@ from backends.contract import (
     TakeOverLost,
     Unknown,
 )
-from backends.disk import reserve
-from backends.disk.reserve import Reserve
-from backends.embedded import database as sqlite_file
-from backends.embedded import journals as sqlite_journal
-from backends.embedded import place as sqlite_place
-from backends.embedded.heads import move_head
-from backends.embedded.pointers import FILE_NAME, RESERVE_NAME, WITNESS_NAME, EmbeddedPointers
-from backends.embedded.witness import FileWitness
+from milepost_backends.disk import reserve
+from milepost_backends.disk.reserve import Reserve
+from milepost_backends.embedded import database as sqlite_file
+from milepost_backends.embedded import journals as sqlite_journal
+from milepost_backends.embedded import place as sqlite_place
+from milepost_backends.embedded.heads import move_head
+from milepost_backends.embedded.pointers import FILE_NAME, RESERVE_NAME, WITNESS_NAME, EmbeddedPointers
+from milepost_backends.embedded.witness import FileWitness
 from tests.contracts.journals import ROOT, done, put, records, refused, taken_over, writes
 from tests.support.waiting import until
 

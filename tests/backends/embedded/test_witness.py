@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import Head
-from backends.embedded.witness import DAMAGED, GONE, FileWitness
-from backends.embedded.witness import Testimony as Said
+from milepost_backends.contract import Head
+from milepost_backends.embedded.witness import DAMAGED, GONE, FileWitness
+from milepost_backends.embedded.witness import Testimony as Said
 
 BLOCK = 4096
 FIRST = Head("root", 3, 7, "abcdef012345", "1-" + "a" * 32)

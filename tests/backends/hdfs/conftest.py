@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from backends.hdfs.blobs import HdfsBlobs
+from milepost_backends.hdfs.blobs import HdfsBlobs
 from tests.contracts.places import Services
 from tests.support.network.rpc_relay import Relay, relay
 from tests.support.servers import hdfs as hdfs_support

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from backends.contract import Misconfigured
-from backends.hdfs.address import HdfsAddress, parse_address
+from milepost_backends.contract import Misconfigured
+from milepost_backends.hdfs.address import HdfsAddress, parse_address
 
 pytestmark = pytest.mark.kubernetes
 

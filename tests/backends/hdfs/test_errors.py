@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from backends.contract import BackendError, Misconfigured, StorageFull, StorageRefused, StorageUnavailable
-from backends.hdfs.errors import translate_errors
+from milepost_backends.contract import BackendError, Misconfigured, StorageFull, StorageRefused, StorageUnavailable
+from milepost_backends.hdfs.errors import translate_errors
 
 JAVA = {
     "org.apache.hadoop.security.AccessControlException": "Permission denied: user=stranger, access=WRITE",

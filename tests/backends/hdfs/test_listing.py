@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from backends.hdfs.blobs import HdfsBlobs
+from milepost_backends.hdfs.blobs import HdfsBlobs
 from tests.contracts.streams import keys, stream
 from tests.support.servers.hdfs import HdfsPlace
 

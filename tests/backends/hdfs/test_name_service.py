@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import StorageUnavailable
-from backends.hdfs.blobs import HdfsBlobs
-from service.compose import ReplicaConfig, open_replica
-from service.replica.settings import Settings
+from milepost_backends.contract import StorageUnavailable
+from milepost_backends.hdfs.blobs import HdfsBlobs
+from milepost_server.compose import ReplicaConfig, open_replica
+from milepost_server.replica.settings import Settings
 from testbed.hadoop.pair import HdfsPair, hdfs_pair
 from tests.contracts.streams import is_missing, keys, read, stream
 from tests.support.servers.hdfs import alone

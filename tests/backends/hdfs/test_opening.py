@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import Misconfigured, StorageFull, StorageUnavailable
-from backends.hdfs.blobs import HdfsBlobs
+from milepost_backends.contract import Misconfigured, StorageFull, StorageUnavailable
+from milepost_backends.hdfs.blobs import HdfsBlobs
 from testbed.hadoop.programs import configure
 from testbed.ports import Port
 from tests.contracts.streams import is_missing, keys, read, stream

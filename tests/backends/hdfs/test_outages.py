@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import StorageUnavailable
-from backends.hdfs.blobs import HdfsBlobs
-from service.compose import ReplicaConfig, open_replica
-from service.replica.settings import Settings
+from milepost_backends.contract import StorageUnavailable
+from milepost_backends.hdfs.blobs import HdfsBlobs
+from milepost_server.compose import ReplicaConfig, open_replica
+from milepost_server.replica.settings import Settings
 from testbed.hadoop.hdfs import Hdfs
 from tests.contracts.streams import is_missing, is_unavailable, keys, read, stream
 from tests.support.servers.hdfs import fresh_path, running

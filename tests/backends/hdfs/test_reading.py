@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from backends.contract import BlobMissing, BlobTruncated, StorageUnavailable
-from backends.hdfs.blobs import HdfsBlobs
+from milepost_backends.contract import BlobMissing, BlobTruncated, StorageUnavailable
+from milepost_backends.hdfs.blobs import HdfsBlobs
 from tests.contracts.streams import keys, read, stream
 from tests.support.network.rpc_relay import Loss, Relay
 from tests.support.servers.hdfs import HdfsPlace

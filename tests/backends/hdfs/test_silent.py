@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import StorageUnavailable
-from backends.hdfs.address import parse_address
-from backends.hdfs.blobs import HdfsBlobs
-from backends.hdfs.connection import HdfsConnection
+from milepost_backends.contract import StorageUnavailable
+from milepost_backends.hdfs.address import parse_address
+from milepost_backends.hdfs.blobs import HdfsBlobs
+from milepost_backends.hdfs.connection import HdfsConnection
 from testbed.hadoop.programs import configure
 from tests.support.network.listener import Listener, listening
 from tests.support.servers.hdfs import alone

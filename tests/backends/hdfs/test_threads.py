@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from backends.hdfs.threads import ThreadsWithTimeout, Unanswered
+from milepost_backends.hdfs.threads import ThreadsWithTimeout, Unanswered
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]

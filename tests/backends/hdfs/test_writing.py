@@ -8,8 +8,8 @@ from contextlib import suppress
 
 import pytest
 
-from backends.contract import BackendError, BlobExists, StorageUnavailable
-from backends.hdfs.blobs import HdfsBlobs
+from milepost_backends.contract import BackendError, BlobExists, StorageUnavailable
+from milepost_backends.hdfs.blobs import HdfsBlobs
 from tests.contracts.streams import Stalled, fresh_stream, is_missing, keys, read, stream
 from tests.support.network.rpc_relay import Loss, Relay
 from tests.support.servers.hdfs import HdfsPlace

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from backends.kubernetes.address import KubernetesAddress
-from backends.kubernetes.configmaps.memory import ChainMemory
-from backends.kubernetes.configmaps.objects import HEAD, ConfigMapLayout
-from backends.kubernetes.pointers.store import KubernetesPointers
+from milepost_backends.kubernetes.address import KubernetesAddress
+from milepost_backends.kubernetes.configmaps.memory import ChainMemory
+from milepost_backends.kubernetes.configmaps.objects import HEAD, ConfigMapLayout
+from milepost_backends.kubernetes.pointers.store import KubernetesPointers
 from testbed.kubernetes.admin import MERGE_PATCH
 from tests.contracts.journals import ROOT
 from tests.support.servers.kubernetes import NAME, Site

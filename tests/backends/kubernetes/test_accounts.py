@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import Account, Misconfigured, StorageUnavailable
-from backends.kubernetes.accounts import ServiceAccounts
-from backends.kubernetes.address import KubernetesAddress
+from milepost_backends.contract import Account, Misconfigured, StorageUnavailable
+from milepost_backends.kubernetes.accounts import ServiceAccounts
+from milepost_backends.kubernetes.address import KubernetesAddress
 from testbed.kubernetes.admin import Admin
 from testbed.process import DEADLINE_SECONDS
 from tests.backends.kubernetes.test_client import kubeconfig

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import Misconfigured
-from backends.kubernetes.address import KubernetesAddress
+from milepost_backends.contract import Misconfigured
+from milepost_backends.kubernetes.address import KubernetesAddress
 
 pytestmark = pytest.mark.kubernetes
 

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import BackendError, Misconfigured
-from backends.kubernetes.address import KubernetesAddress
-from backends.kubernetes.client import METADATA, KubernetesClient
-from backends.kubernetes.errors import NoAnswer, NotSent
+from milepost_backends.contract import BackendError, Misconfigured
+from milepost_backends.kubernetes.address import KubernetesAddress
+from milepost_backends.kubernetes.client import METADATA, KubernetesClient
+from milepost_backends.kubernetes.errors import NoAnswer, NotSent
 from testbed.ports import Port
 from tests.support.network.scripted_server import Behaviour, ScriptedServer, cut, reply, stall
 from tests.support.waiting import until

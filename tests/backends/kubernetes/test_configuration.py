@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from kubernetes.config import incluster_config
 
-from backends.kubernetes.address import KubernetesAddress
-from backends.kubernetes.client import KubernetesClient
+from milepost_backends.kubernetes.address import KubernetesAddress
+from milepost_backends.kubernetes.client import KubernetesClient
 from testbed.kubernetes.keys import Keys
 from tests.backends.kubernetes.test_client import ANSWERS, BREAKS_OFF, kubeconfig, serving
 from tests.support.network.scripted_server import ScriptedServer

@@ -9,10 +9,10 @@ from threading import Event
 
 import pytest
 
-from backends.kubernetes.address import KubernetesAddress
-from backends.kubernetes.client import KubernetesClient
-from backends.kubernetes.credentials import Credentials
-from backends.kubernetes.errors import NotSent
+from milepost_backends.kubernetes.address import KubernetesAddress
+from milepost_backends.kubernetes.client import KubernetesClient
+from milepost_backends.kubernetes.credentials import Credentials
+from milepost_backends.kubernetes.errors import NotSent
 from tests.backends.kubernetes.test_client import ANSWERS, kubeconfig, opened, serving
 from tests.support.waiting import until
 

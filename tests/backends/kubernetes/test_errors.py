@@ -16,8 +16,8 @@ from urllib3.exceptions import (
     SSLError,
 )
 
-from backends.contract import BackendError, Misconfigured, Refusal, StorageFull, StorageUnavailable
-from backends.kubernetes.errors import ApiAnswer, Fate, NoAnswer, NotSent, backend_error, transport_error
+from milepost_backends.contract import BackendError, Misconfigured, Refusal, StorageFull, StorageUnavailable
+from milepost_backends.kubernetes.errors import ApiAnswer, Fate, NoAnswer, NotSent, backend_error, transport_error
 
 pytestmark = pytest.mark.kubernetes
 

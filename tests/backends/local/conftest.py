@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.local.blobs import LocalBlobs
+from milepost_backends.local.blobs import LocalBlobs
 
 
 @pytest.fixture

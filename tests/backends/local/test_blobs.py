@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from backends.contract import BlobInfo, BlobTruncated, Misconfigured, StorageUnavailable
-from backends.disk.filesystem import FileIdentity
-from backends.local import tree as local_tree
-from backends.local.blobs import LocalBlobs
-from backends.local.tree import ABANDONED_AFTER_SECONDS, TEMPORARY
+from milepost_backends.contract import BlobInfo, BlobTruncated, Misconfigured, StorageUnavailable
+from milepost_backends.disk.filesystem import FileIdentity
+from milepost_backends.local import tree as local_tree
+from milepost_backends.local.blobs import LocalBlobs
+from milepost_backends.local.tree import ABANDONED_AFTER_SECONDS, TEMPORARY
 from tests.contracts.streams import Stalled, fresh_stream, is_missing, keys, read, stream
 from tests.support.children import child
 from tests.support.servers.small_disk import small_disk

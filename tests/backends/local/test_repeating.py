@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from backends.contract import BlobExists, StorageRefused, StorageUnavailable
-from backends.local.blobs import LocalBlobs
-from backends.local.tree import TEMPORARY
+from milepost_backends.contract import BlobExists, StorageRefused, StorageUnavailable
+from milepost_backends.local.blobs import LocalBlobs
+from milepost_backends.local.tree import TEMPORARY
 from tests.contracts.streams import is_missing, keys, read, stream
 
 pytestmark = pytest.mark.anyio

@@ -1,6 +1,6 @@
 """Pointers and an election in the memory of one process: for one replica."""
 
-from backends.contract import Backend, Election, Misconfigured, PointersSettings, PointerStore
+from milepost_backends.contract import Backend, Election, Misconfigured, PointersSettings, PointerStore
 
 
 def _pointers(url: str, settings: PointersSettings) -> tuple[PointerStore, Election]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 
-from backends.contract import StorageUnavailable
+from milepost_backends.contract import StorageUnavailable
 
 
 class _Seat:

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
-from backends.contract import (
+from milepost_backends.contract import (
     NO_RECORDS,
     Change,
     Commit,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from backends.s3.blobs import S3Blobs
+from milepost_backends.s3.blobs import S3Blobs
 from testbed.seaweedfs import S3Endpoint
 from tests.contracts.places import Services
 from tests.support.network.gateway import Gateway, gateway

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from backends.contract import Misconfigured
-from backends.s3.address import S3Address, parse_address
+from milepost_backends.contract import Misconfigured
+from milepost_backends.s3.address import S3Address, parse_address
 
 
 @pytest.mark.parametrize(

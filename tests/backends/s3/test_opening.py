@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from botocore import auth, compat
 
-from backends.contract import Misconfigured, StorageFull, StorageUnavailable
-from backends.s3 import errors as s3_errors
-from backends.s3.address import parse_address
-from backends.s3.blobs import S3Blobs
-from backends.s3.connection import S3Connection
-from backends.s3.setup import ABANDONED_AFTER, prepare
-from service.blobs.keys import blob_key, file_key
+from milepost_backends.contract import Misconfigured, StorageFull, StorageUnavailable
+from milepost_backends.s3 import errors as s3_errors
+from milepost_backends.s3.address import parse_address
+from milepost_backends.s3.blobs import S3Blobs
+from milepost_backends.s3.connection import S3Connection
+from milepost_backends.s3.setup import ABANDONED_AFTER, prepare
+from milepost_server.blobs.keys import blob_key, file_key
 from testbed.ports import Port
 from testbed.seaweedfs import ALL_RIGHTS, NO_RIGHTS, REGION, S3Keys
 from tests.backends.s3.conftest import S3Place

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from backends.contract import StorageUnavailable
-from backends.s3 import writing as s3_writing
-from backends.s3.blobs import S3Blobs
+from milepost_backends.contract import StorageUnavailable
+from milepost_backends.s3 import writing as s3_writing
+from milepost_backends.s3.blobs import S3Blobs
 from testbed.seaweedfs import SeaweedFS
 from tests.contracts.streams import Broken, is_missing, read, stream
 from tests.support.servers.s3 import BUCKET, running

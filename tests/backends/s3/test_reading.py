@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from backends.contract import BlobMissing, BlobTruncated, StorageUnavailable
-from backends.s3.blobs import S3Blobs
+from milepost_backends.contract import BlobMissing, BlobTruncated, StorageUnavailable
+from milepost_backends.s3.blobs import S3Blobs
 from tests.backends.s3.conftest import S3Place
 from tests.contracts.streams import is_missing, keys, read, stream
 from tests.support.network.gateway import Fault, Gateway, Request

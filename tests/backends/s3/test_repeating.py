@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from backends.contract import BlobExists, StorageRefused
-from backends.s3.blobs import S3Blobs
+from milepost_backends.contract import BlobExists, StorageRefused
+from milepost_backends.s3.blobs import S3Blobs
 from tests.backends.s3.conftest import S3Place
 from tests.contracts.streams import read, stream
 from tests.support.network.gateway import Fault, Gateway, Request

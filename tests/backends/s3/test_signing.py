@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from backends.contract import BlobMissing, SignedRequest, StorageUnavailable, UnsafeKey
-from backends.s3.blobs import S3Blobs
+from milepost_backends.contract import BlobMissing, SignedRequest, StorageUnavailable, UnsafeKey
+from milepost_backends.s3.blobs import S3Blobs
 from tests.backends.s3.conftest import S3Place
 from tests.contracts.streams import fresh_stream, is_missing, keys, read, stream
 from tests.support.servers.s3 import alone

@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from backends.contract import BlobExists, StorageFull, StorageUnavailable
-from backends.s3.blobs import S3Blobs
-from backends.s3.writing import PART_BYTES, Cutter, part_bytes
+from milepost_backends.contract import BlobExists, StorageFull, StorageUnavailable
+from milepost_backends.s3.blobs import S3Blobs
+from milepost_backends.s3.writing import PART_BYTES, Cutter, part_bytes
 from tests.backends.s3.conftest import S3Place
 from tests.contracts.streams import Broken, Stalled, broken_stream, fresh_stream, is_missing, read, stream
 from tests.support.network.gateway import Fault, Gateway, Request

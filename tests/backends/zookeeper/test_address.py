@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import Misconfigured
-from backends.zookeeper.address import Tls, ZooKeeperAddress
+from milepost_backends.contract import Misconfigured
+from milepost_backends.zookeeper.address import Tls, ZooKeeperAddress
 
 
 def test_hosts_path_and_options_are_taken_apart() -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import Misconfigured, StorageUnavailable
-from backends.zookeeper.address import Tls, ZooKeeperAddress
-from backends.zookeeper.client import ZooKeeperClient
-from backends.zookeeper.connection import ZooKeeperConnection
+from milepost_backends.contract import Misconfigured, StorageUnavailable
+from milepost_backends.zookeeper.address import Tls, ZooKeeperAddress
+from milepost_backends.zookeeper.client import ZooKeeperClient
+from milepost_backends.zookeeper.connection import ZooKeeperConnection
 from testbed.zookeeper import ZooKeeperServer
 from tests.support.network.listener import Listener, listening
 from tests.support.waiting import until

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from kazoo.exceptions import NodeExistsError
 
-from backends.contract import Misconfigured, StorageUnavailable
-from backends.zookeeper.address import ZooKeeperAddress
-from backends.zookeeper.client import ZooKeeperClient
-from backends.zookeeper.connection import ZooKeeperConnection
+from milepost_backends.contract import Misconfigured, StorageUnavailable
+from milepost_backends.zookeeper.address import ZooKeeperAddress
+from milepost_backends.zookeeper.client import ZooKeeperClient
+from milepost_backends.zookeeper.connection import ZooKeeperConnection
 from testbed.ports import Port
 from testbed.zookeeper import ZooKeeperServer
 from tests.support.servers.zookeeper import expire

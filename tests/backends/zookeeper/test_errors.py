@@ -19,8 +19,8 @@ from kazoo.exceptions import (
     UnimplementedError,
 )
 
-from backends.contract import BackendError, Misconfigured, Refusal, StorageFull, StorageUnavailable
-from backends.zookeeper.errors import (
+from milepost_backends.contract import BackendError, Misconfigured, Refusal, StorageFull, StorageUnavailable
+from milepost_backends.zookeeper.errors import (
     OtherError,
     QuotaExceeded,
     backend_error,

@@ -6,9 +6,9 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from backends.zookeeper.address import ZooKeeperAddress
-from backends.zookeeper.connection import ZooKeeperConnection
-from backends.zookeeper.reading import Answer, Children, MultiRead, ZnodeContent
+from milepost_backends.zookeeper.address import ZooKeeperAddress
+from milepost_backends.zookeeper.connection import ZooKeeperConnection
+from milepost_backends.zookeeper.reading import Answer, Children, MultiRead, ZnodeContent
 
 pytestmark = pytest.mark.anyio
 

@@ -19,11 +19,11 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 from kazoo.security import CREATOR_ALL_ACL
 
-from backends.contract import Misconfigured, Refusal, StorageUnavailable
-from backends.zookeeper.address import ZooKeeperAddress
-from backends.zookeeper.election.election import ZooKeeperElection
-from backends.zookeeper.pointers.layout import ZnodeLayout
-from backends.zookeeper.pointers.store import ZooKeeperPointers
+from milepost_backends.contract import Misconfigured, Refusal, StorageUnavailable
+from milepost_backends.zookeeper.address import ZooKeeperAddress
+from milepost_backends.zookeeper.election.election import ZooKeeperElection
+from milepost_backends.zookeeper.pointers.layout import ZnodeLayout
+from milepost_backends.zookeeper.pointers.store import ZooKeeperPointers
 from testbed.ports import Port
 from testbed.zookeeper import ZooKeeperServer
 from tests.contracts.journals import ROOT, put, refused, taken_over, writes

@@ -6,7 +6,7 @@ import asyncio
 import sys
 import time
 
-from backends.contract import Leadership
+from milepost_backends.contract import Leadership
 from tests.contracts.factories import election
 
 

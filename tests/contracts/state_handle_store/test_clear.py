@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from backends.contract import Change
-from service.rules.records import handle_key
+from milepost_backends.contract import Change
+from milepost_server.rules.records import handle_key
 from tests.contracts.state_handle_store.frontends.actor import Actor
 from tests.contracts.state_handle_store.frontends.services import STORE, FragileService, Service
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from backends.contract import StorageUnavailable
 from milepost.errors import DiscardFailed, NotExist, Problem
 from milepost.wire import Code, Outcome
-from service.rules.records import Handle, decode, handle_key
+from milepost_backends.contract import StorageUnavailable
+from milepost_server.rules.records import Handle, decode, handle_key
 from tests.contracts.state_handle_store.frontends.deployments import Site
 from tests.contracts.state_handle_store.frontends.frontend import Removal
 from tests.contracts.state_handle_store.frontends.services import FragileService, Service, fragile_service

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from backends.contract import StorageUnavailable
 from milepost.errors import NotExist, NotLocked, OutcomeUnknown, Problem, VersionMismatch
 from milepost.wire import Code, Outcome
+from milepost_backends.contract import StorageUnavailable
 from tests.contracts.state_handle_store.frontends import definite_errors
 from tests.contracts.state_handle_store.frontends.deployments import Site
 from tests.contracts.state_handle_store.frontends.services import FragileService, Service, fragile_service

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.basics.deadline_queue import DeadlineQueue
+from milepost_server.basics.deadline_queue import DeadlineQueue
 
 ACTS = st.one_of(
     st.tuples(st.just("set"), st.sampled_from("abcd"), st.integers(0, 9)),

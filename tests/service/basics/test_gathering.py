@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from service.basics.gathering import gather_or_cancel
+from milepost_server.basics.gathering import gather_or_cancel
 
 pytestmark = pytest.mark.anyio
 

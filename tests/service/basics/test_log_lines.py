@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from service.basics.log_lines import LogLines
+from milepost_server.basics.log_lines import LogLines
 
 FORGED = "2026-01-31 12:00:00,000 INFO milepost.audit act=step-down by=ops"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.basics.loop_time import LoopTimeBudget
+from milepost_server.basics.loop_time import LoopTimeBudget
 
 pytestmark = pytest.mark.anyio
 

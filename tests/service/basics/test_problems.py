@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from milepost.errors import OutcomeUnknown, VersionMismatch
 from milepost.wire import Code, Outcome
-from service.basics.problems import refusal
-from service.rules.decisions import DecisionContext, Refused
-from service.rules.guards import retry_may_run
-from service.rules.requests import Add, Attempt
+from milepost_server.basics.problems import refusal
+from milepost_server.rules.decisions import DecisionContext, Refused
+from milepost_server.rules.guards import retry_may_run
+from milepost_server.rules.requests import Add, Attempt
 
 
 def test_a_refusal_keeps_what_is_usual_for_its_code() -> None:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from backends.contract import PATIENCE_SECONDS, StorageUnavailable
-from backends.local.blobs import LocalBlobs
-from service.basics.timeouts import within
-from service.blobs.timeouts import BlobsWithTimeout
+from milepost_backends.contract import PATIENCE_SECONDS, StorageUnavailable
+from milepost_backends.local.blobs import LocalBlobs
+from milepost_server.basics.timeouts import within
+from milepost_server.blobs.timeouts import BlobsWithTimeout
 
 pytestmark = pytest.mark.anyio
 

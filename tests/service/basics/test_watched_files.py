@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.basics.watched_files import WatchedFiles
+from milepost_server.basics.watched_files import WatchedFiles
 
 log = logging.getLogger("milepost.of-this-test")
 

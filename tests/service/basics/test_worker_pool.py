@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from service.basics.worker_pool import Worker, WorkerEnded, WorkerPool
+from milepost_server.basics.worker_pool import Worker, WorkerEnded, WorkerPool
 from tests.support.waiting import until
 
 ECHO = """

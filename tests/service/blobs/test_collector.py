@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import BlobInfo, BlobStore, Refusal, StorageUnavailable
-from backends.embedded.election import EmbeddedElection
-from backends.embedded.pointers import EmbeddedPointers
-from backends.local.blobs import LocalBlobs
-from service.basics.loop_time import TURN_SECONDS
-from service.basics.streams import stream_of
-from service.blobs import collector
-from service.blobs.collector import collect
-from service.blobs.keys import BlobPlace, blob_key, list_of, place_of
-from service.operations.trees import At
-from service.rules.records import DEPLOYMENT_KEY, Deployment, handle_key
+from milepost_backends.contract import BlobInfo, BlobStore, Refusal, StorageUnavailable
+from milepost_backends.embedded.election import EmbeddedElection
+from milepost_backends.embedded.pointers import EmbeddedPointers
+from milepost_backends.local.blobs import LocalBlobs
+from milepost_server.basics.loop_time import TURN_SECONDS
+from milepost_server.basics.streams import stream_of
+from milepost_server.blobs import collector
+from milepost_server.blobs.collector import collect
+from milepost_server.blobs.keys import BlobPlace, blob_key, list_of, place_of
+from milepost_server.operations.trees import At
+from milepost_server.rules.records import DEPLOYMENT_KEY, Deployment, handle_key
 from tests.service.acting import STORE, actor
 from tests.support.files import put as put_file
 from tests.support.files import read

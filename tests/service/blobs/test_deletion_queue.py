@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from backends.contract import StorageUnavailable
-from backends.local.blobs import LocalBlobs
-from service.blobs.deletion_queue import RETRY_SECONDS, DeletionQueue
+from milepost_backends.contract import StorageUnavailable
+from milepost_backends.local.blobs import LocalBlobs
+from milepost_server.blobs.deletion_queue import RETRY_SECONDS, DeletionQueue
 from tests.support.network.faults import FaultyBlobs
 from tests.support.waiting import until
 

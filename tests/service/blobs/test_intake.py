@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import BackendError, BlobExists, StorageFull, StorageUnavailable
-from backends.local.blobs import LocalBlobs
 from milepost.errors import Problem
 from milepost.wire import Code, Outcome
-from service.blobs.intake import Incoming, take_in
+from milepost_backends.contract import BackendError, BlobExists, StorageFull, StorageUnavailable
+from milepost_backends.local.blobs import LocalBlobs
+from milepost_server.blobs.intake import Incoming, take_in
 from tests.support.network.faults import FaultyBlobs
 
 pytestmark = pytest.mark.anyio

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import StorageFull
-from backends.local.blobs import LocalBlobs
 from milepost.errors import Corrupt, Problem
-from service.basics.streams import stream_of
-from service.blobs.deletion_queue import delete_with_list
-from service.blobs.delivery import AHEAD_BYTES, DeliveryCut
-from service.blobs.intake import Incoming, take_in
-from service.blobs.keys import blob_key, file_key, list_of, owner_of, place_of
-from service.blobs.range_delivery import REMEMBERED_BYTES, STEADY_BYTES, RangeDelivery
-from service.blobs.range_digests import LISTED_ABOVE_BYTES, RANGE_BYTES
-from service.rules.requests import BlobRef
+from milepost_backends.contract import StorageFull
+from milepost_backends.local.blobs import LocalBlobs
+from milepost_server.basics.streams import stream_of
+from milepost_server.blobs.deletion_queue import delete_with_list
+from milepost_server.blobs.delivery import AHEAD_BYTES, DeliveryCut
+from milepost_server.blobs.intake import Incoming, take_in
+from milepost_server.blobs.keys import blob_key, file_key, list_of, owner_of, place_of
+from milepost_server.blobs.range_delivery import REMEMBERED_BYTES, STEADY_BYTES, RangeDelivery
+from milepost_server.blobs.range_digests import LISTED_ABOVE_BYTES, RANGE_BYTES
+from milepost_server.rules.requests import BlobRef
 from tests.service.acting import STORE
 
 pytestmark = pytest.mark.anyio

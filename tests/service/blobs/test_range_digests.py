@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.blobs.range_digests import RangeDigests, RangeHasher, opened
+from milepost_server.blobs.range_digests import RangeDigests, RangeHasher, opened
 
 CONTENTS = st.binary(max_size=2_000)
 RANGES = st.integers(1, 300)

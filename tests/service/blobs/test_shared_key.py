@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from milepost.errors import Corrupt
-from service.blobs.shared_key import SharedKey
+from milepost_server.blobs.shared_key import SharedKey
 from tests.support.servers.replicas import Rig, embedded, rig
 
 pytestmark = pytest.mark.anyio

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import PATIENCE_SECONDS, StorageUnavailable
-from backends.local.blobs import LocalBlobs
-from service.blobs.timeouts import BlobsWithTimeout
+from milepost_backends.contract import PATIENCE_SECONDS, StorageUnavailable
+from milepost_backends.local.blobs import LocalBlobs
+from milepost_server.blobs.timeouts import BlobsWithTimeout
 from tests.simulation.world.loop import VirtualLoop
 
 pytestmark = pytest.mark.anyio

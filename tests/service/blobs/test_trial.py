@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import (
+from milepost_backends.contract import (
     BackendError,
     BlobExists,
     BlobInfo,
@@ -17,9 +17,9 @@ from backends.contract import (
     StorageRefused,
     StorageUnavailable,
 )
-from backends.local.blobs import LocalBlobs
-from backends.s3.blobs import S3Blobs
-from service.blobs.trial import DIRECTORY, BlobTrial
+from milepost_backends.local.blobs import LocalBlobs
+from milepost_backends.s3.blobs import S3Blobs
+from milepost_server.blobs.trial import DIRECTORY, BlobTrial
 from tests.contracts.places import Services
 from tests.contracts.streams import keys, stream
 from tests.support.network.gateway import Fault, Gateway, Request, gateway

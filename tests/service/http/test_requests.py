@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.http.requests import Fields
+from milepost_server.http.requests import Fields
 
 
 def test_a_field_is_found_by_a_name_in_any_case() -> None:

@@ -11,9 +11,9 @@ from starlette.responses import Response
 
 from milepost.errors import Problem
 from milepost.wire import Code
-from service.basics.problems import problem
-from service.http.requests import HttpRequest
-from service.http.routing import Routes, allowed
+from milepost_server.basics.problems import problem
+from milepost_server.http.requests import HttpRequest
+from milepost_server.http.routing import Routes, allowed
 
 
 async def refuses(_: HttpRequest) -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from backends.embedded.pointers import EmbeddedPointers
-from service.journal import Journal
-from service.journal.observer import NoObserver
-from service.rules.decisions import Accepted
-from service.rules.records import Session
-from service.rules.requests import Attempt, OpenSession, Request
+from milepost_backends.embedded.pointers import EmbeddedPointers
+from milepost_server.journal import Journal
+from milepost_server.journal.observer import NoObserver
+from milepost_server.rules.decisions import Accepted
+from milepost_server.rules.records import Session
+from milepost_server.rules.requests import Attempt, OpenSession, Request
 from tests.support.network.faults import Disturbance, FaultyPointers, lose_answer, undisturbed
 
 pytestmark = pytest.mark.anyio

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from backends.embedded.pointers import FILE_NAME
 from milepost.errors import Unavailable
+from milepost_backends.embedded.pointers import FILE_NAME
 from testbed.server import ServerProcess
 from tests.service.acting import actor
 from tests.support.network.faults import lose_answer

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import Refusal, StorageFull
 from milepost import errors
 from milepost.wire import Outcome
+from milepost_backends.contract import Refusal, StorageFull
 from tests.service.acting import actor
 from tests.support.network.faults import refuse
 from tests.support.servers.replicas import embedded, rig

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from milepost.errors import IdempotencyMismatch, OutcomeUnknown
-from service.journal.retries import MaySubmit, Retries
-from service.rules.requests import Attempt, LockHandle, ReleaseHandle, Request
+from milepost_server.journal.retries import MaySubmit, Retries
+from milepost_server.rules.requests import Attempt, LockHandle, ReleaseHandle, Request
 
 pytestmark = pytest.mark.anyio
 

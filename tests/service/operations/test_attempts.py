@@ -11,12 +11,12 @@ import pytest
 
 from milepost.errors import AlreadyExists, EpochHeld, Problem, Unavailable
 from milepost.wire import Outcome
-from service.blobs.intake import Incoming
-from service.journal import JournalSettings
-from service.operations.operations import operations_of
-from service.operations.trees import At
-from service.replica.submitter import Caller
-from service.rules.requests import Attempt, OntoExisting
+from milepost_server.blobs.intake import Incoming
+from milepost_server.journal import JournalSettings
+from milepost_server.operations.operations import operations_of
+from milepost_server.operations.trees import At
+from milepost_server.replica.submitter import Caller
+from milepost_server.rules.requests import Attempt, OntoExisting
 from tests.service.acting import STORE
 from tests.support.files import put
 from tests.support.network.faults import before

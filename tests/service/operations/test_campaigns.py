@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from milepost.errors import EpochHeld, SessionExpired, Unavailable
-from service.operations import epochs
-from service.replica.epoch_queues import EpochQueues
-from service.replica.submitter import Caller
-from service.rules.handlers import epochs as rules
-from service.rules.records import Session
-from service.rules.requests import Attempt
+from milepost_server.operations import epochs
+from milepost_server.replica.epoch_queues import EpochQueues
+from milepost_server.replica.submitter import Caller
+from milepost_server.rules.handlers import epochs as rules
+from milepost_server.rules.records import Session
+from milepost_server.rules.requests import Attempt
 from tests.service.acting import STORE, actor
 from tests.support.servers.replicas import Rig, embedded, rig
 from tests.support.waiting import until

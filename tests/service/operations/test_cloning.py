@@ -13,13 +13,13 @@ import pytest
 
 from milepost.errors import Problem
 from milepost.wire import Code
-from service.basics.loop_time import TURN_SECONDS
-from service.operations import cloning
-from service.operations.operations import Operations
-from service.operations.trees import At
-from service.replica.submitter import Caller, Reply
-from service.rules.requests import Attempt
-from service.rules.trees import manifests
+from milepost_server.basics.loop_time import TURN_SECONDS
+from milepost_server.operations import cloning
+from milepost_server.operations.operations import Operations
+from milepost_server.operations.trees import At
+from milepost_server.replica.submitter import Caller, Reply
+from milepost_server.rules.requests import Attempt
+from milepost_server.rules.trees import manifests
 from tests.service.acting import STORE, actor
 from tests.support.files import put, put_at, read, read_at
 from tests.support.servers.replicas import PROMPT, Rig, embedded, rig

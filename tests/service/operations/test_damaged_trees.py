@@ -10,11 +10,11 @@ import pytest
 
 from milepost.errors import Problem
 from milepost.wire import Code
-from service.operations.trees import At
-from service.replica.submitter import Caller
-from service.rules.records import Corrupt
-from service.rules.requests import Attempt
-from service.rules.stored.paths import path_key
+from milepost_server.operations.trees import At
+from milepost_server.replica.submitter import Caller
+from milepost_server.rules.records import Corrupt
+from milepost_server.rules.requests import Attempt
+from milepost_server.rules.stored.paths import path_key
 from tests.service.acting import STORE, actor
 from tests.support.files import put
 from tests.support.servers.replicas import Rig, embedded, rig

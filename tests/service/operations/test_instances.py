@@ -10,9 +10,9 @@ import pytest
 
 from milepost.errors import Problem
 from milepost.wire import Code
-from service.operations.instances import InstanceOperations
-from service.rules.instances.book import Instance, Location
-from service.rules.instances.instances import Limits
+from milepost_server.operations.instances import InstanceOperations
+from milepost_server.rules.instances.book import Instance, Location
+from milepost_server.rules.instances.instances import Limits
 from tests.service.acting import STORE
 from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
 from tests.support.waiting import until

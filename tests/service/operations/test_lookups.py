@@ -13,10 +13,10 @@ import pytest
 
 from milepost.errors import Problem
 from milepost.wire import Code, Outcome
-from service.basics.problems import problem
-from service.basics.worker_pool import WorkerPool
-from service.operations import lookups
-from service.operations.lookups import Question, StateLookups
+from milepost_server.basics.problems import problem
+from milepost_server.basics.worker_pool import WorkerPool
+from milepost_server.operations import lookups
+from milepost_server.operations.lookups import Question, StateLookups
 
 pytestmark = pytest.mark.anyio
 

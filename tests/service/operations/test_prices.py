@@ -17,13 +17,23 @@ from typing import Any
 
 import pytest
 
-from service.blobs.collector import collect
-from service.http.metrics import Metrics
-from service.replica import maintenance
-from service.replica.submitter import Caller
-from service.rules.records import Handle, Lock, Record, Session, Store, Upload, handle_key, session_key, store_key
-from service.rules.records import upload_key as key_of_upload
-from service.rules.requests import Attempt
+from milepost_server.blobs.collector import collect
+from milepost_server.http.metrics import Metrics
+from milepost_server.replica import maintenance
+from milepost_server.replica.submitter import Caller
+from milepost_server.rules.records import (
+    Handle,
+    Lock,
+    Record,
+    Session,
+    Store,
+    Upload,
+    handle_key,
+    session_key,
+    store_key,
+)
+from milepost_server.rules.records import upload_key as key_of_upload
+from milepost_server.rules.requests import Attempt
 from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
 
 pytestmark = pytest.mark.anyio

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import Commit
 from milepost.errors import Unavailable
 from milepost.wire import Code, Outcome
-from service.replica.submitter import Caller
-from service.rules.requests import Attempt
+from milepost_backends.contract import Commit
+from milepost_server.replica.submitter import Caller
+from milepost_server.rules.requests import Attempt
 from tests.support.network.faults import RealCommit
 from tests.support.servers.replicas import Rig, embedded, rig
 

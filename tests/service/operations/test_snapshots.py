@@ -12,12 +12,12 @@ import pytest
 
 from milepost.errors import Problem
 from milepost.wire import Code
-from service.basics import loop_time
-from service.operations.trees import At
-from service.replica.submitter import Caller
-from service.rules.records import tree_key
-from service.rules.requests import Attempt, OntoExisting
-from service.rules.stored.trees import Entry, Tree
+from milepost_server.basics import loop_time
+from milepost_server.operations.trees import At
+from milepost_server.replica.submitter import Caller
+from milepost_server.rules.records import tree_key
+from milepost_server.rules.requests import Attempt, OntoExisting
+from milepost_server.rules.stored.trees import Entry, Tree
 from tests.service.acting import STORE, actor
 from tests.support.files import put, read
 from tests.support.servers.replicas import PROMPT, Rig, embedded, rig

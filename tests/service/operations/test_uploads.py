@@ -12,18 +12,18 @@ from typing import Any
 import httpx
 import pytest
 
-from backends.contract import Commit, Refusal, StorageUnavailable
-from backends.s3.blobs import S3Blobs
 from milepost.errors import AlreadyExists, OutcomeUnknown, Unavailable, UploadUnknown
 from milepost.wire import Outcome
-from service.blobs.collector import collect
-from service.blobs.intake import Incoming
-from service.blobs.keys import blob_key
-from service.operations import reading
-from service.operations.uploads import Reference
-from service.replica.submitter import Caller
-from service.rules.records import KEPT_KEYS_SECONDS, Upload, upload_key
-from service.rules.requests import Attempt
+from milepost_backends.contract import Commit, Refusal, StorageUnavailable
+from milepost_backends.s3.blobs import S3Blobs
+from milepost_server.blobs.collector import collect
+from milepost_server.blobs.intake import Incoming
+from milepost_server.blobs.keys import blob_key
+from milepost_server.operations import reading
+from milepost_server.operations.uploads import Reference
+from milepost_server.replica.submitter import Caller
+from milepost_server.rules.records import KEPT_KEYS_SECONDS, Upload, upload_key
+from milepost_server.rules.requests import Attempt
 from tests.contracts.places import Services
 from tests.contracts.streams import stream
 from tests.service.acting import STORE

@@ -8,10 +8,10 @@ import pytest
 
 from milepost.errors import Problem
 from milepost.wire import Code
-from service.replica import applied_writes
-from service.replica.applied_writes import REMEMBERED_SECONDS, AppliedWrites, check_same
-from service.rules.decisions import Answer
-from service.rules.requests import LEADER, BlobRef, DeletePath, PutFile
+from milepost_server.replica import applied_writes
+from milepost_server.replica.applied_writes import REMEMBERED_SECONDS, AppliedWrites, check_same
+from milepost_server.rules.decisions import Answer
+from milepost_server.rules.requests import LEADER, BlobRef, DeletePath, PutFile
 
 PUT = PutFile(LEADER, "flights", "a/b", 1, BlobRef("key", 3, "abc"))
 ANSWER = Answer(version="7", created=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from backends.contract import StorageUnavailable
+from milepost_backends.contract import StorageUnavailable
 from tests.service.acting import actor
 from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
 from tests.support.waiting import until

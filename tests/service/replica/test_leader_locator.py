@@ -10,8 +10,8 @@ import logging
 
 import pytest
 
-from backends.contract import Leadership, StorageUnavailable
-from service.replica.leader_locator import LeaderLocator
+from milepost_backends.contract import Leadership, StorageUnavailable
+from milepost_server.replica.leader_locator import LeaderLocator
 from tests.support.network.faults import ShiftedClock
 
 pytestmark = pytest.mark.anyio

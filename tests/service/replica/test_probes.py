@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import BlobInfo, StorageUnavailable
-from service.replica import probes
+from milepost_backends.contract import BlobInfo, StorageUnavailable
+from milepost_server.replica import probes
 from tests.support.servers.replicas import Rig, embedded, rig
 from tests.support.skipping import BACKEND, skip
 

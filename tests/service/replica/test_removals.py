@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import Refusal, StorageUnavailable
 from milepost.errors import DiscardFailed, Unavailable
 from milepost.wire import Code, Outcome
-from service.blobs import deletion_queue
+from milepost_backends.contract import Refusal, StorageUnavailable
+from milepost_server.blobs import deletion_queue
 from tests.contracts.state_handle_store.frontends.frontend import Removal
 from tests.service.acting import actor
 from tests.support.network.faults import before, refuse, undisturbed

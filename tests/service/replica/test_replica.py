@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import BlobInfo, Commit, StorageUnavailable
 from milepost.errors import OutcomeUnknown, Unavailable
 from milepost.wire import Code
-from service.blobs import deletion_queue
-from service.journal import JournalSettings
+from milepost_backends.contract import BlobInfo, Commit, StorageUnavailable
+from milepost_server.blobs import deletion_queue
+from milepost_server.journal import JournalSettings
 from tests.service.acting import actor, held_back
 from tests.support.network.faults import RealCommit, lose_answer
 from tests.support.servers.replicas import PROMPT, embedded, rig

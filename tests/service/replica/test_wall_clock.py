@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from milepost.errors import VersionMismatch
-from service.compose import wall_clock
+from milepost_server.compose import wall_clock
 from tests.service.acting import actor
 from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
 from tests.support.waiting import until

@@ -6,13 +6,23 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from milepost.wire import Code
-from service.rules.decide import decide
-from service.rules.decisions import Accepted, Blocked, Decision, DecisionContext, FinishNeeded, Refused
-from service.rules.handlers.stores import inventory_entry
-from service.rules.memory.state import State
-from service.rules.memory.view import View
-from service.rules.records import Corrupt, Handle, Record, Session, Store, handle_key, handle_of, session_key, store_key
-from service.rules.requests import LEADER, Add, Attempt, BlobRef, FinishRemoval, OpenSession, Replace, Request
+from milepost_server.rules.decide import decide
+from milepost_server.rules.decisions import Accepted, Blocked, Decision, DecisionContext, FinishNeeded, Refused
+from milepost_server.rules.handlers.stores import inventory_entry
+from milepost_server.rules.memory.state import State
+from milepost_server.rules.memory.view import View
+from milepost_server.rules.records import (
+    Corrupt,
+    Handle,
+    Record,
+    Session,
+    Store,
+    handle_key,
+    handle_of,
+    session_key,
+    store_key,
+)
+from milepost_server.rules.requests import LEADER, Add, Attempt, BlobRef, FinishRemoval, OpenSession, Replace, Request
 
 STORE = "flights"
 

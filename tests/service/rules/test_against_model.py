@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from milepost.wire import Code
-from service.rules.answers import epoch_holder
-from service.rules.decide import decide
-from service.rules.decisions import Accepted, Blocked, Decision, DecisionContext, Refused
-from service.rules.locks import holders
-from service.rules.memory.state import State
-from service.rules.memory.view import View
-from service.rules.records import Handle, Session, Store, Upload, encode, session_key
-from service.rules.records import decode as decode_record
-from service.rules.requests import (
+from milepost_server.rules.answers import epoch_holder
+from milepost_server.rules.decide import decide
+from milepost_server.rules.decisions import Accepted, Blocked, Decision, DecisionContext, Refused
+from milepost_server.rules.locks import holders
+from milepost_server.rules.memory.state import State
+from milepost_server.rules.memory.view import View
+from milepost_server.rules.records import Handle, Session, Store, Upload, encode, session_key
+from milepost_server.rules.records import decode as decode_record
+from milepost_server.rules.requests import (
     LEADER,
     Add,
     Attempt,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from milepost.wire import Code
-from service.rules.requests import (
+from milepost_server.rules.requests import (
     Attempt,
     EndSession,
     ExpireSession,

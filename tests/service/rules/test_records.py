@@ -9,8 +9,8 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from service.rules.checksums import seal
-from service.rules.records import (
+from milepost_server.rules.checksums import seal
+from milepost_server.rules.records import (
     Corrupt,
     Handle,
     Lock,
@@ -30,9 +30,9 @@ from service.rules.records import (
     upload_key,
     upload_of,
 )
-from service.rules.stored.answered import SCHEMA, WITH_DATA, Answered
-from service.rules.stored.paths import path_key
-from service.rules.stored.trees import (
+from milepost_server.rules.stored.answered import SCHEMA, WITH_DATA, Answered
+from milepost_server.rules.stored.paths import path_key
+from milepost_server.rules.stored.trees import (
     Entry,
     Manifest,
     RangeTombstone,

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from milepost.wire import MAX_LABEL_VALUE, MAX_LABELS, Code, Outcome
-from service.rules import replays
-from service.rules.records import KEPT_KEYS, KEPT_KEYS_BYTES, encode, handle_key
-from service.rules.requests import (
+from milepost_server.rules import replays
+from milepost_server.rules.records import KEPT_KEYS, KEPT_KEYS_BYTES, encode, handle_key
+from milepost_server.rules.requests import (
     Add,
     Attempt,
     Campaign,

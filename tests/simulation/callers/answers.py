@@ -7,8 +7,8 @@ from typing import Any
 
 from milepost.errors import MilepostError, Problem
 from milepost.wire import Code, Outcome
-from service.rules.records import ENDED_SESSION_SECONDS
-from service.rules.requests import (
+from milepost_server.rules.records import ENDED_SESSION_SECONDS
+from milepost_server.rules.requests import (
     Add,
     Campaign,
     Clear,

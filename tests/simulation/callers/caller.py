@@ -9,7 +9,7 @@ from milepost.core.calls.history import History
 from milepost.core.calls.judgement import Again
 from milepost.errors import ConnectionFailed, DeadlineExceeded, MilepostError, Problem
 from milepost.wire import Code, Outcome
-from service.rules.requests import Request, TreeRequest
+from milepost_server.rules.requests import Request, TreeRequest
 from tests.simulation.callers.calls import Ask, Call, GoodAnswer, Look
 from tests.simulation.callers.tree_calls import TreeLook
 from tests.simulation.world.process import Attempt, Lost, Process, Result

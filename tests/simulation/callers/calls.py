@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from service.basics.streams import stream_of
-from service.blobs.intake import Incoming
-from service.operations import reading, states
-from service.operations.operations import Operations, operations_of
-from service.operations.uploads import Reference
-from service.replica.replica import Replica
-from service.replica.submitter import Caller, Reply
-from service.rules.requests import (
+from milepost_server.basics.streams import stream_of
+from milepost_server.blobs.intake import Incoming
+from milepost_server.operations import reading, states
+from milepost_server.operations.operations import Operations, operations_of
+from milepost_server.operations.uploads import Reference
+from milepost_server.replica.replica import Replica
+from milepost_server.replica.submitter import Caller, Reply
+from milepost_server.rules.requests import (
     Add,
     Attempt,
     BlobRef,

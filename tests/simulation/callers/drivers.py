@@ -9,7 +9,7 @@ from typing import Any
 
 from milepost.errors import MilepostError, Problem
 from milepost.wire import Code
-from service.rules.requests import (
+from milepost_server.rules.requests import (
     Attempt,
     Campaign,
     DeletePath,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from milepost.wire import Code
-from service.rules.requests import (
+from milepost_server.rules.requests import (
     Add,
     Campaign,
     Clear,

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from milepost.errors import MilepostError, Problem
 from milepost.wire import Code, Outcome
-from service.rules.requests import DeletePath, MakeDirectory, OntoExisting, PutFile, RenamePath
-from service.rules.stored.paths import parent_of
+from milepost_server.rules.requests import DeletePath, MakeDirectory, OntoExisting, PutFile, RenamePath
+from milepost_server.rules.stored.paths import parent_of
 from tests.simulation.callers.answers import SAYS_NOTHING, Answers
 from tests.simulation.callers.calls import Call, GoodAnswer
 from tests.simulation.callers.tree_calls import DIRECTORY, TreeLook

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from milepost.wire import Code
-from service.basics.problems import problem
-from service.blobs.delivery import DeliveryCut
-from service.operations.operations import Operations
-from service.operations.trees import At
-from service.replica.replica import Replica
-from service.rules.requests import DeletePath, MakeDirectory, PutFile, RenamePath, TreeRequest
+from milepost_server.basics.problems import problem
+from milepost_server.blobs.delivery import DeliveryCut
+from milepost_server.operations.operations import Operations
+from milepost_server.operations.trees import At
+from milepost_server.replica.replica import Replica
+from milepost_server.rules.requests import DeletePath, MakeDirectory, PutFile, RenamePath, TreeRequest
 from tests.support.files import put_at, read_at
 
 DIRECTORY = "directory"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from milepost.errors import MilepostError, SessionLost
-from service.rules.requests import (
+from milepost_server.rules.requests import (
     Add,
     Attempt,
     Campaign,

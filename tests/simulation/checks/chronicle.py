@@ -12,10 +12,10 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from backends.contract import Change, Head
 from milepost.wire import Code
-from service.rules import replays
-from service.rules.records import (
+from milepost_backends.contract import Change, Head
+from milepost_server.rules import replays
+from milepost_server.rules.records import (
     ENDED_SESSION_SECONDS,
     KEPT_KEYS_SECONDS,
     Corrupt,
@@ -28,7 +28,7 @@ from service.rules.records import (
     store_of,
     upload_of,
 )
-from service.rules.requests import (
+from milepost_server.rules.requests import (
     Add,
     Campaign,
     Clear,
@@ -44,8 +44,8 @@ from service.rules.requests import (
     Request,
     Resign,
 )
-from service.rules.stored.answered import Answered
-from service.rules.stored.trees import Tree, TreePath
+from milepost_server.rules.stored.answered import Answered
+from milepost_server.rules.stored.trees import Tree, TreePath
 from tests.simulation.callers.calls import Call
 from tests.simulation.callers.model import Body, Judged, PlainModel, alike
 from tests.simulation.checks.invariants import Invariant, Violation

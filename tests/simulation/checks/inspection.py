@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
-from backends.contract import BlobMissing
-from service.rules.answers import epoch_body, handle_body
-from service.rules.handlers.handles import absent, present
-from service.rules.memory.state import State
-from service.rules.memory.view import View
-from service.rules.records import Handle, Record, Session, Store, Upload, handle_of, store_of
+from milepost_backends.contract import BlobMissing
+from milepost_server.rules.answers import epoch_body, handle_body
+from milepost_server.rules.handlers.handles import absent, present
+from milepost_server.rules.memory.state import State
+from milepost_server.rules.memory.view import View
+from milepost_server.rules.records import Handle, Record, Session, Store, Upload, handle_of, store_of
 from tests.simulation.callers.model import alike
 from tests.simulation.checks.chronicle import Chronicle
 from tests.simulation.checks.invariants import Invariant, Violation

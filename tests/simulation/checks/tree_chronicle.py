@@ -11,15 +11,15 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from backends.contract import BlobMissing
-from service.rules.memory.state import State
-from service.rules.memory.view import View
-from service.rules.records import Record, Store, store_of
-from service.rules.requests import DeletePath, MakeDirectory, OntoExisting, PutFile, RenamePath, TreeRequest
-from service.rules.stored.manifest_rows import ManifestRows
-from service.rules.stored.paths import ancestors_of, commit_of, is_below, is_temporary
-from service.rules.stored.trees import Entry, Tree, TreePath, TreeSnapshot
-from service.rules.trees.visibility import is_temporary_file, visible, visible_at
+from milepost_backends.contract import BlobMissing
+from milepost_server.rules.memory.state import State
+from milepost_server.rules.memory.view import View
+from milepost_server.rules.records import Record, Store, store_of
+from milepost_server.rules.requests import DeletePath, MakeDirectory, OntoExisting, PutFile, RenamePath, TreeRequest
+from milepost_server.rules.stored.manifest_rows import ManifestRows
+from milepost_server.rules.stored.paths import ancestors_of, commit_of, is_below, is_temporary
+from milepost_server.rules.stored.trees import Entry, Tree, TreePath, TreeSnapshot
+from milepost_server.rules.trees.visibility import is_temporary_file, visible, visible_at
 from tests.simulation.callers.calls import Call
 from tests.simulation.callers.tree_calls import DIRECTORY
 from tests.simulation.checks.chronicle import Chronicle

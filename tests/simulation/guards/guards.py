@@ -11,33 +11,33 @@ from typing import Any
 
 import pytest
 
-from backends.contract import Change, Head, PointerStore
 from milepost.errors import Problem
 from milepost.wire import Outcome
-from service.basics.problems import problem
-from service.blobs import collector
-from service.journal import Journal, PendingRequest, journal, loading
-from service.journal.commit import groups, judgement, pipeline
-from service.journal.commit.groups import Group, NoOpRequest
-from service.journal.commit.pipeline import Pipeline
-from service.journal.in_doubt.commits import InDoubtCommits
-from service.journal.in_doubt.restoring import Restoring
-from service.journal.lease import LeaderLease
-from service.journal.retries import MaySubmit, Retries
-from service.operations.handles import HandleOperations
-from service.operations.reading import StateReader
-from service.operations.states import StateOperations
-from service.replica import maintenance, removals
-from service.replica import replica as leader
-from service.replica.effects import Effects
-from service.replica.leases import Leases
-from service.replica.submitter import Caller, Reply
-from service.rules import guards, locks, replays
-from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
-from service.rules.handlers import handles
-from service.rules.memory.view import View
-from service.rules.records import Corrupt, Handle, Session, Store, handle_key
-from service.rules.requests import Add, BlobRef, Clear, FinishRemoval, KeyScope, Remove, Replace, Request
+from milepost_backends.contract import Change, Head, PointerStore
+from milepost_server.basics.problems import problem
+from milepost_server.blobs import collector
+from milepost_server.journal import Journal, PendingRequest, journal, loading
+from milepost_server.journal.commit import groups, judgement, pipeline
+from milepost_server.journal.commit.groups import Group, NoOpRequest
+from milepost_server.journal.commit.pipeline import Pipeline
+from milepost_server.journal.in_doubt.commits import InDoubtCommits
+from milepost_server.journal.in_doubt.restoring import Restoring
+from milepost_server.journal.lease import LeaderLease
+from milepost_server.journal.retries import MaySubmit, Retries
+from milepost_server.operations.handles import HandleOperations
+from milepost_server.operations.reading import StateReader
+from milepost_server.operations.states import StateOperations
+from milepost_server.replica import maintenance, removals
+from milepost_server.replica import replica as leader
+from milepost_server.replica.effects import Effects
+from milepost_server.replica.leases import Leases
+from milepost_server.replica.submitter import Caller, Reply
+from milepost_server.rules import guards, locks, replays
+from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
+from milepost_server.rules.handlers import handles
+from milepost_server.rules.memory.view import View
+from milepost_server.rules.records import Corrupt, Handle, Session, Store, handle_key
+from milepost_server.rules.requests import Add, BlobRef, Clear, FinishRemoval, KeyScope, Remove, Replace, Request
 from tests.simulation.world.pointers import CoordinationStore, SimPointers
 
 Patch = pytest.MonkeyPatch

@@ -7,17 +7,17 @@ from dataclasses import replace
 from msgspec.structs import replace as with_fields
 
 from milepost.wire import Code
-from service.basics.problems import problem
-from service.operations.trees import At, TreeOperations
-from service.replica.applied_writes import AppliedWrites
-from service.replica.trees.attempts import NewestAttempts
-from service.rules.decisions import Decision, DecisionContext, Refused
-from service.rules.memory.view import View
-from service.rules.records import Store
-from service.rules.requests import OntoExisting, PutFile, TreeRequest
-from service.rules.stored.trees import Entry, Tree, TreePath
-from service.rules.trees import compaction, handlers, tree_change, trimming
-from service.rules.trees.visibility import visible
+from milepost_server.basics.problems import problem
+from milepost_server.operations.trees import At, TreeOperations
+from milepost_server.replica.applied_writes import AppliedWrites
+from milepost_server.replica.trees.attempts import NewestAttempts
+from milepost_server.rules.decisions import Decision, DecisionContext, Refused
+from milepost_server.rules.memory.view import View
+from milepost_server.rules.records import Store
+from milepost_server.rules.requests import OntoExisting, PutFile, TreeRequest
+from milepost_server.rules.stored.trees import Entry, Tree, TreePath
+from milepost_server.rules.trees import compaction, handlers, tree_change, trimming
+from milepost_server.rules.trees.visibility import visible
 from tests.simulation.guards.guards import Patch
 
 

@@ -7,18 +7,18 @@ from collections.abc import Callable
 import pytest
 
 from milepost.errors import Problem
-from service.journal import Journal, Served
-from service.journal.retries import MaySubmit
-from service.operations.uploads import Reference, UploadOperations
-from service.replica import maintenance
-from service.replica.leases import UploadLeases
-from service.replica.submitter import Submitter
-from service.rules.decisions import Accepted, Answer, DecisionContext, Refused
-from service.rules.handlers import uploads
-from service.rules.memory import state
-from service.rules.memory.view import View
-from service.rules.records import Store, Upload
-from service.rules.requests import LEADER, Add, BlobRef, ExpireUpload, Replace, Request
+from milepost_server.journal import Journal, Served
+from milepost_server.journal.retries import MaySubmit
+from milepost_server.operations.uploads import Reference, UploadOperations
+from milepost_server.replica import maintenance
+from milepost_server.replica.leases import UploadLeases
+from milepost_server.replica.submitter import Submitter
+from milepost_server.rules.decisions import Accepted, Answer, DecisionContext, Refused
+from milepost_server.rules.handlers import uploads
+from milepost_server.rules.memory import state
+from milepost_server.rules.memory.view import View
+from milepost_server.rules.records import Store, Upload
+from milepost_server.rules.requests import LEADER, Add, BlobRef, ExpireUpload, Replace, Request
 
 Patch = pytest.MonkeyPatch
 

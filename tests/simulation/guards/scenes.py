@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from backends.contract import GroupLimits
-from service.journal import JournalSettings
-from service.replica.settings import Settings
+from milepost_backends.contract import GroupLimits
+from milepost_server.journal import JournalSettings
+from milepost_server.replica.settings import Settings
 from tests.simulation.plan import Plan, Weather
 from tests.simulation.world.elections import Terms
 from tests.simulation.world.network import Faults

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from backends.contract import GroupLimits
+from milepost_backends.contract import GroupLimits
 from tests.simulation.guards.scenes import calm
 from tests.simulation.plan import Plan, Weather
 from tests.simulation.world.network import Faults

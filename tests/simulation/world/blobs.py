@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
-from backends.contract import (
+from milepost_backends.contract import (
     PATIENCE_SECONDS,
     BlobExists,
     BlobInfo,

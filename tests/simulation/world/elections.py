@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from backends.contract import Leadership, StorageUnavailable
+from milepost_backends.contract import Leadership, StorageUnavailable
 from tests.simulation.world.loop import VirtualLoop
 from tests.simulation.world.network import Broken, Line
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
-from backends.contract import BackendError
+from milepost_backends.contract import BackendError
 from tests.simulation.world.loop import VirtualLoop
 
 T = TypeVar("T")

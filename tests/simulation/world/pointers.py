@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 from typing import Protocol, TypeVar
 
-from backends.contract import (
+from milepost_backends.contract import (
     Change,
     Commit,
     CommitRefused,

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from milepost.errors import Problem
-from service.replica.replica import Replica
+from milepost_server.replica.replica import Replica
 from tests.simulation.callers.calls import Call, GoodAnswer, serve
 from tests.simulation.checks.invariants import Invariant, Violation
 from tests.simulation.world.loop import OWNER, Owner, VirtualLoop

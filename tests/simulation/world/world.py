@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 from random import Random
 
-from backends.contract import Change, Head
-from service.replica.replica import Replica
+from milepost_backends.contract import Change, Head
+from milepost_server.replica.replica import Replica
 from tests.simulation.callers.answers import Answers
 from tests.simulation.callers.tree_answers import TreeAnswers
 from tests.simulation.checks.chronicle import Chronicle

@@ -6,10 +6,10 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from backends.embedded.pointers import FILE_NAME
-from service.rules.records import encode
-from service.rules.stored.paths import path_key
-from service.rules.stored.trees import Entry, TreePath
+from milepost_backends.embedded.pointers import FILE_NAME
+from milepost_server.rules.records import encode
+from milepost_server.rules.stored.paths import path_key
+from milepost_server.rules.stored.trees import Entry, TreePath
 from testbed.server import ServerProcess
 from tests.spark.clusters.written import Birth, Written
 from tests.wire.support.api import Api, connect

@@ -9,9 +9,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from backends.embedded.pointers import FILE_NAME
-from service.rules.records import Handle, Store, decode
-from service.rules.stored.trees import Entry, TreePath
+from milepost_backends.embedded.pointers import FILE_NAME
+from milepost_server.rules.records import Handle, Store, decode
+from milepost_server.rules.stored.trees import Entry, TreePath
 
 _SECONDS = 30.0
 _KEEP = """

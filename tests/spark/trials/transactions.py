@@ -11,8 +11,8 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from backends.zookeeper.pointers.layout import RECORDS, is_bucket
-from service.rules.records import decode
+from milepost_backends.zookeeper.pointers.layout import RECORDS, is_bucket
+from milepost_server.rules.records import decode
 from tests.spark.clusters.written import Journal
 
 _HEADER = struct.Struct(">4siq")

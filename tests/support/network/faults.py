@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-from backends.contract import (
+from milepost_backends.contract import (
     PATIENCE_SECONDS,
     BackendError,
     BlobInfo,

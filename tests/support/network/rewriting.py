@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from backends.contract import Head
-from backends.embedded.pointers import FILE_NAME, WITNESS_NAME
-from backends.embedded.witness import FileWitness
-from service.journal.proof import Proof
-from service.rules.checksums import seal
+from milepost_backends.contract import Head
+from milepost_backends.embedded.pointers import FILE_NAME, WITNESS_NAME
+from milepost_backends.embedded.witness import FileWitness
+from milepost_server.journal.proof import Proof
+from milepost_server.rules.checksums import seal
 
 
 def rewrite(directory: Path, key: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:

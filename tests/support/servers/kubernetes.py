@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from backends.kubernetes.address import KubernetesAddress
+from milepost_backends.kubernetes.address import KubernetesAddress
 from testbed.kubernetes.admin import MERGE_PATCH, NEEDED, Admin, Rules
 from testbed.kubernetes.api import KubernetesApi, KubernetesEndpoint
 from testbed.kubernetes.programs import ProgramAbsent, find_program

@@ -7,17 +7,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from backends.contract import BlobStore, Election, PointerStore
-from backends.embedded.election import EmbeddedElection
-from backends.embedded.pointers import EmbeddedPointers
-from backends.local.blobs import LocalBlobs
-from service.blobs.shared_key import SharedKey
-from service.compose import wall_clock
-from service.operations.operations import operations_of
-from service.replica.leader_locator import LeaderLocator
-from service.replica.probes import Probes
-from service.replica.replica import Replica
-from service.replica.settings import Settings
+from milepost_backends.contract import BlobStore, Election, PointerStore
+from milepost_backends.embedded.election import EmbeddedElection
+from milepost_backends.embedded.pointers import EmbeddedPointers
+from milepost_backends.local.blobs import LocalBlobs
+from milepost_server.blobs.shared_key import SharedKey
+from milepost_server.compose import wall_clock
+from milepost_server.operations.operations import operations_of
+from milepost_server.replica.leader_locator import LeaderLocator
+from milepost_server.replica.probes import Probes
+from milepost_server.replica.replica import Replica
+from milepost_server.replica.settings import Settings
 from tests.support.network.faults import FaultyBlobs, FaultyElection, FaultyPointers, ShiftedClock
 from tests.support.waiting import until
 

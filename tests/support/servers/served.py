@@ -12,8 +12,8 @@ from typing import cast
 import uvicorn
 from starlette.types import ASGIApp
 
-from service.http.connection.protocol import AnsweringProtocol
-from service.http.tls.protocol import encrypted
+from milepost_server.http.connection.protocol import AnsweringProtocol
+from milepost_server.http.tls.protocol import encrypted
 from tests.support.waiting import until
 
 _GRACE_SECONDS = 5

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kazoo.client import KazooClient
 
-from backends.zookeeper.connection import ZooKeeperConnection
+from milepost_backends.zookeeper.connection import ZooKeeperConnection
 from testbed.zookeeper import zookeeper
 from tests.contracts.places import Services
 

@@ -11,9 +11,9 @@ import pytest
 from kazoo.client import KazooClient
 
 import milepost
-from backends.zookeeper.address import ZooKeeperAddress
-from backends.zookeeper.pointers.layout import ZnodeLayout
 from milepost.cli.fsck.findings import Kind, Repair
+from milepost_backends.zookeeper.address import ZooKeeperAddress
+from milepost_backends.zookeeper.pointers.layout import ZnodeLayout
 from testbed.server import ServerProcess
 from tests.contracts.journals import ROOT
 from tests.contracts.places import Services

@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from backends.local.blobs import LocalBlobs
-from service.rules.records import Handle
+from milepost_backends.local.blobs import LocalBlobs
+from milepost_server.rules.records import Handle
 from tests.support.servers.replicas import PROMPT, embedded, rig
 from tests.support.states import stored_states
 from tests.support.waiting import until

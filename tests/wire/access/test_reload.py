@@ -157,8 +157,8 @@ def test_who_reads_the_hashed_file_can_make_no_credential_of_it(
     server: ServerProcess, secret: Secret, store: str
 ) -> None:
     """What is derived from a digest alone is what a release without hashed files would have made."""
-    from service.http.access.job_tokens import _proof
-    from service.http.access.tokens import id_of
+    from milepost_server.http.access.job_tokens import _proof
+    from milepost_server.http.access.tokens import id_of
 
     digest = sha256(KEPT.encode()).digest()
     secret.put(f"kept sha256:{digest.hex()} writer=*", f"new {NEW}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from service.http.access.needs import TABLE, Need
+from milepost_server.http.access.needs import TABLE, Need
 from testbed.server import ServerProcess
 from tests.wire.access.conftest import TOKENS, As, lines
 from tests.wire.support import facts

@@ -14,10 +14,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from service.blobs.delivery import AHEAD_BYTES
-from service.http.connection.connections import Connections
-from service.rules.stored.paths import path_key
-from service.rules.stored.trees import Entry, TreePath
+from milepost_server.blobs.delivery import AHEAD_BYTES
+from milepost_server.http.connection.connections import Connections
+from milepost_server.rules.stored.paths import path_key
+from milepost_server.rules.stored.trees import Entry, TreePath
 from testbed.server import DEADLINE_SECONDS, ServerProcess
 from tests.support.servers.replicas import PROMPT
 from tests.support.servers.served import free_socket

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import Refusal, StorageUnavailable
-from service.journal import JournalSettings
+from milepost_backends.contract import Refusal, StorageUnavailable
+from milepost_server.journal import JournalSettings
 from testbed.server import DEADLINE_SECONDS, ServerProcess
 from tests.support.network.faults import refuse
 from tests.support.servers.replicas import PROMPT

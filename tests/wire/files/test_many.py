@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from service.rules.answers import entry_body
-from service.rules.memory.lookup import Lookup
-from service.rules.records import Corrupt, Record, Store, store_key
-from service.rules.stored.paths import path_key
-from service.rules.stored.trees import Entry, Tree, TreePath
-from service.rules.trees.visibility import shown
+from milepost_server.rules.answers import entry_body
+from milepost_server.rules.memory.lookup import Lookup
+from milepost_server.rules.records import Corrupt, Record, Store, store_key
+from milepost_server.rules.stored.paths import path_key
+from milepost_server.rules.stored.trees import Entry, Tree, TreePath
+from milepost_server.rules.trees.visibility import shown
 from tests.wire.support.in_process import in_process
 
 FILES = 100_000
@@ -32,7 +32,7 @@ def test_a_page_costs_the_same_however_many_files_there_are(tmp_path: Path, monk
             looked[0] = next(counter)
             return shown(view, store, tree, path)
 
-        monkeypatch.setattr("service.operations.trees.shown", counted)
+        monkeypatch.setattr("milepost_server.operations.trees.shown", counted)
         found: list[str] = []
         token = None
         for _ in range(FILES // 1000):

@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from backends.s3.blobs import S3Blobs
-from service.journal import JournalSettings
+from milepost_backends.s3.blobs import S3Blobs
+from milepost_server.journal import JournalSettings
 from testbed.seaweedfs import S3Endpoint
 from testbed.server import ALL_AS_BLOBS, ServerProcess
 from tests.contracts.places import Services

@@ -13,10 +13,10 @@ from pathlib import Path
 import httpx
 from anyio.from_thread import start_blocking_portal
 
-from service.compose import ReplicaConfig, application
-from service.http.access.tokens import Tokens
-from service.http.connection.connections import Connections
-from service.replica.settings import Settings
+from milepost_server.compose import ReplicaConfig, application
+from milepost_server.http.access.tokens import Tokens
+from milepost_server.http.connection.connections import Connections
+from milepost_server.replica.settings import Settings
 from tests.support.servers.replicas import PROMPT, Build, Rig, embedded, rig
 from tests.support.servers.served import free_socket, served
 from tests.wire.support.api import connect

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from service.basics.loop_time import TURN_SECONDS
-from service.http.webhdfs import statuses
-from service.rules.records import Record, Store, store_key
-from service.rules.stored.paths import path_key
-from service.rules.stored.trees import Entry, TreePath
+from milepost_server.basics.loop_time import TURN_SECONDS
+from milepost_server.http.webhdfs import statuses
+from milepost_server.rules.records import Record, Store, store_key
+from milepost_server.rules.stored.paths import path_key
+from milepost_server.rules.stored.trees import Entry, TreePath
 from tests.wire.support.in_process import in_process
 
 FILES = 300

@@ -10,7 +10,7 @@ import pytest
 
 import milepost
 from milepost.core.checkpoint_location import checkpoint_location
-from service.http.access.job_tokens import LIFE_SECONDS
+from milepost_server.http.access.job_tokens import LIFE_SECONDS
 from testbed.server import ServerProcess
 from tests.wire.support.api import Api, Json, connect, problem
 from tests.wire.webhdfs.hadoop import Tree, refused

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from backends.kubernetes.configmaps.budget import ByteBudget
+from milepost_backends.kubernetes.configmaps.budget import ByteBudget
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from backends.contract import Head, JournalDamaged
-from backends.kubernetes.configmaps.chain import chain_of
-from backends.kubernetes.configmaps.head import EMPTY, SegmentHead, WitnessAnnotation, active, sealed, sum_of
-from backends.kubernetes.configmaps.head import first as untaken
-from backends.kubernetes.configmaps.objects import HEAD, NAME, ConfigMap, ConfigMapLayout, Metadata
-from backends.kubernetes.configmaps.stamps import Stamp
+from milepost_backends.contract import Head, JournalDamaged
+from milepost_backends.kubernetes.configmaps.chain import chain_of
+from milepost_backends.kubernetes.configmaps.head import EMPTY, SegmentHead, WitnessAnnotation, active, sealed, sum_of
+from milepost_backends.kubernetes.configmaps.head import first as untaken
+from milepost_backends.kubernetes.configmaps.objects import HEAD, NAME, ConfigMap, ConfigMapLayout, Metadata
+from milepost_backends.kubernetes.configmaps.stamps import Stamp
 
 pytestmark = pytest.mark.kubernetes
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from backends.contract import Head
-from backends.kubernetes.configmaps.chain import Chain, Segment
-from backends.kubernetes.configmaps.compaction import allowed_space, compact
-from backends.kubernetes.configmaps.entries import encode, size_of
-from backends.kubernetes.configmaps.head import EMPTY, sealed
-from backends.kubernetes.configmaps.memory import ChainMemory, PendingSegment
-from backends.kubernetes.configmaps.objects import ConfigMapLayout, Metadata
-from backends.kubernetes.configmaps.stamps import Stamp
+from milepost_backends.contract import Head
+from milepost_backends.kubernetes.configmaps.chain import Chain, Segment
+from milepost_backends.kubernetes.configmaps.compaction import allowed_space, compact
+from milepost_backends.kubernetes.configmaps.entries import encode, size_of
+from milepost_backends.kubernetes.configmaps.head import EMPTY, sealed
+from milepost_backends.kubernetes.configmaps.memory import ChainMemory, PendingSegment
+from milepost_backends.kubernetes.configmaps.objects import ConfigMapLayout, Metadata
+from milepost_backends.kubernetes.configmaps.stamps import Stamp
 
 MIB = 1024 * 1024
 FILES, GROUP, FILE = 320, 16, b"x" * 500

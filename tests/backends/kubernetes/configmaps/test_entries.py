@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.kubernetes.configmaps.entries import encode, is_tombstone, key_of, size_of, value_of
+from milepost_backends.kubernetes.configmaps.entries import encode, is_tombstone, key_of, size_of, value_of
 
 pytestmark = pytest.mark.kubernetes
 

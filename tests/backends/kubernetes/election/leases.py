@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from backends.contract import Leadership
-from backends.kubernetes.address import KubernetesAddress
-from backends.kubernetes.election.election import KubernetesElection
-from backends.kubernetes.election.leadership import LeaseLeadership
+from milepost_backends.contract import Leadership
+from milepost_backends.kubernetes.address import KubernetesAddress
+from milepost_backends.kubernetes.election.election import KubernetesElection
+from milepost_backends.kubernetes.election.leadership import LeaseLeadership
 from tests.support.servers.kubernetes import Site
 
 ONE, OTHER = "http://127.0.0.1:7071", "http://127.0.0.1:7072"

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from backends.contract import Misconfigured
+from milepost_backends.contract import Misconfigured
 from tests.backends.kubernetes.election.leases import FOR_EVER, ONE, OTHER, holder, leads, opened, until_lost, won
 from tests.contracts.places import Services
 from tests.support.servers import kubernetes

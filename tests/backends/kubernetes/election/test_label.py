@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from backends.contract import BackendError
-from backends.kubernetes.election.label import LeaderLabel
+from milepost_backends.contract import BackendError
+from milepost_backends.kubernetes.election.label import LeaderLabel
 from testbed.kubernetes.admin import MERGE_PATCH, NEEDED
 from tests.backends.kubernetes.election.leases import DEADLINE, FOR_EVER, ONE, OTHER, leads, opened, won
 from tests.contracts.places import Services

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from backends.contract import StorageUnavailable
-from backends.kubernetes.election.lease import ADVERTISE, RELEASED, Claim, Lease, claimed, released
+from milepost_backends.contract import StorageUnavailable
+from milepost_backends.kubernetes.election.lease import ADVERTISE, RELEASED, Claim, Lease, claimed, released
 
 pytestmark = pytest.mark.kubernetes
 

@@ -7,8 +7,8 @@ from typing import Final
 import msgspec
 import pytest
 
-from backends.kubernetes.election.lease import ADVERTISE, RELEASED, Lease
-from backends.kubernetes.election.observer import LeaseObserver
+from milepost_backends.kubernetes.election.lease import ADVERTISE, RELEASED, Lease
+from milepost_backends.kubernetes.election.observer import LeaseObserver
 
 pytestmark = pytest.mark.kubernetes
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from backends.contract import Misconfigured, StorageUnavailable
-from backends.kubernetes.client import KubernetesClient
-from backends.kubernetes.election.election import KubernetesElection
-from backends.kubernetes.errors import ApiAnswer, NoAnswer
+from milepost_backends.contract import Misconfigured, StorageUnavailable
+from milepost_backends.kubernetes.client import KubernetesClient
+from milepost_backends.kubernetes.election.election import KubernetesElection
+from milepost_backends.kubernetes.errors import ApiAnswer, NoAnswer
 from tests.backends.kubernetes.election.leases import (
     DEADLINE,
     FOR_EVER,

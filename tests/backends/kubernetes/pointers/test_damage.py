@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from backends.contract import Head, JournalDamaged
-from backends.kubernetes.configmaps.objects import HEAD
-from backends.kubernetes.pointers.store import KubernetesPointers
+from milepost_backends.contract import Head, JournalDamaged
+from milepost_backends.kubernetes.configmaps.objects import HEAD
+from milepost_backends.kubernetes.pointers.store import KubernetesPointers
 from tests.backends.kubernetes.places import LAYOUT, Outsider, backup, opened, spare_is_there, wipe
 from tests.backends.kubernetes.pointers.test_foreign import FULL
 from tests.contracts.journals import ROOT, put, taken_over, writes

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from backends.contract import (
+from milepost_backends.contract import (
     Change,
     Done,
     Misconfigured,
@@ -23,9 +23,9 @@ from backends.contract import (
     StorageUnavailable,
     Unknown,
 )
-from backends.kubernetes.client import KubernetesClient
-from backends.kubernetes.errors import ApiAnswer
-from backends.kubernetes.pointers.store import KubernetesPointers
+from milepost_backends.kubernetes.client import KubernetesClient
+from milepost_backends.kubernetes.errors import ApiAnswer
+from milepost_backends.kubernetes.pointers.store import KubernetesPointers
 from testbed.kubernetes.admin import Rules
 from testbed.kubernetes.api import KubernetesApi
 from tests.backends.kubernetes.places import LAYOUT, Outsider, opened

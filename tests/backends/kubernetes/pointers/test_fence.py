@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from backends.contract import Change, JournalDamaged, Refusal, StorageUnavailable, TakeOverLost
-from backends.kubernetes.configmaps.compaction import CAP
-from backends.kubernetes.errors import NoAnswer
-from backends.kubernetes.pointers.store import KubernetesPointers
+from milepost_backends.contract import Change, JournalDamaged, Refusal, StorageUnavailable, TakeOverLost
+from milepost_backends.kubernetes.configmaps.compaction import CAP
+from milepost_backends.kubernetes.errors import NoAnswer
+from milepost_backends.kubernetes.pointers.store import KubernetesPointers
 from tests.backends.kubernetes.places import LAYOUT, Outsider, memory_of, opened, spare_is_there
 from tests.contracts.journals import ROOT, done, put, records, refused, taken_over, writes
 from tests.support.servers.kubernetes import Site

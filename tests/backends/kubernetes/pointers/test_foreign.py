@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
-from backends.contract import Change, Head, JournalDamaged, Refusal
-from backends.kubernetes.configmaps.compaction import CAP
-from backends.kubernetes.pointers.store import KubernetesPointers
+from milepost_backends.contract import Change, Head, JournalDamaged, Refusal
+from milepost_backends.kubernetes.configmaps.compaction import CAP
+from milepost_backends.kubernetes.pointers.store import KubernetesPointers
 from tests.backends.kubernetes.places import LAYOUT, Outsider, backup, opened, spare_is_there, wipe
 from tests.contracts.journals import ROOT, put, records, refused, taken_over, writes
 from tests.support.servers.kubernetes import Site

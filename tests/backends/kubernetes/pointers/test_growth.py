@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from backends.contract import Change, Done, Refusal
-from backends.kubernetes.configmaps.compaction import CAP, allowed_space
-from backends.kubernetes.configmaps.memory import ChainMemory
+from milepost_backends.contract import Change, Done, Refusal
+from milepost_backends.kubernetes.configmaps.compaction import CAP, allowed_space
+from milepost_backends.kubernetes.configmaps.memory import ChainMemory
 from tests.backends.kubernetes.places import LAYOUT, Outsider, memory_of, opened, spare_is_there
 from tests.contracts.journals import ROOT, put, records, refused, taken_over, writes
 from tests.support.servers.kubernetes import Site

@@ -12,11 +12,20 @@ from typing import Any
 
 import pytest
 
-from backends.contract import Change, CommitRefused, Done, Head, JournalDamaged, Refusal, StorageUnavailable, Unknown
-from backends.kubernetes.configmaps.compaction import CAP
-from backends.kubernetes.configmaps.objects import HEAD
-from backends.kubernetes.errors import NoAnswer
-from backends.kubernetes.pointers.store import KubernetesPointers
+from milepost_backends.contract import (
+    Change,
+    CommitRefused,
+    Done,
+    Head,
+    JournalDamaged,
+    Refusal,
+    StorageUnavailable,
+    Unknown,
+)
+from milepost_backends.kubernetes.configmaps.compaction import CAP
+from milepost_backends.kubernetes.configmaps.objects import HEAD
+from milepost_backends.kubernetes.errors import NoAnswer
+from milepost_backends.kubernetes.pointers.store import KubernetesPointers
 from tests.backends.kubernetes.places import (
     LAYOUT,
     Outsider,

@@ -9,10 +9,10 @@ import logging
 
 import pytest
 
-from backends.contract import Change, Done, Head, Refusal, StorageFull, StorageUnavailable
-from backends.kubernetes.configmaps.compaction import CAP
-from backends.kubernetes.pointers import write as kubernetes_write
-from backends.kubernetes.pointers.store import KubernetesPointers
+from milepost_backends.contract import Change, Done, Head, Refusal, StorageFull, StorageUnavailable
+from milepost_backends.kubernetes.configmaps.compaction import CAP
+from milepost_backends.kubernetes.pointers import write as kubernetes_write
+from milepost_backends.kubernetes.pointers.store import KubernetesPointers
 from testbed.kubernetes.admin import NEEDED, Rules
 from tests.backends.kubernetes.places import LAYOUT, Outsider, memory_of, opened, spare_is_there
 from tests.contracts.journals import ROOT, put, records, refused, taken_over, writes

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from kazoo.client import KazooClient
 
-from backends.contract import Head
-from backends.zookeeper.pointers.layout import ZnodeLayout, encode_head
+from milepost_backends.contract import Head
+from milepost_backends.zookeeper.pointers.layout import ZnodeLayout, encode_head
 
 
 @dataclass(frozen=True)

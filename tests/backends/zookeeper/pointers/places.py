@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
-from backends.zookeeper.address import ZooKeeperAddress
-from backends.zookeeper.pointers.layout import ZnodeLayout
-from backends.zookeeper.pointers.store import ZooKeeperPointers
+from milepost_backends.zookeeper.address import ZooKeeperAddress
+from milepost_backends.zookeeper.pointers.layout import ZnodeLayout
+from milepost_backends.zookeeper.pointers.store import ZooKeeperPointers
 from tests.contracts.journals import ROOT
 
 

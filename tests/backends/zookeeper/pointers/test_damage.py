@@ -6,9 +6,9 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
-from backends.contract import Change, Misconfigured, Refusal
-from backends.zookeeper.address import ZooKeeperAddress
-from backends.zookeeper.pointers.load import UNREADABLE
+from milepost_backends.contract import Change, Misconfigured, Refusal
+from milepost_backends.zookeeper.address import ZooKeeperAddress
+from milepost_backends.zookeeper.pointers.load import UNREADABLE
 from tests.backends.zookeeper.pointers.places import layout, opened
 from tests.contracts.journals import ROOT, put, refused, taken_over, writes
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import StorageUnavailable
-from backends.zookeeper.address import ZooKeeperAddress
+from milepost_backends.contract import StorageUnavailable
+from milepost_backends.zookeeper.address import ZooKeeperAddress
 from testbed.zookeeper import ensemble, zookeeper
 from tests.backends.zookeeper.pointers.places import opened
 from tests.contracts.journals import ROOT, SteadyWriter, put, records, taken_over_at_last, writes

@@ -9,10 +9,10 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError
 
-from backends.contract import Commit, Head, Refusal
-from backends.zookeeper.address import ZooKeeperAddress
-from backends.zookeeper.errors import first_failure
-from backends.zookeeper.pointers.group import Znodes, build, end_of
+from milepost_backends.contract import Commit, Head, Refusal
+from milepost_backends.zookeeper.address import ZooKeeperAddress
+from milepost_backends.zookeeper.errors import first_failure
+from milepost_backends.zookeeper.pointers.group import Znodes, build, end_of
 from tests.backends.zookeeper.pointers.places import layout, opened
 from tests.contracts.journals import ROOT, done, put, records, refused, taken_over, writes
 

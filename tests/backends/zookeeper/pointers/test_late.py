@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from backends.contract import Change, Head, StorageUnavailable, TakeOverLost
-from backends.zookeeper.address import ZooKeeperAddress
-from backends.zookeeper.pointers.layout import encode_head
-from backends.zookeeper.pointers.store import ZooKeeperPointers
+from milepost_backends.contract import Change, Head, StorageUnavailable, TakeOverLost
+from milepost_backends.zookeeper.address import ZooKeeperAddress
+from milepost_backends.zookeeper.pointers.layout import encode_head
+from milepost_backends.zookeeper.pointers.store import ZooKeeperPointers
 from tests.backends.zookeeper.pointers.places import layout, opened
 from tests.contracts.journals import ROOT, done, records, taken_over, writes
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from kazoo.client import KazooClient
 
-from backends.contract import Change, GroupLimits
-from backends.zookeeper.address import ZooKeeperAddress
-from backends.zookeeper.pointers.store import ZooKeeperPointers
+from milepost_backends.contract import Change, GroupLimits
+from milepost_backends.zookeeper.address import ZooKeeperAddress
+from milepost_backends.zookeeper.pointers.store import ZooKeeperPointers
 from tests.backends.zookeeper.pointers.places import layout
 from tests.contracts.journals import ROOT, put, records
 

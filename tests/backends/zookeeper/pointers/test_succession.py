@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from backends.contract import NO_RECORDS, Head, JournalDamaged, TakeOverLost
-from backends.zookeeper.pointers.layout import ZnodeLayout, encode_head
-from backends.zookeeper.pointers.succession import Remembered, Stored, StoredJournal, Succession, succession
+from milepost_backends.contract import NO_RECORDS, Head, JournalDamaged, TakeOverLost
+from milepost_backends.zookeeper.pointers.layout import ZnodeLayout, encode_head
+from milepost_backends.zookeeper.pointers.succession import Remembered, Stored, StoredJournal, Succession, succession
 
 LAYOUT = ZnodeLayout("/m", "root")
 HEAD = Head("root", 5, 20, "aaaa", "1-" + "a" * 32)

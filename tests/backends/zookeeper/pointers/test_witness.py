@@ -6,11 +6,11 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
-from backends.contract import NO_RECORDS, JournalDamaged, Misconfigured, Refusal
-from backends.zookeeper.address import ZooKeeperAddress
-from backends.zookeeper.pointers import store as zookeeper
-from backends.zookeeper.pointers.layout import ZnodeLayout, decode_head
-from backends.zookeeper.pointers.store import ZooKeeperPointers
+from milepost_backends.contract import NO_RECORDS, JournalDamaged, Misconfigured, Refusal
+from milepost_backends.zookeeper.address import ZooKeeperAddress
+from milepost_backends.zookeeper.pointers import store as zookeeper
+from milepost_backends.zookeeper.pointers.layout import ZnodeLayout, decode_head
+from milepost_backends.zookeeper.pointers.store import ZooKeeperPointers
 from tests.backends.zookeeper.pointers.hands import (
     AT_HEADS,
     AT_WITNESSES,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from service.replica.submitter import Caller
-from service.rules.requests import Attempt
+from milepost_server.replica.submitter import Caller
+from milepost_server.rules.requests import Attempt
 from tests.contracts.state_handle_store.frontends.frontend import Entry, Frontend, Inventory, Removal
 
 _PAGE = 1000

@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 from enum import Enum
 from typing import NamedTuple
 
-from backends.contract import Refusal, StorageUnavailable
 from milepost.wire import Code
+from milepost_backends.contract import Refusal, StorageUnavailable
 from tests.contracts.state_handle_store.frontends.services import FragileService
 from tests.support.network.faults import refuse
 

@@ -13,11 +13,11 @@ import hdfs_native
 import pytest
 from kazoo.client import KazooClient
 
-from backends.contract import BlobStore, Election, PointerStore
-from backends.embedded.pointers import FILE_NAME
-from backends.hdfs.address import parse_address as parse_hdfs_address
-from backends.s3.address import parse_address
-from backends.zookeeper.address import ZooKeeperAddress
+from milepost_backends.contract import BlobStore, Election, PointerStore
+from milepost_backends.embedded.pointers import FILE_NAME
+from milepost_backends.hdfs.address import parse_address as parse_hdfs_address
+from milepost_backends.s3.address import parse_address
+from milepost_backends.zookeeper.address import ZooKeeperAddress
 from tests.contracts.factories import BLOBS, ELECTIONS, POINTERS
 from tests.contracts.places import Backend, Services
 from tests.support.servers.kubernetes import without_config_maps

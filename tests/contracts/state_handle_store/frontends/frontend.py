@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from service.replica.submitter import Caller
+from milepost_server.replica.submitter import Caller
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import httpx
 
 from milepost.errors import problem_from
 from milepost.wire import API, PROBLEM_MEDIA_TYPE, Header, quote_version, unquote_version
-from service.replica.submitter import Caller
+from milepost_server.replica.submitter import Caller
 from tests.contracts.state_handle_store.frontends.frontend import Entry, Frontend, Inventory, Removal
 
 _SECONDS = 60.0

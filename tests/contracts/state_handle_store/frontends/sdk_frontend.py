@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from milepost import Client, Handle, Session, StateHandleStore
 from milepost.wire import MAX_PAGE
-from service.replica.submitter import Caller
+from milepost_server.replica.submitter import Caller
 from tests.contracts.state_handle_store.frontends.frontend import Entry, Frontend, Inventory, Removal
 from tests.contracts.state_handle_store.frontends.rest_frontend import RestFrontend
 

@@ -10,19 +10,19 @@ import pytest
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from backends.contract import BlobMissing, BlobStore, Change, Commit, Done, StorageUnavailable
 from milepost.errors import DiscardFailed, Problem
 from milepost.wire import Outcome
-from service import compose
-from service.http.access.tokens import Tokens
-from service.http.application import Application
-from service.http.connection.connections import Connections
-from service.http.requests import Fields
-from service.replica.replica import Replica
-from service.replica.settings import Settings
-from service.replica.submitter import Caller
-from service.rules.records import handle_key
-from service.rules.requests import Attempt
+from milepost_backends.contract import BlobMissing, BlobStore, Change, Commit, Done, StorageUnavailable
+from milepost_server import compose
+from milepost_server.http.access.tokens import Tokens
+from milepost_server.http.application import Application
+from milepost_server.http.connection.connections import Connections
+from milepost_server.http.requests import Fields
+from milepost_server.replica.replica import Replica
+from milepost_server.replica.settings import Settings
+from milepost_server.replica.submitter import Caller
+from milepost_server.rules.records import handle_key
+from milepost_server.rules.requests import Attempt
 from tests.contracts.state_handle_store.frontends.actor import Actor
 from tests.contracts.state_handle_store.frontends.deployments import Site
 from tests.contracts.state_handle_store.frontends.frontend import Frontend

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from milepost.errors import NotExist
-from service.basics.streams import stream_of
-from service.blobs.intake import Incoming
-from service.operations import reading
-from service.operations.operations import operations_of
-from service.replica.replica import Replica
-from service.replica.submitter import Caller
-from service.rules.records import Handle
-from service.rules.requests import Attempt
+from milepost_server.basics.streams import stream_of
+from milepost_server.blobs.intake import Incoming
+from milepost_server.operations import reading
+from milepost_server.operations.operations import operations_of
+from milepost_server.replica.replica import Replica
+from milepost_server.replica.submitter import Caller
+from milepost_server.rules.records import Handle
+from milepost_server.rules.requests import Attempt
 from tests.contracts.state_handle_store.frontends.frontend import Entry, Frontend, Inventory, Removal
 from tests.support.answers import plain
 

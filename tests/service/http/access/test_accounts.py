@@ -14,13 +14,20 @@ from typing import Any
 
 import pytest
 
-from backends.contract import Account, Accounts, StorageUnavailable
 from milepost.errors import Problem
 from milepost.wire import Code
-from service.http.access import accounts as module
-from service.http.access.accounts import AT_ONCE, KNOWN_SECONDS, MOST_ASKED, MOST_KEPT, UNKNOWN_SECONDS, AskedAccounts
-from service.http.access.rights import EVERYTHING
-from service.http.access.tokens import AccountRights, Tokens
+from milepost_backends.contract import Account, Accounts, StorageUnavailable
+from milepost_server.http.access import accounts as module
+from milepost_server.http.access.accounts import (
+    AT_ONCE,
+    KNOWN_SECONDS,
+    MOST_ASKED,
+    MOST_KEPT,
+    UNKNOWN_SECONDS,
+    AskedAccounts,
+)
+from milepost_server.http.access.rights import EVERYTHING
+from milepost_server.http.access.tokens import AccountRights, Tokens
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio

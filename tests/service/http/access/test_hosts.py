@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from milepost.errors import Problem
-from service.http.access.hosts import Hosts
+from milepost_server.http.access.hosts import Hosts
 
 
 def answers(hosts: Hosts, host: str | None) -> bool:

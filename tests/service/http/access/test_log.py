@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from service.http.access.log import AccessLog
+from milepost_server.http.access.log import AccessLog
 from testbed.server import DEADLINE_SECONDS, ROOT
 
 LINE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} INFO milepost\.access "
@@ -89,7 +89,7 @@ def test_a_log_that_nobody_reads_any_more_hinders_nobody() -> None:
 def test_an_orderly_exit_loses_nothing(end: str) -> None:
     program = f"""
 import sys
-from service.http.access.log import AccessLog
+from milepost_server.http.access.log import AccessLog
 with AccessLog(sys.stderr) as access:
     for number in range(10):
         access.note("GET", "/", 200, 0.0, f"id-{{number}}")

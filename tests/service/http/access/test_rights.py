@@ -7,9 +7,9 @@ from itertools import product
 import pytest
 from fastapi.routing import APIRoute
 
-from service.http.access.needs import SHORT, TABLE, Need, allows, row_of
-from service.http.access.rights import EVERYTHING, READING, Patterns, Rights
-from service.http.app import _PARTS
+from milepost_server.http.access.needs import SHORT, TABLE, Need, allows, row_of
+from milepost_server.http.access.rights import EVERYTHING, READING, Patterns, Rights
+from milepost_server.http.app import _PARTS
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from service.http.access.rights import EVERYTHING, READING, Patterns, Rights
-from service.http.access.token_file import read_tokens
-from service.http.access.tokens import Tokens
+from milepost_server.http.access.rights import EVERYTHING, READING, Patterns, Rights
+from milepost_server.http.access.token_file import read_tokens
+from milepost_server.http.access.tokens import Tokens
 
 SECRET = "secret-token-0123456789"
 HASHED = sha256(SECRET.encode()).hexdigest()

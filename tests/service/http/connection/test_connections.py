@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import resource
 
-from service.blobs.delivery import AHEAD_BYTES
-from service.http.connection.connections import MOST_UNSENT_BYTES, Connections, room_for_connections
+from milepost_server.blobs.delivery import AHEAD_BYTES
+from milepost_server.http.connection.connections import MOST_UNSENT_BYTES, Connections, room_for_connections
 
 
 class Peer:

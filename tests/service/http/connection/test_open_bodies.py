@@ -10,10 +10,10 @@ from typing import cast
 import pytest
 
 from milepost.errors import Unavailable
-from service.http.connection import open_bodies
-from service.http.connection.connections import Connections
-from service.http.connection.open_bodies import HELD_BYTES, LEAST_SILENT_SECONDS, OpenBodies, OpenBody
-from service.http.connection.peer_time import LEAST_BYTES_PER_SECOND
+from milepost_server.http.connection import open_bodies
+from milepost_server.http.connection.connections import Connections
+from milepost_server.http.connection.open_bodies import HELD_BYTES, LEAST_SILENT_SECONDS, OpenBodies, OpenBody
+from milepost_server.http.connection.peer_time import LEAST_BYTES_PER_SECOND
 from tests.service.http.connection.test_connections import Peer, given_up
 
 pytestmark = pytest.mark.anyio

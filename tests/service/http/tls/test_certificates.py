@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from service.http.tls.certificates import Certificates
-from service.http.tls.files import TlsFiles
+from milepost_server.http.tls.certificates import Certificates
+from milepost_server.http.tls.files import TlsFiles
 from tests.support.servers import certificates as made_for_tests
 
 

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from backends.contract import Change, Commit, Done, GroupLimits, Head
-from service.journal import Journal
-from service.journal.commit.batching import MOST_SECONDS, AdaptiveBatching
-from service.rules.requests import Attempt, OpenSession
+from milepost_backends.contract import Change, Commit, Done, GroupLimits, Head
+from milepost_server.journal import Journal
+from milepost_server.journal.commit.batching import MOST_SECONDS, AdaptiveBatching
+from milepost_server.rules.requests import Attempt, OpenSession
 from tests.simulation.world.loop import VirtualLoop
 
 COMMIT = 0.01

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from service.replica.submitter import Caller
-from service.rules.records import Handle
-from service.rules.requests import Attempt, is_leaders
+from milepost_server.replica.submitter import Caller
+from milepost_server.rules.records import Handle
+from milepost_server.rules.requests import Attempt, is_leaders
 from tests.service.acting import STORE, actor
 from tests.support.servers.replicas import embedded, rig
 

@@ -15,19 +15,19 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import GroupLimits, Head
-from backends.embedded.pointers import EmbeddedPointers
 from milepost.wire import Code
-from service.journal import Journal
-from service.journal.commit.groups import WORK_SECONDS, Group, NoOpRequest, build
-from service.journal.commit.size_limit import SizeLimit
-from service.journal.pending import PendingRequest
-from service.rules.decide import decide as rules_decide
-from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
-from service.rules.memory.state import State
-from service.rules.memory.view import View
-from service.rules.records import Session
-from service.rules.requests import Attempt, EndSession, OpenSession, Request
+from milepost_backends.contract import GroupLimits, Head
+from milepost_backends.embedded.pointers import EmbeddedPointers
+from milepost_server.journal import Journal
+from milepost_server.journal.commit.groups import WORK_SECONDS, Group, NoOpRequest, build
+from milepost_server.journal.commit.size_limit import SizeLimit
+from milepost_server.journal.pending import PendingRequest
+from milepost_server.rules.decide import decide as rules_decide
+from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
+from milepost_server.rules.memory.state import State
+from milepost_server.rules.memory.view import View
+from milepost_server.rules.records import Session
+from milepost_server.rules.requests import Attempt, EndSession, OpenSession, Request
 from tests.service.journal.test_committing import Forever
 
 pytestmark = pytest.mark.anyio

@@ -6,14 +6,14 @@ from typing import cast
 
 import pytest
 
-from backends.contract import PointerStore
 from milepost.wire import Code
-from service.journal.commit.growth_check import GrowthCheck
-from service.rules.decide import decide as rules_decide
-from service.rules.decisions import Accepted, Decision, DecisionContext, Refused
-from service.rules.memory.state import State
-from service.rules.memory.view import View
-from service.rules.requests import (
+from milepost_backends.contract import PointerStore
+from milepost_server.journal.commit.growth_check import GrowthCheck
+from milepost_server.rules.decide import decide as rules_decide
+from milepost_server.rules.decisions import Accepted, Decision, DecisionContext, Refused
+from milepost_server.rules.memory.state import State
+from milepost_server.rules.memory.view import View
+from milepost_server.rules.requests import (
     Add,
     Attempt,
     BlobRef,

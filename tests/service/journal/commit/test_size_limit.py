@@ -7,16 +7,26 @@ from dataclasses import replace
 
 import pytest
 
-from backends.contract import GroupLimits, Head
 from milepost.wire import Code
-from service.journal.commit.groups import Group, NoOpRequest, build
-from service.journal.commit.size_limit import GROWING, SizeLimit
-from service.journal.pending import PendingRequest
-from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
-from service.rules.memory.state import State
-from service.rules.memory.view import View
-from service.rules.records import Session, encode
-from service.rules.requests import Add, Attempt, Campaign, DeletePath, EndSession, OpenSession, PutFile, Remove, Request
+from milepost_backends.contract import GroupLimits, Head
+from milepost_server.journal.commit.groups import Group, NoOpRequest, build
+from milepost_server.journal.commit.size_limit import GROWING, SizeLimit
+from milepost_server.journal.pending import PendingRequest
+from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
+from milepost_server.rules.memory.state import State
+from milepost_server.rules.memory.view import View
+from milepost_server.rules.records import Session, encode
+from milepost_server.rules.requests import (
+    Add,
+    Attempt,
+    Campaign,
+    DeletePath,
+    EndSession,
+    OpenSession,
+    PutFile,
+    Remove,
+    Request,
+)
 
 pytestmark = pytest.mark.anyio
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from backends.kubernetes.election.election import KubernetesElection
-from backends.kubernetes.pointers.store import KubernetesPointers
-from backends.local.blobs import LocalBlobs
 from milepost.errors import Problem
 from milepost.wire import Code, Outcome
-from service.basics.streams import stream_of
-from service.blobs.intake import Incoming
+from milepost_backends.kubernetes.election.election import KubernetesElection
+from milepost_backends.kubernetes.pointers.store import KubernetesPointers
+from milepost_backends.local.blobs import LocalBlobs
+from milepost_server.basics.streams import stream_of
+from milepost_server.blobs.intake import Incoming
 from tests.backends.kubernetes.places import LAYOUT, Outsider
 from tests.contracts.places import Services
 from tests.contracts.state_handle_store.frontends.actor import Actor

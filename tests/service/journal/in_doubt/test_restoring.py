@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from backends.embedded.pointers import EmbeddedPointers
-from service.journal.in_doubt.restoring import Restoring
-from service.journal.loading import Loaded
-from service.journal.observer import NoObserver
-from service.journal.proof import Proof
-from service.rules.memory.state import State
+from milepost_backends.embedded.pointers import EmbeddedPointers
+from milepost_server.journal.in_doubt.restoring import Restoring
+from milepost_server.journal.loading import Loaded
+from milepost_server.journal.observer import NoObserver
+from milepost_server.journal.proof import Proof
+from milepost_server.rules.memory.state import State
 
 pytestmark = pytest.mark.anyio
 

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from kazoo.security import READ_ACL_UNSAFE, make_digest_acl
 
-from backends.contract import StorageUnavailable
-from backends.local.blobs import LocalBlobs
-from backends.zookeeper.address import ZooKeeperAddress
-from backends.zookeeper.election.election import ZooKeeperElection
-from backends.zookeeper.pointers.layout import HEAD_PREFIX
-from backends.zookeeper.pointers.store import ZooKeeperPointers
 from milepost.errors import AlreadyExists, Corrupt
-from service.rules.records import handle_key
+from milepost_backends.contract import StorageUnavailable
+from milepost_backends.local.blobs import LocalBlobs
+from milepost_backends.zookeeper.address import ZooKeeperAddress
+from milepost_backends.zookeeper.election.election import ZooKeeperElection
+from milepost_backends.zookeeper.pointers.layout import HEAD_PREFIX
+from milepost_backends.zookeeper.pointers.store import ZooKeeperPointers
+from milepost_server.rules.records import handle_key
 from tests.backends.zookeeper.pointers.hands import AT_HEADS, AT_WITNESSES, Act, Hand, delete_records, second_head
 from tests.backends.zookeeper.pointers.places import layout
 from tests.contracts.places import Services

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from milepost.errors import OutcomeUnknown
-from service.replica.trees import attempts
-from service.replica.trees.attempts import NewestAttempts
+from milepost_server.replica.trees import attempts
+from milepost_server.replica.trees.attempts import NewestAttempts
 
 
 def test_an_attempt_is_late_once_a_newer_one_has_begun() -> None:

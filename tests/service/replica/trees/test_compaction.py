@@ -12,13 +12,13 @@ from sortedcontainers import SortedList
 
 from milepost.errors import Problem
 from milepost.wire import Code
-from service.basics.loop_time import TURN_SECONDS
-from service.operations.trees import At
-from service.replica.submitter import Caller
-from service.rules.records import Record, Store, store_key
-from service.rules.requests import Attempt, OntoExisting
-from service.rules.stored.paths import path_key
-from service.rules.stored.trees import Entry, Manifest, Tree, TreePath
+from milepost_server.basics.loop_time import TURN_SECONDS
+from milepost_server.operations.trees import At
+from milepost_server.replica.submitter import Caller
+from milepost_server.rules.records import Record, Store, store_key
+from milepost_server.rules.requests import Attempt, OntoExisting
+from milepost_server.rules.stored.paths import path_key
+from milepost_server.rules.stored.trees import Entry, Manifest, Tree, TreePath
 from tests.service.acting import STORE, actor
 from tests.support.files import put, read
 from tests.support.servers.replicas import PROMPT, Rig, embedded, rig

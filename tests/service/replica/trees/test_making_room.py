@@ -12,13 +12,13 @@ import pytest
 
 from milepost.errors import Problem
 from milepost.wire import Code
-from service.operations.trees import At
-from service.replica.submitter import Caller
-from service.rules.records import Corrupt
-from service.rules.requests import Attempt, OntoExisting
-from service.rules.stored.paths import path_key
-from service.rules.stored.trees import MOST_RANGE_TOMBSTONES, MOST_ROLLBACKS, Tree
-from service.rules.trees import visibility
+from milepost_server.operations.trees import At
+from milepost_server.replica.submitter import Caller
+from milepost_server.rules.records import Corrupt
+from milepost_server.rules.requests import Attempt, OntoExisting
+from milepost_server.rules.stored.paths import path_key
+from milepost_server.rules.stored.trees import MOST_RANGE_TOMBSTONES, MOST_ROLLBACKS, Tree
+from milepost_server.rules.trees import visibility
 from tests.service.acting import STORE, actor
 from tests.support.files import put, put_at
 from tests.support.network.faults import before

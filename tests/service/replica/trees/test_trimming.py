@@ -8,14 +8,14 @@ from typing import Any, cast
 
 import pytest
 
-from backends.contract import GroupLimits
 from milepost.errors import Fenced
 from milepost.wire import Code
-from service.basics.problems import problem
-from service.operations.trees import At
-from service.replica.submitter import Caller
-from service.rules.requests import Attempt, OntoExisting
-from service.rules.stored.trees import Tree
+from milepost_backends.contract import GroupLimits
+from milepost_server.basics.problems import problem
+from milepost_server.operations.trees import At
+from milepost_server.replica.submitter import Caller
+from milepost_server.rules.requests import Attempt, OntoExisting
+from milepost_server.rules.stored.trees import Tree
 from tests.service.acting import STORE, actor
 from tests.support.files import put, put_at, read
 from tests.support.servers.replicas import PROMPT, Backends, Rig, embedded, rig

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from milepost.wire import Code
-from service.rules.records import Corrupt, store_key
-from service.rules.requests import (
+from milepost_server.rules.records import Corrupt, store_key
+from milepost_server.rules.requests import (
     Attempt,
     Campaign,
     Clear,

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from milepost.wire import Code
-from service.rules.records import Corrupt, handle_key
-from service.rules.requests import Add, Attempt, BlobRef, Clear, LockHandle, ReleaseHandle, Remove, Request
+from milepost_server.rules.records import Corrupt, handle_key
+from milepost_server.rules.requests import Add, Attempt, BlobRef, Clear, LockHandle, ReleaseHandle, Remove, Request
 from tests.service.rules.bench import STORE, Bench, add, blob, replacement, retried
 
 REMOVE = Remove(Attempt("a"), store_name=STORE, name="h")

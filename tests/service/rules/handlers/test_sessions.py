@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from milepost.wire import Code, Outcome
-from service.rules.records import KEPT_KEYS, Corrupt, session_key
-from service.rules.requests import (
+from milepost_server.rules.records import KEPT_KEYS, Corrupt, session_key
+from milepost_server.rules.requests import (
     LEADER,
     Attempt,
     Campaign,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from service.rules.handlers.handles import absent
-from service.rules.records import Corrupt, handle_key
-from service.rules.requests import LEADER, Attempt, Clear, LockAll, LockHandle, Remove, Scrub
+from milepost_server.rules.handlers.handles import absent
+from milepost_server.rules.records import Corrupt, handle_key
+from milepost_server.rules.requests import LEADER, Attempt, Clear, LockAll, LockHandle, Remove, Scrub
 from tests.service.rules.bench import STORE, Bench, add, blob
 
 CLEAR = Clear(Attempt("a"), store_name=STORE)

@@ -9,11 +9,11 @@ import pytest
 from msgspec import structs
 
 from milepost.wire import Code, Outcome
-from service.rules.decide import decide
-from service.rules.decisions import Accepted, DecisionContext, Refused
-from service.rules.memory.view import View
-from service.rules.records import Corrupt, Upload, upload_key
-from service.rules.requests import (
+from milepost_server.rules.decide import decide
+from milepost_server.rules.decisions import Accepted, DecisionContext, Refused
+from milepost_server.rules.memory.view import View
+from milepost_server.rules.records import Corrupt, Upload, upload_key
+from milepost_server.rules.requests import (
     LEADER,
     Add,
     Attempt,

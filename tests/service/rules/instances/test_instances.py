@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from milepost.wire import Code
-from service.rules.decisions import Refused
-from service.rules.instances.book import Book, Instance, Location, first_of
-from service.rules.instances.instances import Instances, Limits
+from milepost_server.rules.decisions import Refused
+from milepost_server.rules.instances.book import Book, Instance, Location, first_of
+from milepost_server.rules.instances.instances import Instances, Limits
 
 AGE = 100.0
 LIMITS = Limits(most=14, most_in_store=6, seconds=AGE)

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.rules.locks import holders
-from service.rules.memory.lookup import is_listed, is_pending
-from service.rules.memory.snapshots import Snapshot
-from service.rules.memory.state import State
-from service.rules.records import (
+from milepost_server.rules.locks import holders
+from milepost_server.rules.memory.lookup import is_listed, is_pending
+from milepost_server.rules.memory.snapshots import Snapshot
+from milepost_server.rules.memory.state import State
+from milepost_server.rules.records import (
     Corrupt,
     Handle,
     Lock,
@@ -31,7 +31,7 @@ from service.rules.records import (
     store_of,
     upload_key,
 )
-from service.rules.stored.answered import Answered
+from milepost_server.rules.stored.answered import Answered
 
 pytestmark = pytest.mark.later
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from service.rules.decide import decide
-from service.rules.decisions import Accepted, DecisionContext, Refused
-from service.rules.memory.state import State
-from service.rules.memory.view import View
-from service.rules.records import Corrupt, Store, store_key
-from service.rules.requests import (
+from milepost_server.rules.decide import decide
+from milepost_server.rules.decisions import Accepted, DecisionContext, Refused
+from milepost_server.rules.memory.state import State
+from milepost_server.rules.memory.view import View
+from milepost_server.rules.records import Corrupt, Store, store_key
+from milepost_server.rules.requests import (
     LEADER,
     Attempt,
     BeginCompaction,
@@ -21,10 +21,10 @@ from service.rules.requests import (
     Request,
     TrimTree,
 )
-from service.rules.stored.manifest_rows import ManifestRows
-from service.rules.stored.trees import Entry, Tree
-from service.rules.trees.manifests import is_compactable, packed
-from service.rules.trees.visibility import visible
+from milepost_server.rules.stored.manifest_rows import ManifestRows
+from milepost_server.rules.stored.trees import Entry, Tree
+from milepost_server.rules.trees.manifests import is_compactable, packed
+from milepost_server.rules.trees.visibility import visible
 
 STORE = "job"
 

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from milepost.wire import Code
-from service.rules.decide import decide
-from service.rules.decisions import Accepted, Decision, DecisionContext, Refused
-from service.rules.memory.state import State
-from service.rules.memory.view import View
-from service.rules.records import Session, Store, Stored, decode, encode, session_key
-from service.rules.requests import (
+from milepost_server.rules.decide import decide
+from milepost_server.rules.decisions import Accepted, Decision, DecisionContext, Refused
+from milepost_server.rules.memory.state import State
+from milepost_server.rules.memory.view import View
+from milepost_server.rules.records import Session, Store, Stored, decode, encode, session_key
+from milepost_server.rules.requests import (
     LEADER,
     Attempt,
     BeginCompaction,
@@ -43,11 +43,11 @@ from service.rules.requests import (
     TrimTree,
     with_id,
 )
-from service.rules.stored.manifest_rows import ManifestRows
-from service.rules.stored.paths import ancestors_of, commit_of, is_below, is_temporary, parent_of
-from service.rules.stored.trees import MOST_ROLLBACKS, Entry, Manifest, Tree
-from service.rules.trees.manifests import is_compactable, merged, no_longer_named, packed
-from service.rules.trees.visibility import visible, visible_at
+from milepost_server.rules.stored.manifest_rows import ManifestRows
+from milepost_server.rules.stored.paths import ancestors_of, commit_of, is_below, is_temporary, parent_of
+from milepost_server.rules.stored.trees import MOST_ROLLBACKS, Entry, Manifest, Tree
+from milepost_server.rules.trees.manifests import is_compactable, merged, no_longer_named, packed
+from milepost_server.rules.trees.visibility import visible, visible_at
 
 EXPLORED = int(os.environ.get("MILEPOST_EXPLORE", "0"))
 """So many examples, other ones each time; 0 stands for the same two hundred each time."""

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from milepost.wire import Code
-from service.rules.decide import decide
-from service.rules.decisions import Accepted, DecisionContext, Refused
-from service.rules.records import KEPT_KEYS, Corrupt, Store
-from service.rules.requests import (
+from milepost_server.rules.decide import decide
+from milepost_server.rules.decisions import Accepted, DecisionContext, Refused
+from milepost_server.rules.records import KEPT_KEYS, Corrupt, Store
+from milepost_server.rules.requests import (
     LEADER,
     Attempt,
     BlobRef,
@@ -22,12 +22,12 @@ from service.rules.requests import (
     PutFile,
     RollBack,
 )
-from service.rules.stored.manifest_rows import ManifestRows
-from service.rules.stored.paths import checked_path, path_key
-from service.rules.stored.trees import MOST_RANGE_TOMBSTONES, MOST_SNAPSHOTS, Entry, Savepoint, Tree
-from service.rules.trees import visibility
-from service.rules.trees.handlers import MOST_RENAMED
-from service.rules.trees.visibility import visible
+from milepost_server.rules.stored.manifest_rows import ManifestRows
+from milepost_server.rules.stored.paths import checked_path, path_key
+from milepost_server.rules.stored.trees import MOST_RANGE_TOMBSTONES, MOST_SNAPSHOTS, Entry, Savepoint, Tree
+from milepost_server.rules.trees import visibility
+from milepost_server.rules.trees.handlers import MOST_RENAMED
+from milepost_server.rules.trees.visibility import visible
 from tests.service.rules.trees.bench import STORE, Bench
 
 

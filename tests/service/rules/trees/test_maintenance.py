@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import pytest
 
-from service.rules.decisions import Accepted
-from service.rules.memory.view import View
-from service.rules.records import Corrupt, Record
-from service.rules.requests import LEADER, DropBlobs, DropCompacted, MakeSavepoint, RollBack, TrimTree
-from service.rules.stored.paths import path_key
-from service.rules.stored.trees import Entry, TreePath
+from milepost_server.rules.decisions import Accepted
+from milepost_server.rules.memory.view import View
+from milepost_server.rules.records import Corrupt, Record
+from milepost_server.rules.requests import LEADER, DropBlobs, DropCompacted, MakeSavepoint, RollBack, TrimTree
+from milepost_server.rules.stored.paths import path_key
+from milepost_server.rules.stored.trees import Entry, TreePath
 from tests.service.rules.trees.bench import STORE, Bench
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from backends.kubernetes.configmaps.entries import encode as entry
-from service.rules.records import Store, encode, store_key
-from service.rules.stored.paths import path_key
-from service.rules.stored.trees import Entry, TreePath
+from milepost_backends.kubernetes.configmaps.entries import encode as entry
+from milepost_server.rules.records import Store, encode, store_key
+from milepost_server.rules.stored.paths import path_key
+from milepost_server.rules.stored.trees import Entry, TreePath
 from tests.spark.clusters.written import Birth, Journal
 from tests.system.node.pods.journal import written
 

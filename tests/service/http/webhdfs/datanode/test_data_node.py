@@ -28,26 +28,26 @@ from milepost.errors import (
     Unavailable,
 )
 from milepost.wire import Code
-from service.basics.problems import problem
-from service.blobs.collector import collect
-from service.blobs.delivery import DeliveryCut
-from service.blobs.intake import Incoming
-from service.blobs.keys import place_of
-from service.blobs.range_digests import RANGE_BYTES
-from service.blobs.shared_key import SharedKey
-from service.http.webhdfs.datanode import data_node as data_node_module
-from service.http.webhdfs.datanode.data_node import DataNode
-from service.http.webhdfs.datanode.messages import Publish, Published, published
-from service.http.webhdfs.datanode.peer import NoAnswer, NotReached, Peer
-from service.http.webhdfs.datanode.transfer_tokens import LATE_SECONDS, LIFE_SECONDS, DownloadToken, UploadToken
-from service.journal import Journal
-from service.operations.publishing import Publisher
-from service.operations.trees import At
-from service.replica import commits
-from service.replica.leader_locator import LeaderLocator
-from service.replica.settings import Settings
-from service.rules.requests import BlobRef, OntoExisting
-from service.rules.stored.trees import Entry
+from milepost_server.basics.problems import problem
+from milepost_server.blobs.collector import collect
+from milepost_server.blobs.delivery import DeliveryCut
+from milepost_server.blobs.intake import Incoming
+from milepost_server.blobs.keys import place_of
+from milepost_server.blobs.range_digests import RANGE_BYTES
+from milepost_server.blobs.shared_key import SharedKey
+from milepost_server.http.webhdfs.datanode import data_node as data_node_module
+from milepost_server.http.webhdfs.datanode.data_node import DataNode
+from milepost_server.http.webhdfs.datanode.messages import Publish, Published, published
+from milepost_server.http.webhdfs.datanode.peer import NoAnswer, NotReached, Peer
+from milepost_server.http.webhdfs.datanode.transfer_tokens import LATE_SECONDS, LIFE_SECONDS, DownloadToken, UploadToken
+from milepost_server.journal import Journal
+from milepost_server.operations.publishing import Publisher
+from milepost_server.operations.trees import At
+from milepost_server.replica import commits
+from milepost_server.replica.leader_locator import LeaderLocator
+from milepost_server.replica.settings import Settings
+from milepost_server.rules.requests import BlobRef, OntoExisting
+from milepost_server.rules.stored.trees import Entry
 from tests.service.acting import STORE, actor
 from tests.support.files import put
 from tests.support.network.faults import before, undisturbed

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 import pytest
 import trustme
 
-from service.http.tls.files import public_authorities
-from service.http.webhdfs.datanode import exchanges
-from service.http.webhdfs.datanode.exchanges import Exchanges, NoAnswer, NotReached
+from milepost_server.http.tls.files import public_authorities
+from milepost_server.http.webhdfs.datanode import exchanges
+from milepost_server.http.webhdfs.datanode.exchanges import Exchanges, NoAnswer, NotReached
 from testbed.ports import Port
 
 pytestmark = pytest.mark.anyio

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from backends.s3.blobs import S3Blobs
 from milepost.errors import Unavailable
-from service.blobs.intake import Incoming
-from service.http.webhdfs.datanode.data_node import DataNode
-from service.http.webhdfs.datanode.peer import Peer
-from service.http.webhdfs.datanode.transfer_tokens import DownloadToken, UploadToken
-from service.operations.trees import At
-from service.replica.leader_locator import LeaderLocator
+from milepost_backends.s3.blobs import S3Blobs
+from milepost_server.blobs.intake import Incoming
+from milepost_server.http.webhdfs.datanode.data_node import DataNode
+from milepost_server.http.webhdfs.datanode.peer import Peer
+from milepost_server.http.webhdfs.datanode.transfer_tokens import DownloadToken, UploadToken
+from milepost_server.operations.trees import At
+from milepost_server.replica.leader_locator import LeaderLocator
 from tests.contracts.places import Services
 from tests.service.acting import STORE, actor
 from tests.support.network.gateway import Fault, Gateway, gateway

@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 from milepost.errors import AccessDenied
-from service.blobs.shared_key import SharedKey
-from service.http.webhdfs.datanode.data_node import DataNode
-from service.http.webhdfs.datanode.data_nodes import DataNodes
-from service.http.webhdfs.datanode.messages import PROOF, Heartbeat, checked, signed
-from service.http.webhdfs.datanode.registry import DataNodeRegistry
-from service.http.webhdfs.datanode.transfer_tokens import (
+from milepost_server.blobs.shared_key import SharedKey
+from milepost_server.http.webhdfs.datanode.data_node import DataNode
+from milepost_server.http.webhdfs.datanode.data_nodes import DataNodes
+from milepost_server.http.webhdfs.datanode.messages import PROOF, Heartbeat, checked, signed
+from milepost_server.http.webhdfs.datanode.registry import DataNodeRegistry
+from milepost_server.http.webhdfs.datanode.transfer_tokens import (
     LATE_SECONDS,
     LIFE_SECONDS,
     DownloadToken,
@@ -23,7 +23,7 @@ from service.http.webhdfs.datanode.transfer_tokens import (
     sign,
     verify,
 )
-from service.operations.trees import At
+from milepost_server.operations.trees import At
 from tests.service.acting import STORE
 from tests.support.servers.replicas import Rig, embedded, rig
 

@@ -1,0 +1,79 @@
+"""This package says what Milepost asks of a backend, and nothing more.
+
+There are three small contracts: `PointerStore` (journals of records behind a fenced head), `Election` (who may try to
+lead, and until when) and `BlobStore` (immutable bytes); and `Accounts`, for tokens that another system issues. Names,
+locks, sessions, epochs and idempotency keys belong to the rules above; a backend stores opaque keys and values and
+never looks inside.
+"""
+
+from milepost_backends.contract.accounts import Account, Accounts
+from milepost_backends.contract.backend import Backend, BlobsSettings, PointersSettings
+from milepost_backends.contract.blobs import PATIENCE_SECONDS, BlobInfo, BlobStore, SignedRequest
+from milepost_backends.contract.elections import Election, Leadership
+from milepost_backends.contract.errors import (
+    BackendError,
+    BlobExists,
+    BlobMissing,
+    BlobSizeDiffers,
+    BlobTruncated,
+    JournalDamaged,
+    Misconfigured,
+    StorageFull,
+    StorageRefused,
+    StorageUnavailable,
+    TakeOverLost,
+    UnsafeKey,
+    loss_of,
+)
+from milepost_backends.contract.keys import check_key, check_prefix
+from milepost_backends.contract.pointers import (
+    NO_RECORDS,
+    Change,
+    Commit,
+    CommitRefused,
+    Done,
+    GroupLimits,
+    Head,
+    PointerStore,
+    Refusal,
+    Unknown,
+)
+
+__all__ = [
+    "NO_RECORDS",
+    "PATIENCE_SECONDS",
+    "Account",
+    "Accounts",
+    "Backend",
+    "BackendError",
+    "BlobExists",
+    "BlobInfo",
+    "BlobMissing",
+    "BlobSizeDiffers",
+    "BlobStore",
+    "BlobTruncated",
+    "BlobsSettings",
+    "Change",
+    "Commit",
+    "Done",
+    "Election",
+    "GroupLimits",
+    "Head",
+    "JournalDamaged",
+    "Leadership",
+    "Misconfigured",
+    "PointerStore",
+    "PointersSettings",
+    "Refusal",
+    "CommitRefused",
+    "SignedRequest",
+    "StorageFull",
+    "StorageRefused",
+    "StorageUnavailable",
+    "TakeOverLost",
+    "Unknown",
+    "UnsafeKey",
+    "check_key",
+    "check_prefix",
+    "loss_of",
+]

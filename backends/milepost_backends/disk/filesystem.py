@@ -1,0 +1,169 @@
+"""Check and use local file systems: that a directory is on a local one, is private, and that its names are durable.
+
+An ``flock`` and SQLite's shared memory hold between the processes of one machine. On a network file system two machines
+can both believe that they hold the lock, so the embedded backends refuse a directory on one.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from milepost_backends.contract import Misconfigured
+
+PRIVATE_FILE = 0o600
+PRIVATE_DIRECTORY = 0o700
+"""Only the server's own user may read what is stored: it may hold anything that a job computes."""
+
+PERMANENT_ERRORS: Final = frozenset(
+    {
+        errno.EACCES,
+        errno.EPERM,
+        errno.EROFS,
+        errno.ENOTDIR,
+        errno.EISDIR,
+        errno.EEXIST,
+        errno.ENOTSUP,
+        errno.ENOLCK,
+        errno.ELOOP,
+        errno.ENAMETOOLONG,
+    }
+)
+"""The system refuses a call so until somebody changes rights, paths or the file system."""
+
+log = logging.getLogger(__name__)
+
+MOUNTINFO = Path("/proc/self/mountinfo")
+
+SHARED_TYPES = frozenset(
+    {
+        "nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "coda", "9p", "virtiofs", "vboxsf", "prl_fs", "vmhgfs",
+        "ceph", "glusterfs", "lustre", "gpfs", "beegfs", "orangefs", "pvfs2", "ocfs2", "gfs2", "panfs", "wekafs",
+    }
+)  # fmt: skip
+SHARED_FUSE = frozenset(
+    {
+        "sshfs", "glusterfs", "ceph", "ceph-fuse", "cephfs", "s3fs", "goofys", "gcsfuse", "blobfuse", "blobfuse2",
+        "rclone", "juicefs", "davfs", "curlftpfs", "moosefs", "mfs", "lizardfs", "hdfs", "seaweedfs", "smbnetfs",
+        "vmhgfs-fuse", "mount-s3", "mountpoint-s3", "grpcfuse", "alluxio-fuse",
+    }
+)  # fmt: skip
+
+
+class FileIdentity(NamedTuple):
+    """A file identity says which file a path names now: later the same path may name another file, or none."""
+
+    device: int
+    inode: int
+
+    @classmethod
+    def of(cls, target: Path | int) -> FileIdentity | None:
+        """Return the identity of the file at a path or behind a descriptor, or None when the path names nothing."""
+        try:
+            status = os.stat(target)
+        except FileNotFoundError:
+            return None
+        return cls(status.st_dev, status.st_ino)
+
+
+def mount_type(path: Path, mountinfo: str) -> str | None:
+    """Return the type of the file system that holds ``path`` (absolute, links resolved), from the text of mountinfo(5).
+
+    The result is None when no mount point covers the path. Of two mounts on one point the later hides the earlier.
+    """
+    found: tuple[int, str] | None = None
+    for line in mountinfo.splitlines():
+        before, separator, after = line.partition(" - ")
+        fields = before.split(" ")
+        if not separator or len(fields) < 5:
+            continue
+        point = Path(_unescaped(fields[4]))
+        depth = len(point.parts)
+        if path.is_relative_to(point) and (found is None or depth >= found[0]):
+            found = (depth, after.split(" ", 1)[0])
+    return found[1] if found else None
+
+
+def _unescaped(field: str) -> str:
+    """Return a field with its escapes resolved: mountinfo writes space, tab, newline and backslash as octal digits."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), field)
+
+
+def is_shared(type_: str) -> bool:
+    """Return whether several machines may have a file system of this type mounted at once."""
+    kind, _, helper = type_.partition(".")
+    return type_ in SHARED_TYPES or (kind == "fuse" and helper in SHARED_FUSE)
+
+
+def lies_on_shared(directory: Path) -> bool:
+    """Return whether ``directory`` lies on a network file system, as far as can be known (only on Linux)."""
+    try:
+        mountinfo = MOUNTINFO.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return False
+    type_ = mount_type(directory.resolve(), mountinfo)
+    return type_ is not None and is_shared(type_)
+
+
+def require_local(directory: Path) -> None:
+    """Raise `Misconfigured` if ``directory``, which need not exist yet, is on a network file system.
+
+    Without a mountinfo (anything but Linux) this cannot be known, and nothing is refused.
+    """
+    try:
+        mountinfo = MOUNTINFO.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return
+    type_ = mount_type(directory.resolve(), mountinfo)
+    if type_ is not None and is_shared(type_):
+        raise Misconfigured(
+            f"{directory} is on a {type_} file system, where locks do not hold between machines; use a local disk"
+        )
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in ``directory`` durable. Raises OSError."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_durable_directory(directory: Path) -> None:
+    """Make ``directory`` and its missing parents, each durably named in its own parent. Raises OSError."""
+    missing = []
+    while not directory.is_dir():
+        missing.append(directory)
+        if directory.parent == directory:
+            break
+        directory = directory.parent
+    for each in reversed(missing):
+        each.mkdir(PRIVATE_DIRECTORY, exist_ok=True)
+        sync_directory(each.parent)
+
+
+def keep_private(path: Path) -> None:
+    """Take from group and others what they may do with an existing file of the server's own user.
+
+    For a directory there is only a warning, since whoever made it may have meant it so (or it is ``/tmp``), and also
+    for what belongs to another user. A path that names nothing is ignored. Raises OSError.
+    """
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return
+    open_to_others = stat.S_IMODE(status.st_mode) & 0o077
+    if not open_to_others or stat.S_ISLNK(status.st_mode):
+        return
+    if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
+        path.chmod(stat.S_IMODE(status.st_mode) & ~0o077)
+        log.info("took all rights of other users from %s (its mode was %o)", path, status.st_mode & 0o777)
+    else:
+        advice = "to keep them out, run chmod go= on it"
+        log.warning("other users may read or enter %s (mode %o); %s", path, status.st_mode & 0o777, advice)

@@ -1,0 +1,165 @@
+"""Reserve room on a disk for what frees room: removals of pointers, locks and take-overs.
+
+The reserve is a file of real blocks beside the database. When the disk is full the file is deleted, and writes that
+grow are refused until there is so much room again that it can be made anew. Blobs leave as much room as the file takes,
+so that they do not use what was freed.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Final
+
+from milepost_backends.disk.filesystem import PRIVATE_FILE
+
+NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+LARGEST: Final = 8 * 1024 * 1024
+SMALLEST: Final = 1024 * 1024
+_PART: Final = 16
+"""At most one part in sixteen of a small disk is reserved."""
+_NEXT_TO_NOTHING: Final = 256 * 1024
+"""A database needs this much to be opened, and to go on for a moment."""
+_PAUSE_SECONDS: Final = 5.0
+"""After the system refused the room, or free room turned out to be unusable, it is asked again no sooner than this."""
+
+log = logging.getLogger("milepost.embedded")
+
+
+def room_on(path: Path | int) -> tuple[int, int]:
+    """Return how many bytes this user has free on the disk of ``path``, and how many are reserved. Raises OSError.
+
+    A file system that reports nothing (zeros, as some in user space do) is not taken for full.
+    """
+    status = os.statvfs(path)
+    free = status.f_bavail * status.f_frsize if status.f_blocks else sys.maxsize
+    return free, max(SMALLEST, min(LARGEST, status.f_blocks * status.f_frsize // _PART))
+
+
+class Reserve:
+    """A reserve is the file at ``path``. Any thread may call `missing` and `may_be_tried`; the rest is for one thread.
+
+    ``clock`` gives monotonic seconds. A quota may forbid room that the disk reports as free, and only an attempt to
+    take the room shows that. Once such an attempt failed, or a write found no room where some was reported, the
+    system's report is not believed until twice the room could be had.
+    """
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = path
+        self._clock = clock
+        self._held = False
+        self._logged = False
+        self._denied: str | None = None
+        self._denied_until = 0.0
+
+    @property
+    def held(self) -> bool:
+        """Return whether the reserve was there at the last `keep`."""
+        return self._held
+
+    def missing(self) -> str | None:
+        """Say in words why no write that grows is accepted, or return None while there is room. Cheap."""
+        if self._held:
+            return None
+        if (denied := self._denied) is not None:
+            return denied
+        try:
+            free, kept = room_on(self._path.parent)
+        except OSError:
+            return None  # the problem there is not a lack of room
+        if free >= 2 * kept:
+            return None
+        return f"the disk of {self._path.parent} has {free} bytes left, which are reserved for removals and locks"
+
+    def may_be_tried(self) -> bool:
+        """Return whether it is time to call `keep` again even if no write does so."""
+        return self._denied is not None and self._clock() >= self._denied_until
+
+    def keep(self) -> None:
+        """Make the file if it is not there, whoever deleted it, and there is ample room for it."""
+        self._held = self._is_there()
+        if not self._held and (self._denied is None or self.may_be_tried()):
+            self._try()
+        if self._held and self._logged:
+            log.info("the disk of %s has room again: writes that grow are accepted", self._path.parent)
+            self._logged = False
+        elif not self._held and (why := self.missing()) is not None:
+            self._log_once("%s; writes that grow are refused: delete what is not needed, or make the disk larger", why)
+
+    def is_short(self) -> bool:
+        """Return whether there is next to no room left at all."""
+        try:
+            return room_on(self._path.parent)[0] < _NEXT_TO_NOTHING or self.lacks(_NEXT_TO_NOTHING)
+        except OSError:
+            return False
+
+    def lacks(self, size: int) -> bool:
+        """Return whether the system refuses ``size`` bytes beside the reserve, which is found out by taking them."""
+        try:
+            with TemporaryFile(dir=self._path.parent) as trial:
+                os.posix_fallocate(trial.fileno(), 0, size)
+        except OSError as error:
+            return error.errno in NO_ROOM
+        return False
+
+    def give_up(self) -> bool:
+        """Delete the reserve to free its room; return whether there was any."""
+        self._held = False
+        try:
+            self._path.unlink()
+        except OSError:
+            return False
+        finally:
+            self._log_once(
+                "the disk of %s is full: writes that grow are refused, removals and locks go on", self._path.parent
+            )
+            if self.missing() is None:
+                self._deny("a write found no room, though the disk reports some")
+        return True
+
+    def _is_there(self) -> bool:
+        try:
+            return self._path.stat().st_size >= SMALLEST
+        except OSError:
+            return False
+
+    def _try(self) -> None:
+        try:
+            free, kept = room_on(self._path.parent)
+            if free >= 2 * kept:
+                self._make(kept, kept if self._denied is None else 2 * kept)
+                self._held = True
+            self._denied = None
+        except OSError as error:
+            with suppress(OSError):
+                self._path.unlink(missing_ok=True)
+            if error.errno in NO_ROOM:
+                self._deny(str(error.strerror))
+            self._log_once("cannot keep room for removals in %s: %s", self._path, error.strerror)
+
+    def _make(self, size: int, first: int) -> None:
+        """Take ``first`` bytes, and then give all but ``size`` back."""
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+        try:
+            os.posix_fallocate(descriptor, 0, first)
+            if first > size:
+                os.ftruncate(descriptor, size)
+        finally:
+            os.close(descriptor)
+
+    def _deny(self, why: str) -> None:
+        self._denied = f"there is no room in {self._path.parent} for more than removals and locks: {why}"
+        self._denied_until = self._clock() + _PAUSE_SECONDS
+
+    def _log_once(self, text: str, *values: object) -> None:
+        """Log an error, once until there is room again."""
+        if not self._logged:
+            log.error(text, *values)
+            self._logged = True

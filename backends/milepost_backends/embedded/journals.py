@@ -1,0 +1,249 @@
+"""Keep journals in one SQLite file; all calls come from the one thread that works on it, and nothing awaits."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import sqlite3
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from milepost_backends.contract import (
+    BackendError,
+    Change,
+    Commit,
+    CommitRefused,
+    Done,
+    GroupLimits,
+    Head,
+    JournalDamaged,
+    Refusal,
+    StorageUnavailable,
+    TakeOverLost,
+    Unknown,
+)
+from milepost_backends.embedded.errors import backend_error, commit_end
+from milepost_backends.embedded.heads import InvalidHead, has_records, move_head, moved, stored_head
+from milepost_backends.embedded.place import Displaced, SqlitePlace
+from milepost_backends.embedded.salvage import mended
+from milepost_backends.embedded.succession import StoredHead, last_head, may_follow
+from milepost_backends.embedded.witness import Testimony
+
+log = logging.getLogger("milepost.embedded")
+
+_BATCH_ROWS = 1000
+_BATCH_BYTES = 1024 * 1024
+_LOG_BYTES = 64 * 1024
+_CHANGE_BYTES = 16 * 1024
+_UPSERT = (
+    "INSERT INTO record (journal, key, value) VALUES (?, ?, ?)"
+    " ON CONFLICT (journal, key) DO UPDATE SET value = excluded.value"
+)
+_DELETE = "DELETE FROM record WHERE journal = ? AND key = ?"
+# This reads in the order of the rows, not of the keys (the + keeps the index out), so it passes over the file once.
+# The casts let a damaged row, of whatever type or encoding, through to the caller, who can find out what it should be.
+_BATCH = "SELECT id, CAST(key AS BLOB), CAST(value AS BLOB) FROM record WHERE id > ? AND +journal = ? ORDER BY id"
+
+
+class Batch(NamedTuple):
+    """A batch holds some records of a journal, and says where the next batch begins (None: there is none)."""
+
+    records: list[Change]
+    next: int | None
+
+
+class SqliteJournals:
+    """Journals in one SQLite file. Each call runs one whole transaction, or none.
+
+    Between calls the connection holds no lock and no snapshot.
+    """
+
+    def __init__(self, path: Path, busy_timeout: float, limits: GroupLimits, accept_loss: Collection[str]) -> None:
+        self._place = SqlitePlace(path, busy_timeout, accept_loss)
+        self._limits = limits
+        self._taken: dict[str, str] = {}
+        """For each journal, the lineage of the newest take-over that this process has made."""
+        self.open = self._place.open
+        self.close = self._place.close
+        self.reserve = self._place.reserve
+
+    def journals(self) -> list[str]:
+        self._place.follow()
+        with self._transaction("BEGIN", "cannot list the journals") as connection:
+            return [str(name) for (name,) in connection.execute("SELECT journal FROM head ORDER BY journal")]
+
+    def take_over(self, journal: str, ours: Head | None = None) -> Head:
+        remembered = ours is not None and may_follow(ours, self._witness(journal))
+        self._place.adopt(remembered=remembered)
+        try:
+            head = self._place.with_room(lambda: self._taken_over(journal, ours))
+        except JournalDamaged as error:
+            if not remembered:
+                raise
+            log.error("%s. This replica leads and writes it anew from memory", error)
+            self._place.renew()
+            head = self._place.with_room(lambda: self._taken_over(journal, ours))
+        self._place.testify(self._place.witness.begin, head)
+        self._taken[journal] = head.lineage
+        return head
+
+    def _taken_over(self, journal: str, ours: Head | None) -> Head:
+        doing = f"cannot take over {journal!r}"
+        with self._transaction("BEGIN IMMEDIATE", doing) as connection:
+            if (what := mended(connection, self._place.path)) is not None:
+                raise self._place.damaged(what)
+            last = last_head(
+                journal, _found(connection, journal), self._witness(journal), ours, self._place.accept_loss
+            )
+            last = last or Head(journal, 0, 0, "")
+            head = Head(journal, last.term + 1, last.revision + 1, secrets.token_hex(6), last.digest)
+            move_head(connection, head)
+            connection.execute("COMMIT")
+        self._place.note_log()
+        return head
+
+    def _witness(self, journal: str) -> Testimony:
+        try:
+            return self._place.witness.ask(journal)
+        except OSError as error:
+            raise StorageUnavailable(f"cannot read {self._place.witness.path}: {error.strerror}") from error
+
+    def confirm(self, head: Head) -> bool:
+        try:
+            with self._transaction("BEGIN", f"cannot read the head of {head.journal!r}") as connection:
+                stored = stored_head(connection, head.journal)
+        except Displaced as error:
+            log.error("%s", error)
+            return False
+        if self._place.unproven:
+            return False
+        return stored is not None and (stored.term, stored.lineage) == (head.term, head.lineage)
+
+    def batch(self, head: Head, begin: int) -> Batch:
+        """Return the records after row ``begin``. All batches that are read under one head make up one snapshot."""
+        with self._transaction("BEGIN", f"cannot load {head.journal!r}") as connection:
+            stored = stored_head(connection, head.journal)
+            if stored != head:
+                raise self._lost(head, stored)
+            records: list[Change] = []
+            size = 0
+            for row, key, value in connection.execute(_BATCH, (begin, head.journal)):
+                records.append(Change(key.decode("utf-8", "backslashreplace"), value))
+                size += len(value)
+                if len(records) >= _BATCH_ROWS or size >= _BATCH_BYTES:
+                    return Batch(records, row)
+        return Batch(records, None)
+
+    def _lost(self, head: Head, stored: Head | None) -> BackendError:
+        """Return the error that says why ``head`` is not the stored one.
+
+        If this process took the journal over last, an older stored head is somebody else's work.
+        """
+        if self._taken.get(head.journal) != head.lineage:
+            return TakeOverLost(moved(head, stored))
+        if stored is not None and (stored.term, stored.revision) >= (head.term, head.revision):
+            return TakeOverLost(moved(head, stored))
+        return StorageUnavailable(f"somebody else changed the database: {moved(head, stored)}")
+
+    def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
+        if revision <= head.revision:
+            raise ValueError(f"revision {revision} does not follow {head.revision}")
+        if excess := self._limits.excess(changes):
+            return CommitRefused(Refusal.TOO_LARGE, excess)
+        after = replace(head, revision=revision, digest=head.digest if digest is None else digest)
+        outcome = self._committed(head, changes, after)
+        if isinstance(outcome, Done):
+            self._place.note_log()
+            self._place.testify(self._place.witness.note, outcome.head)
+            if not self._place.reserve.held:
+                self._take_log_in()
+        elif isinstance(outcome, CommitRefused) and outcome.reason is Refusal.FULL:
+            self._place.reserve.give_up()
+            self._take_log_in()
+        return outcome
+
+    def _committed(self, head: Head, changes: Sequence[Change], after: Head) -> Commit:
+        committing = False
+        try:
+            connection = self._place.ready()
+            if self._place.unproven:
+                return CommitRefused(Refusal.HEAD_MOVED, f"{self._place.path} was replaced by another file")
+            self._place.reserve.keep()
+            connection.execute("BEGIN IMMEDIATE")
+            stored = stored_head(connection, head.journal)
+            if stored != head:
+                return CommitRefused(Refusal.HEAD_MOVED, moved(head, stored))
+            written = [(head.journal, key, value) for key, value in changes if value is not None]
+            deleted = [(head.journal, key) for key, value in changes if value is None]
+            connection.executemany(_UPSERT, written)
+            connection.executemany(_DELETE, deleted)
+            move_head(connection, after)
+            committing = True
+            connection.execute("COMMIT")
+            self._place.check()
+        except sqlite3.Error as error:
+            needed = _bytes_of_log(changes)
+            return commit_end(error, committing=committing, lacks_room=lambda: self._place.reserve.lacks(needed))
+        except (JournalDamaged, Displaced) as error:  # somebody else changed the file; a take-over repairs that
+            return Unknown(str(error)) if committing else CommitRefused(Refusal.HEAD_MOVED, str(error))
+        except BackendError as error:
+            return Unknown(str(error)) if committing else CommitRefused(Refusal.FAILED, str(error))
+        except UnicodeDecodeError as error:  # raised for SQLite's message, which quotes the malformed text
+            return Unknown(repr(error.object)) if committing else CommitRefused(Refusal.FAILED, repr(error.object))
+        finally:
+            self._end_transaction()
+        return Done(after)
+
+    def _take_log_in(self) -> None:
+        """Copy the write-ahead log into the database, so that the next commit overwrites the log.
+
+        While the disk is short of room this is done for each commit: a commit adds some pages to the log, however
+        little it changes, and the log would soon use up what is reserved for removals.
+        """
+        if (connection := self._place.connection) is not None:
+            try:
+                connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+            except sqlite3.Error as error:
+                log.warning("cannot checkpoint the write-ahead log of %s, which grows on: %s", self._place.path, error)
+
+    @contextmanager
+    def _transaction(self, begin: str, doing: str) -> Iterator[sqlite3.Connection]:
+        """Run a transaction for anything but a commit. SQLite's errors are translated; it is rolled back by default."""
+        try:
+            connection = self._place.ready()
+            connection.execute(begin)
+            yield connection
+        except sqlite3.Error as error:
+            translated = backend_error(error, doing)
+            if isinstance(translated, JournalDamaged):
+                translated = self._place.damaged(str(translated))
+            raise translated from error
+        except UnicodeDecodeError as error:  # raised for SQLite's message, which quotes the malformed text
+            raise self._place.damaged(f"{doing}: {error.object!r}") from error
+        finally:
+            self._end_transaction()
+
+    def _end_transaction(self) -> None:
+        """Roll back what was not committed, or else close the connection, so that it never will be committed."""
+        connection = self._place.connection
+        if connection is not None and connection.in_transaction:
+            try:
+                connection.execute("ROLLBACK")
+            except sqlite3.Error:
+                self.close()
+
+
+def _bytes_of_log(changes: Sequence[Change]) -> int:
+    """Return how many bytes of the log a group may take: some pages for each change, and its content twice."""
+    return _LOG_BYTES + sum(_CHANGE_BYTES + 2 * len(value or b"") for _, value in changes)
+
+
+def _found(connection: sqlite3.Connection, journal: str) -> StoredHead:
+    records = has_records(connection, journal)
+    try:
+        return StoredHead(stored_head(connection, journal), None, None, records)
+    except InvalidHead as error:
+        return StoredHead(None, str(error), error.sign, records)

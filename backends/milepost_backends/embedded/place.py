@@ -1,0 +1,290 @@
+"""Open the database of a directory, with the witness and the reserve beside it, and check that it may be opened."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import sqlite3
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+from milepost_backends.contract import (
+    Head,
+    JournalDamaged,
+    Misconfigured,
+    StorageFull,
+    StorageUnavailable,
+    loss_of,
+)
+from milepost_backends.disk.filesystem import FileIdentity
+from milepost_backends.disk.reserve import Reserve
+from milepost_backends.embedded.database import connect, log_files, prepare_directory
+from milepost_backends.embedded.errors import backend_error, os_error
+from milepost_backends.embedded.salvage import salvage
+from milepost_backends.embedded.witness import FileWitness
+
+WITNESS_SUFFIX: Final = ".witness"
+RESERVE_SUFFIX: Final = ".reserve"
+_OF_A_LEADER: Final = "leader.json"
+_BLOBS: Final = "blobs"
+_WHAT_TO_DO: Final = (
+    "Restore all files of the directory, or restore a backup and start with --epochs-above;"
+    " if the loss is accepted, what can be read of the file is taken over"
+)
+
+T = TypeVar("T")
+
+log = logging.getLogger("milepost.embedded")
+
+
+class Displaced(StorageUnavailable):
+    """The database was moved, deleted or replaced while in use; what is written to it now would be lost."""
+
+
+class _Seen(NamedTuple):
+    identity: FileIdentity
+    size: int
+
+
+class SqlitePlace:
+    """Hold the database file at ``path`` and the files that belong to it. One thread uses it."""
+
+    def __init__(self, path: Path, busy_timeout: float, accept_loss: Collection[str]) -> None:
+        self.path = path
+        self.accept_loss = accept_loss
+        self.witness = FileWitness(path.with_suffix(WITNESS_SUFFIX))
+        self.reserve = Reserve(path.with_suffix(RESERVE_SUFFIX))
+        self._busy_timeout = busy_timeout
+        self._connection: sqlite3.Connection | None = None
+        self._file: _Seen | None = None
+        self._unproven = False
+        self._log: tuple[FileIdentity | None, int] | None = None
+        self._witness_fails = False
+
+    @property
+    def connection(self) -> sqlite3.Connection | None:
+        """Return the connection, or None if there is none."""
+        return self._connection
+
+    def open(self) -> None:
+        """Open the database; only in an empty directory is it made. Raises what `PointerStore.open` raises."""
+        if self._connection is not None:
+            return
+        prepare_directory(self.path)
+        self.reserve.keep()
+        try:
+            if loss_of(self._evidence()) in self.accept_loss:
+                self._salvage()
+            self._refuse_to_found_anew()
+        except OSError as error:
+            raise os_error(error, f"cannot open {self.path}") from error
+        self._attach(create=True)
+
+    def close(self) -> None:
+        """Close the connection. Idempotent."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def check(self) -> None:
+        """Check that the path still names the file that was opened, and that it did not shrink, as no database does.
+
+        Raises `Displaced`, or `StorageUnavailable` where the file cannot be examined.
+        """
+        if not self._is_displaced(now := _seen_at(self.path)):
+            self._file = now
+            return
+        self.close()
+        raise Displaced(f"{self.path} was moved, deleted or replaced while in use, or cut short")
+
+    def ready(self) -> sqlite3.Connection:
+        """Return the connection, if its file is still the one at the path: a commit to a deleted file would be lost.
+
+        If the write-ahead log was deleted, replaced or cut short, the connection is made anew. What the log held gets
+        into the database if it can still be read; the next check of the head finds what could not. Raises as `check`.
+        """
+        self.check()
+        if self._connection is not None and self._log is not None and not self._log_is_whole(self._log):
+            self.close()
+        if self._connection is None:
+            self._log = None
+            self._connection = self._connect(create=False)
+        return self._connection
+
+    @property
+    def unproven(self) -> bool:
+        """Return whether the file was put at the path since the last take-over, so that its content is unproven."""
+        return self._unproven
+
+    def follow(self) -> None:
+        """Use another file at the path from now on, if there is one. Its content is unproven until a take-over.
+
+        The leader that this process follows may have put it there, or somebody else. Nothing is written to it before
+        the take-over.
+        """
+        now = _seen_at(self.path)
+        if now is not None and now.size > 0 and self._file is not None and now.identity != self._file.identity:
+            self._open_other()
+            self._unproven = True
+
+    def adopt(self, *, remembered: bool) -> None:
+        """Prepare a take-over: use the file that is at the path now, if it is another one or was cut short.
+
+        The content of that file has to prove itself; where there is no file none is made. ``remembered`` says that the
+        caller leads, and will write all content from memory. In that case the file is put aside and a new one made.
+        """
+        now = _seen_at(self.path)
+        displaced = self._file is not None and self._is_displaced(now)
+        if remembered and (displaced or self._unproven):
+            self.renew()
+        elif displaced and now is not None and now.size > 0:
+            self._open_other()
+        self._unproven = False
+
+    def renew(self) -> None:
+        """Put the file at the path aside, and replace it by a new database with what can be read of the old one.
+
+        Only a leader may call this, who writes the rest from memory. Raises what `PointerStore.take_over` raises.
+        """
+        self.close()
+        self.with_room(self._salvage)
+        self._attach(create=False)
+
+    def testify(self, act: Callable[[Head], None], head: Head) -> None:
+        """Record in the witness what was committed. A failure to do so is logged once, and raises nothing."""
+        try:
+            act(head)
+        except OSError as error:
+            if not self._witness_fails:
+                log.error(
+                    "cannot write the witness %s: %s. Commits go on, but a loss of revisions from the database may go"
+                    " unnoticed from now on",
+                    self.witness.path,
+                    error.strerror,
+                )
+            self._witness_fails = True
+        else:
+            if self._witness_fails:
+                log.info("the witness %s can be written again", self.witness.path)
+            self._witness_fails = False
+
+    def note_log(self) -> None:
+        """Remember identity and size of the write-ahead log after a transaction of this process."""
+        self._log = _log_at(self.path)
+
+    def damaged(self, what: str) -> JournalDamaged:
+        """Return the error for damage in the database file itself, which its owner may accept."""
+        return JournalDamaged(f"{self.path} is damaged: {what}. {_WHAT_TO_DO}", self._evidence())
+
+    def with_room(self, act: Callable[[], T]) -> T:
+        """Return the result of ``act``. Where it finds no room, it is called again with the room of the reserve."""
+        try:
+            return act()
+        except StorageFull:
+            if not self.reserve.give_up():
+                raise
+        except StorageUnavailable:
+            if not self.reserve.is_short() or not self.reserve.give_up():
+                raise
+        return act()
+
+    def _open_other(self) -> None:
+        self.close()
+        prepare_directory(self.path)
+        self._attach(create=False)
+
+    def _attach(self, *, create: bool) -> None:
+        """Connect to the file at the path. Raises `Displaced` if the file changed meanwhile, and as `connect` does."""
+        before = _seen_at(self.path)
+        self._connection = self.with_room(lambda: self._connect(create=create))
+        self._file, self._log, self._unproven = before or _seen_at(self.path), None, False
+        self.check()
+
+    def _is_displaced(self, now: _Seen | None) -> bool:
+        return now is None or self._file is None or now.identity != self._file.identity or now.size < self._file.size
+
+    def _salvage(self) -> None:
+        doing = f"cannot put a new database in the place of {self.path}"
+        try:
+            salvage(self.path, self._busy_timeout)
+        except sqlite3.Error as error:
+            raise backend_error(error, doing) from error
+        except OSError as error:
+            raise StorageUnavailable(f"{doing}: {error.strerror}") from error
+
+    def _connect(self, *, create: bool) -> sqlite3.Connection:
+        """Connect to the file at the path. Raises as `connect` does, with one exception.
+
+        A file that is not a database of Milepost's counts as damaged where a witness shows that there was one.
+        """
+        try:
+            return connect(self.path, self._busy_timeout, create=create)
+        except JournalDamaged as error:
+            raise self.damaged(str(error)) from error
+        except Misconfigured as error:
+            system_refused = error.__cause__ is not None  # as for a path or rights, which says nothing of the content
+            if not system_refused and self.witness.path.exists() and self.path.exists():
+                raise self.damaged(str(error)) from error
+            raise
+
+    def _refuse_to_found_anew(self) -> None:
+        """Raise `JournalDamaged` where there is no database, but something that is only made after one."""
+        if self._is_filled() or not (traces := self._traces()):
+            return
+        if self._is_filled():
+            return  # another replica made it in this moment
+        state = "empty" if self.path.exists() else "gone"
+        error = JournalDamaged(
+            f"{self.path} is {state}, but {' and '.join(traces)} beside it show that a journal was founded here,"
+            f" and it is not founded anew. {_WHAT_TO_DO}",
+            self._evidence(),
+        )
+        if error.loss not in self.accept_loss:
+            raise error
+
+    def _is_filled(self) -> bool:
+        """Return whether the path names a file that is not empty. Raises `StorageUnavailable`."""
+        seen = _seen_at(self.path)
+        return seen is not None and seen.size > 0
+
+    def _traces(self) -> list[str]:
+        directory = self.path.parent
+        found = [path.name for path in (self.witness.path, directory / _OF_A_LEADER, log_files(self.path)[0])]
+        traces = [name for name in found if (directory / name).exists()]
+        try:
+            below = [each.name for each in (directory / _BLOBS).iterdir() if not each.name.startswith(".")]
+        except OSError:
+            below = []
+        return traces + [f"{_BLOBS}/{name}" for name in below[:1]]
+
+    def _evidence(self) -> str:
+        """Return what names this damage: it stays the same until a take-over succeeds, which writes the witness."""
+        try:
+            content = self.witness.path.read_bytes()
+        except FileNotFoundError:
+            content = b""
+        return f"database file {hashlib.blake2b(content, digest_size=8).hexdigest()}"
+
+    def _log_is_whole(self, noted: tuple[FileIdentity | None, int]) -> bool:
+        identity, size = _log_at(self.path)
+        return identity == noted[0] and size >= noted[1]
+
+
+def _seen_at(path: Path) -> _Seen | None:
+    """Return identity and size of the file, or None if there is none. Raises `StorageUnavailable`."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StorageUnavailable(f"cannot look at {path}: {error.strerror}") from error
+    return _Seen(FileIdentity(status.st_dev, status.st_ino), status.st_size)
+
+
+def _log_at(path: Path) -> tuple[FileIdentity | None, int]:
+    log = log_files(path)[0]
+    try:
+        return FileIdentity.of(log), log.stat().st_size
+    except OSError:
+        return None, 0

@@ -1,0 +1,101 @@
+"""Keep pointers in an SQLite file in a local directory: for one machine, with nothing else to run.
+
+One connection in one thread does all work, and a group is one whole transaction of that thread. So a task that stops
+waiting for a group cannot leave it half done. A write-ahead log that is synced in each commit makes groups durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from milepost_backends.contract import Change, Commit, CommitRefused, GroupLimits, Head, Refusal, StorageUnavailable
+from milepost_backends.embedded.journals import SqliteJournals
+from milepost_backends.embedded.place import RESERVE_SUFFIX, WITNESS_SUFFIX
+
+T = TypeVar("T")
+
+FILE_NAME = "pointers.db"
+WITNESS_NAME = f"pointers{WITNESS_SUFFIX}"
+RESERVE_NAME = f"pointers{RESERVE_SUFFIX}"
+
+
+class EmbeddedPointers:
+    """A `PointerStore` in ``directory/pointers.db``; ``busy_timeout`` (seconds) bounds a wait for another process.
+
+    ``accept_loss`` holds the names of damages whose loss the owner has accepted.
+    """
+
+    def __init__(self, directory: Path, *, busy_timeout: float = 5.0, accept_loss: Collection[str] = ()) -> None:
+        self.limits = GroupLimits(requests=1024, bytes=8 * 1024 * 1024, in_flight=1)
+        self.bytes_sent = 0
+        self.commit_delay = 0.0
+        self._journals = SqliteJournals(directory / FILE_NAME, busy_timeout, self.limits, accept_loss)
+        path = os.fsencode(directory.resolve()).decode(errors="backslashreplace")  # names may not be UTF-8
+        self.place = f"embedded:{path}"
+        self._worker: ThreadPoolExecutor | None = None
+        self._trying: Future[None] | None = None
+
+    @property
+    def full(self) -> str | None:
+        """See `PointerStore.full`. Where only an attempt to take room can tell, the worker makes one now and then."""
+        reserve = self._journals.reserve
+        why = reserve.missing()
+        idle = self._trying is None or self._trying.done()
+        if self._worker is not None and idle and reserve.may_be_tried():
+            self._trying = self._worker.submit(reserve.keep)
+        return why
+
+    async def open(self) -> None:
+        """See `PointerStore.open`. Raises `JournalDamaged` for a file that is no database."""
+        if self._worker is None:
+            self._worker = ThreadPoolExecutor(1, thread_name_prefix="pointers")
+        try:
+            await self._run(self._journals.open)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """See `PointerStore.close`. Groups that were handed over before still end with their true outcome."""
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            closing = worker.submit(self._journals.close)
+            worker.shutdown(wait=False)
+            await asyncio.shield(asyncio.wrap_future(closing))
+
+    async def journals(self) -> Sequence[str]:
+        """See `PointerStore.journals`."""
+        return await self._run(self._journals.journals)
+
+    async def take_over(self, journal: str, ours: Head | None = None) -> Head:
+        """See `PointerStore.take_over`. It needs no retry: the transaction reads and writes under one lock."""
+        return await self._run(self._journals.take_over, journal, ours)
+
+    async def load(self, head: Head) -> AsyncGenerator[Change, None]:
+        """See `PointerStore.load`. A commit in between ends it with `TakeOverLost`; otherwise it is one snapshot."""
+        begin: int | None = 0
+        while begin is not None:
+            records, begin = await self._run(self._journals.batch, head, begin)
+            for record in records:
+                yield record
+
+    async def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
+        """See `PointerStore.commit`. If the waiting task is cancelled, a transaction that began runs to its end."""
+        if self._worker is None:
+            return CommitRefused(Refusal.FAILED, "the pointer store is not open")
+        self.bytes_sent += sum(len(key) + len(value or b"") for key, value in changes)
+        return await self._run(self._journals.commit, head, changes, revision, digest)
+
+    async def confirm(self, head: Head) -> bool:
+        """See `PointerStore.confirm`."""
+        return await self._run(self._journals.confirm, head)
+
+    async def _run(self, act: Callable[..., T], *arguments: object) -> T:
+        if self._worker is None:
+            raise StorageUnavailable("the pointer store is not open")
+        return await asyncio.get_running_loop().run_in_executor(self._worker, act, *arguments)

@@ -1,0 +1,123 @@
+"""Keep a witness beside the database: the head after the last commit, in a small file of its own.
+
+SQLite takes a write-ahead log that was damaged to end where the damage begins, and all that came after for never
+committed. The witness records what did come after. It is written after each commit, and synced at each take-over alone.
+After a power failure it may know of less than the database does, but never of more, since a commit is on the disk
+before the witness is written. So a database that is older than its witness lost something, and one that is newer is as
+it should be.
+
+Each journal has two slots that are written in turn, each with its checksum and on a block of its own: a torn write
+spoils one of them, and the other is one commit behind. A slot is a line of text, which ``cat`` shows.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from milepost_backends.contract import Head
+from milepost_backends.disk.filesystem import PRIVATE_FILE, sync_directory
+
+GONE: Final = "is gone"
+DAMAGED: Final = "is damaged"
+_BLOCK: Final = 4096
+_SLOTS: Final = 2
+_PLAIN: Final = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
+_LINE: Final = re.compile(
+    rb"(milepost-witness-1 (\S+) term=(\d+) revision=(\d+) lineage=(\S+) digest=(\S+)) check=([0-9a-f]{32})\n *\Z"
+)
+
+
+class Testimony(NamedTuple):
+    """A testimony holds the newest head of a journal that a witness proves, and what is wrong with the witness."""
+
+    head: Head | None
+    trouble: str | None
+
+
+class FileWitness:
+    """Read and write the witness file at ``path``, from one thread; another process may write it after it took over."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._slots: dict[str, int] = {}
+
+    def ask(self, journal: str) -> Testimony:
+        """Return what the witness says of ``journal``. Raises OSError."""
+        try:
+            content = self.path.read_bytes()
+        except FileNotFoundError:
+            self._slots.clear()
+            return Testimony(None, GONE)
+        heads = {slot: head for slot, name, head in _lines(content) if name == _named(journal)}
+        if not heads:
+            self._slots.pop(journal, None)
+            whole = len(list(_lines(content))) * _BLOCK == len(content)
+            return Testimony(None, None if whole and content else DAMAGED)
+        newest = max(heads, key=lambda slot: (heads[slot].term, heads[slot].revision))
+        self._slots[journal] = newest
+        trouble = None if newest ^ 1 in heads else DAMAGED
+        return Testimony(replace(heads[newest], journal=journal), trouble)
+
+    def begin(self, head: Head) -> None:
+        """Write a head of a new term into both slots, durably. Call `ask` before. Raises OSError."""
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+        try:
+            if head.journal not in self._slots:
+                pairs = -(-os.fstat(descriptor).st_size // (_BLOCK * _SLOTS))
+                self._slots[head.journal] = pairs * _SLOTS
+            for _ in range(_SLOTS):
+                self._write(descriptor, head)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        sync_directory(self.path.parent)
+
+    def note(self, head: Head) -> None:
+        """Write a committed head into the slot whose turn it is, without a sync. Raises OSError.
+
+        If `begin` had failed there is no slot yet, and this call begins one.
+        """
+        if head.journal not in self._slots:
+            self.begin(head)
+            return
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+        try:
+            self._write(descriptor, head)
+        finally:
+            os.close(descriptor)
+
+    def _write(self, descriptor: int, head: Head) -> None:
+        slot = self._slots[head.journal] ^ 1
+        if os.pwrite(descriptor, _line(head).ljust(_BLOCK), slot * _BLOCK) < _BLOCK:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._slots[head.journal] = slot
+
+
+def _named(journal: str) -> str:
+    """Return the journal's name, or its hash if the name contains blanks or is very long."""
+    return journal if _PLAIN.match(journal) else "#" + hashlib.blake2b(journal.encode(), digest_size=16).hexdigest()
+
+
+def _line(head: Head) -> bytes:
+    text = (
+        f"milepost-witness-1 {_named(head.journal)} term={head.term} revision={head.revision} lineage={head.lineage}"
+        f" digest={head.digest}"
+    ).encode()
+    return text + b" check=" + hashlib.blake2b(text, digest_size=16).hexdigest().encode() + b"\n"
+
+
+def _lines(content: bytes) -> Iterator[tuple[int, str, Head]]:
+    """Yield the slots whose checksum matches: number, name of the journal as written there, head."""
+    for slot in range(len(content) // _BLOCK):
+        match = _LINE.match(content[slot * _BLOCK : (slot + 1) * _BLOCK])
+        if match is None or hashlib.blake2b(match[1], digest_size=16).hexdigest().encode() != match[7]:
+            continue
+        name, term, revision, lineage, digest = (group.decode() for group in match.groups()[1:6])
+        yield slot, name, Head(name, int(term), int(revision), lineage, digest)

@@ -1,0 +1,156 @@
+"""Keep blobs as files in a directory of HDFS."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from milepost_backends.contract import (
+    PATIENCE_SECONDS,
+    BlobInfo,
+    BlobMissing,
+    StorageRefused,
+    StorageUnavailable,
+    check_key,
+    check_prefix,
+)
+from milepost_backends.hdfs.address import parse_address
+from milepost_backends.hdfs.connection import HdfsConnection
+from milepost_backends.hdfs.errors import DirectoryNotEmpty, PathMissing
+from milepost_backends.hdfs.listing import ABANDONED_AFTER_SECONDS, NameNodeClock, clear_up, remove_empty, walk
+from milepost_backends.hdfs.reading import HdfsSource
+from milepost_backends.hdfs.setup import prepare
+from milepost_backends.hdfs.writing import TemporaryFile
+
+
+@dataclass
+class _Opened:
+    """These parts exist between `open` and `close` of a blob store."""
+
+    connection: HdfsConnection
+    clock: NameNodeClock
+    cleared_at: float
+
+
+class HdfsBlobs:
+    """A `BlobStore` at an ``hdfs://`` URL (see `parse_address`), which the Hadoop configuration completes.
+
+    That is core-site.xml and hdfs-site.xml in HADOOP_CONF_DIR (or HADOOP_HOME/etc/hadoop), HADOOP_USER_NAME, and for a
+    secured cluster the Kerberos ticket cache or HADOOP_TOKEN_FILE_LOCATION. ``deadline`` (seconds) bounds each exchange
+    with a NameNode or a DataNode; a step of writing has three times as long. A caller should allow three deadlines for
+    any other call too, since another server may be tried within it. `list` clears up once in ``clear_every`` seconds.
+    Raises `Misconfigured`.
+    """
+
+    def __init__(self, url: str, *, deadline: float = 30.0, clear_every: float = 3600.0) -> None:
+        self._address = parse_address(url)
+        self._deadline = deadline
+        self._clear_every = clear_every
+        self._opened: _Opened | None = None
+        self._tried: HdfsConnection | None = None
+        self._opening = asyncio.Lock()
+
+    async def open(self) -> None:
+        """See `BlobStore.open`. Makes the directory, and deletes what dead writers left there more than a day ago."""
+        async with self._opening:
+            if self._opened is None:
+                # After a failure the same connection is used: it counts the calls that hang, and limits them.
+                self._tried = connection = self._tried or HdfsConnection(self._address, deadline=self._deadline)
+                self._opened = _Opened(connection, await prepare(connection), time.monotonic())
+
+    async def close(self) -> None:
+        """See `BlobStore.close`. A running put may still end as done; otherwise it ends with `StorageUnavailable`."""
+        async with self._opening:
+            opened, self._opened, self._tried = self._opened, None, None
+            if opened is not None:
+                opened.connection.close()
+
+    async def put(self, key: str, stream: AsyncIterator[bytes], *, patience: float = PATIENCE_SECONDS) -> int:
+        """See `BlobStore.put`. The bytes are then on the disk of every DataNode that took part to the end."""
+        return await TemporaryFile(self._connection, check_key(key), patience).write(stream)
+
+    async def get(
+        self, key: str, start: int = 0, end: int | None = None, *, size: int | None = None
+    ) -> AsyncGenerator[bytes, None]:
+        """See `BlobStore.get`."""
+        if start < 0 or (end is not None and end < 0):
+            raise ValueError(f"a range has no negative bounds: {start}, {end}")
+        connection = self._connection
+        chunks = HdfsSource(connection, f"{connection.root}/{check_key(key)}", start, end, size).chunks()
+        async with aclosing(chunks):
+            try:
+                async for chunk in chunks:
+                    yield chunk
+            except BlobMissing:
+                await self._confirm_root(connection)
+                raise
+
+    async def size(self, key: str) -> int:
+        """See `BlobStore.size`."""
+        connection = self._connection
+        path = f"{connection.root}/{check_key(key)}"
+        try:
+            status = await connection.status(path)
+        except PathMissing as error:
+            await self._confirm_root(connection)
+            raise BlobMissing(f"there is no blob at {path}") from error
+        if status.isdir:
+            raise BlobMissing(f"there is a directory, not a blob, at {path}")
+        return status.length
+
+    async def delete(self, key: str) -> None:
+        """See `BlobStore.delete`. The trash of the file system is not used."""
+        connection = self._connection
+        try:
+            await connection.delete(f"{connection.root}/{check_key(key)}")
+        except (PathMissing, DirectoryNotEmpty):
+            return  # the key lies below a blob, or is the beginning of others
+
+    async def list(self, prefix: str, older_than: float) -> AsyncGenerator[BlobInfo, None]:
+        """See `BlobStore.list`. The age is the time since the file was closed, by the NameNode's clock.
+
+        On the way, directories that were empty for a day are removed, and now and then what `open` deletes.
+        """
+        opened = self._open_now()
+        connection, clock = opened.connection, opened.clock
+        below = check_prefix(prefix).rpartition("/")[0]
+        if time.monotonic() - opened.cleared_at >= self._clear_every:
+            opened.cleared_at = time.monotonic()
+            await clear_up(connection, clock)
+        async for status in walk(connection, f"{connection.root}/{below}".rstrip("/")):
+            age = clock.age(status)
+            if status.isdir:
+                if age >= ABANDONED_AFTER_SECONDS:
+                    await remove_empty(connection, status.path)
+                continue
+            key = status.path.removeprefix(f"{connection.root}/")
+            if key.startswith(prefix) and age >= older_than:
+                yield BlobInfo(key, status.length, age)
+
+    async def sign_put(self, key: str, size: int, sha256: str, seconds: float) -> None:
+        """See `BlobStore.sign_put`. No URL of HDFS carries the right to write a file."""
+
+    async def sign_get(self, key: str, seconds: float) -> None:
+        """See `BlobStore.sign_get`. No URL of HDFS carries the right to read a file."""
+
+    async def checked_digest(self, key: str) -> None:
+        """See `BlobStore.checked_digest`. HDFS keeps checksums of its own, and no SHA-256."""
+
+    async def _confirm_root(self, connection: HdfsConnection) -> None:
+        """Raise `StorageUnavailable` if a blob was missing because the root is."""
+        try:
+            await connection.status(connection.root)
+        except PathMissing as error:
+            raise StorageUnavailable(f"the directory {connection.root} does not exist any more") from error
+
+    @property
+    def _connection(self) -> HdfsConnection:
+        return self._open_now().connection
+
+    def _open_now(self) -> _Opened:
+        if self._opened is None:
+            raise StorageRefused("the blob store is not open")
+        return self._opened

@@ -1,0 +1,177 @@
+"""Send requests to one HDFS, over whichever route to a NameNode is in use.
+
+This uses the blocking client, in threads. The asynchronous one can stop the whole process when a connection breaks: one
+of its threads then holds a lock that the event loop waits for, and itself waits for the interpreter, which the loop
+holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from hdfs_native import Client, FileStatus, WriteOptions
+
+from milepost_backends.contract import StorageRefused, StorageUnavailable
+from milepost_backends.hdfs.address import HdfsAddress
+from milepost_backends.hdfs.errors import ConnectionBroken, PathMissing, translate_errors
+from milepost_backends.hdfs.routes import HdfsRoutes, Route
+from milepost_backends.hdfs.threads import Unanswered
+
+if TYPE_CHECKING:
+    from hdfs_native._internal import RawFileWriter
+
+T = TypeVar("T")
+
+UPLOADING: Final = ".uploading"
+# A root that is made here is closed to other users; what is below it is protected by that.
+_PRIVATE_PERMISSION: Final = 0o700
+_DIRECTORY_PERMISSION: Final = 0o755
+_FILE_PERMISSION: Final = 0o644
+_TRIES: Final = 3
+_BACKOFF_SECONDS: Final = 0.1
+# A step of writing may wait until DataNodes have synced a whole block to their disks.
+_WRITING_DEADLINES: Final = 3
+
+
+class HdfsConnection:
+    """A connection reaches the files below the root of ``address``; ``deadline`` bounds each exchange in seconds."""
+
+    def __init__(self, address: HdfsAddress, *, deadline: float) -> None:
+        self.root = address.root
+        self.uploading = f"{address.root}/{UPLOADING}"
+        self._options = WriteOptions(replication=address.replication, permission=_FILE_PERMISSION, create_parent=False)
+        self._routes = HdfsRoutes(address, deadline)
+        self._deadline = deadline
+        self._closed = False
+
+    def close(self) -> None:
+        """Move no more bytes. Unfinished work may still be tidied up."""
+        self._closed = True
+
+    async def ask(self, doing: str, call: Callable[[Client], T], *, set_up: bool = False) -> T:
+        """Return what the NameNode answers; ask again if a connection breaks. The call can be cancelled."""
+        tries = 0
+        while True:
+            try:
+                return await self._called(doing, call, set_up, lambda route, bound: route.calls.ask(bound))
+            except ConnectionBroken:
+                tries += 1
+                if tries == _TRIES:
+                    raise
+            await asyncio.sleep(_BACKOFF_SECONDS * 2**tries)
+
+    async def act(self, doing: str, call: Callable[[Client], T], *, set_up: bool = False) -> T:
+        """Make a call once only, and wait until it ends even if the caller is cancelled."""
+        return await self._called(doing, call, set_up, lambda route, bound: route.calls.act(bound))
+
+    async def write(self, doing: str, step: Callable[[], T], *, set_up: bool = False) -> T:
+        """Make one step of writing a file, and wait until it ends even if the caller is cancelled."""
+        seconds = self._deadline * _WRITING_DEADLINES
+        return await self._stepped(doing, set_up, lambda route: route.steps.act(step, seconds))
+
+    async def read(self, doing: str, step: Callable[[], T], *, set_up: bool = False) -> T:
+        """Make one step of reading a file. The call can be cancelled."""
+        return await self._stepped(doing, set_up, lambda route: route.steps.ask(step))
+
+    async def create(self, path: str, *, set_up: bool = False) -> RawFileWriter:
+        """Begin a file in the directory of temporary ones. Raises `PathMissing` (that directory), `PathExists`.
+
+        The client's own class for this is not used: it completes the file when it is garbage-collected, whatever
+        happened.
+        """
+        return await self.act("create a file", lambda client: client.inner.create(path, self._options), set_up=set_up)
+
+    async def status(self, path: str, *, set_up: bool = False) -> FileStatus:
+        """Return what the NameNode knows of a file or directory. Raises `PathMissing`."""
+        return await self.ask(f"look at {path}", lambda client: client.get_file_info(path), set_up=set_up)
+
+    async def is_there(self, path: str) -> bool:
+        """Return whether there is a file or directory."""
+        try:
+            await self.status(path)
+        except PathMissing:
+            return False
+        return True
+
+    async def confirmed(self, path: str) -> bool:
+        """Return whether there is a file that will also be there after a crash of the NameNode.
+
+        A NameNode shows changes that it has not logged yet, and a crash undoes these. But it answers a change only
+        after it has logged that and all earlier ones. So this sends a change that alters nothing.
+        """
+        try:
+            await self.ask(f"confirm {path}", lambda client: client.set_permission(path, _FILE_PERMISSION))
+        except PathMissing:
+            return False
+        return True
+
+    async def rename(self, source: str, target: str, *, set_up: bool = False) -> None:
+        """Move a file to where nothing is. Raises `PathMissing` (source or directory), `PathExists`."""
+        await self.act("rename a file", lambda client: client.rename(source, target), set_up=set_up)
+
+    async def move_aside(self, source: str, target: str) -> None:
+        """Move a file as `rename` does, for a caller that can accept that the move is sent twice, and then refused."""
+        await self.ask("move a file aside", lambda client: client.rename(source, target))
+
+    async def delete(self, path: str) -> None:
+        """Delete a file or an empty directory; it is no error if it is already gone. Raises `DirectoryNotEmpty`."""
+        await self.ask("delete a file", lambda client: client.delete(path))
+
+    async def make_directory(self, path: str, *, private: bool = False, set_up: bool = False) -> None:
+        """Make a directory with its missing parents; it is no error if it is there."""
+        permission = _PRIVATE_PERMISSION if private else _DIRECTORY_PERMISSION
+        await self.ask(
+            f"make {path}", lambda client: client.mkdirs(path, permission, create_parent=True), set_up=set_up
+        )
+
+    async def _called(
+        self,
+        doing: str,
+        call: Callable[[Client], T],
+        set_up: bool,
+        run: Callable[[Route, Callable[[], T]], Awaitable[T]],
+    ) -> T:
+        """Make one call. Without an answer, or if the only NameNode asked is a standby, use another route next."""
+        route = self._routes.now
+        with translate_errors("set up the HDFS client", set_up=set_up):
+            client = await route.client()
+        began = time.monotonic()
+        try:
+            with translate_errors(doing, set_up=set_up):
+                answer = await run(route, partial(call, client))
+        except ConnectionBroken:
+            if self._routes.takes_turns:
+                self._routes.leave(route)
+            raise
+        except StorageUnavailable as error:
+            if isinstance(error.__cause__, Unanswered):
+                self._give_up(route, client)
+            raise
+        except asyncio.CancelledError:
+            if time.monotonic() - began >= self._deadline / 2:  # the caller has a shorter deadline
+                self._give_up(route, client)
+            raise
+        route.note_answer(client)
+        return answer
+
+    async def _stepped(self, doing: str, set_up: bool, run: Callable[[Route], Awaitable[T]]) -> T:
+        if self._closed:
+            raise StorageRefused("the blob store was closed")
+        route = self._routes.now
+        with translate_errors("set up the HDFS client", set_up=set_up):
+            client = await route.client()
+        try:
+            with translate_errors(doing, set_up=set_up):
+                return await run(route)
+        except StorageUnavailable:
+            if route.steps.full:  # a DataNode is silent, but no further step could be made on this route
+                self._give_up(route, client)
+            raise
+
+    def _give_up(self, route: Route, client: Client) -> None:
+        route.note_hang(client)
+        self._routes.leave(route)

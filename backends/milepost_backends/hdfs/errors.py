@@ -1,0 +1,129 @@
+"""Translate what the HDFS client raises into errors of the contract, and of this package. No other module does that.
+
+The client reports most refusals of a NameNode as a RuntimeError that has the name of the Java exception in its text,
+and a few common ones as Python's own kinds of OSError, such as FileNotFoundError.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from milepost_backends.contract import BackendError, Misconfigured, StorageFull, StorageRefused, StorageUnavailable
+
+_REFUSAL = re.compile(r'(?:Fatal)?RPCError\("(?:[\w$]+\.)*([\w$]+)", "(.*)"\)\Z', re.DOTALL)
+
+_FULL = frozenset(
+    {
+        "DSQuotaExceededException",
+        "NSQuotaExceededException",
+        "QuotaByStorageTypeExceededException",
+        "QuotaExceededException",
+    }
+)
+_NOT_ALLOWED = frozenset({"AccessControlException", "AuthorizationException", "SecretManager$InvalidToken"})
+# The NameNode will always refuse such a request: it does not know it, or the path or an option is not valid.
+_NEVER = frozenset(
+    {
+        "HadoopIllegalArgumentException",
+        "IllegalArgumentException",
+        "InvalidPathException",
+        "InvalidRequestException",
+        "FSLimitException$PathComponentTooLongException",
+        "RpcNoSuchMethodException",
+        "RpcNoSuchProtocolException",
+        "SnapshotAccessControlException",
+        "UnsupportedOperationException",
+    }
+)
+_REPLICATION = re.compile(r"Requested replication factor of \d+ (?:exceeds maximum|is less than)")
+# A directory in the path is in fact a file. For some requests the NameNode refuses that by an exception of its own, for
+# others by one with this end of its message.
+_PARENT_IS_A_FILE = "ParentNotDirectoryException"
+_IS_A_FILE_MESSAGE_END = " (is not a directory)"
+_NOT_EMPTY = "PathIsNotEmptyDirectoryException"
+_IS_STANDBY = "StandbyException"
+# No DataNode was chosen for a block: either there is none, or none has room. This pattern is for the latter.
+_NO_ROOM = re.compile(r"could only be (?:written|replicated) to 0 .*There are [1-9][0-9]* datanode\(s\) running")
+# The client's own errors about its configuration or credentials begin with these names.
+_BAD_SETUP = ("InvalidArgument(", "UrlParseError(", "XmlParseError(", "SASLError(", "GSSAPIError(", "NoSASLMechanism")
+
+
+class PathMissing(BackendError):
+    """The file or directory does not exist. The caller knows what that means, for example `BlobMissing`."""
+
+
+class PathExists(BackendError):
+    """The file or directory that was to be made is already there."""
+
+
+class ConnectionBroken(StorageUnavailable):
+    """A connection could not be made, or broke; or the NameNode is a standby. The request may have been carried out.
+
+    This is the only error after which `HdfsConnection.ask` sends its request again.
+    """
+
+
+class DirectoryNotEmpty(BackendError):
+    """A directory was not removed because it is not empty."""
+
+
+@contextmanager
+def translate_errors(doing: str, *, set_up: bool = False) -> Iterator[None]:
+    """Translate what one call raises; ``doing`` completes "cannot …".
+
+    ``set_up`` is true while the store is being opened. Then missing permissions, faults of the configuration and what
+    the NameNode would refuse again are `Misconfigured`. Afterwards they are `StorageRefused`, since somebody may repair
+    them while the server runs.
+    """
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise PathMissing(f"cannot {doing}: {_first_line(error)}") from error
+    except FileExistsError as error:
+        raise PathExists(f"cannot {doing}: {_first_line(error)}") from error
+    except TimeoutError as error:  # an OSError too, but not `ConnectionBroken`: the call may still be running
+        raise StorageUnavailable(f"cannot {doing}: HDFS did not answer in time") from error
+    except OSError as error:
+        raise ConnectionBroken(f"cannot {doing}: {_first_line(error)}") from error
+    except NotImplementedError as error:  # for example encryption zones
+        kind = Misconfigured if set_up else StorageRefused
+        raise kind(f"cannot {doing}: the client does not support {_first_line(error)}") from error
+    except RuntimeError as error:
+        raise _translated(doing, str(error), set_up) from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # pyo3's exception, which cannot be imported
+            raise
+        raise StorageUnavailable(f"cannot {doing}: the HDFS client panicked") from error
+
+
+def _translated(doing: str, answer_text: str, set_up: bool) -> BackendError:
+    refusal = _REFUSAL.match(answer_text)
+    if refusal is None:
+        kind: type[BackendError] = StorageUnavailable
+        if set_up and answer_text.startswith(_BAD_SETUP):
+            kind = Misconfigured
+        return kind(f"cannot {doing}: {_shortened(answer_text)}")
+    exception, message = refusal[1], refusal[2]
+    text = f"cannot {doing}: {exception}: {_shortened(message)}"
+    if exception == _PARENT_IS_A_FILE or _shortened(message).endswith(_IS_A_FILE_MESSAGE_END):
+        return PathMissing(text)
+    if exception == _NOT_EMPTY:
+        return DirectoryNotEmpty(text)
+    if exception == _IS_STANDBY:
+        return ConnectionBroken(text)
+    if exception in _FULL or _NO_ROOM.search(message):
+        return StorageFull(text)
+    if exception in _NOT_ALLOWED or exception in _NEVER or _REPLICATION.search(message):
+        return Misconfigured(text) if set_up else StorageRefused(text)
+    return StorageUnavailable(text)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+def _shortened(answer_text: str) -> str:
+    r"""Return the text without the Java stack, which follows a line break that the client has written as ``\n``."""
+    return answer_text.partition("\\n")[0][:500]

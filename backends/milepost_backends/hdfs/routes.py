@@ -1,0 +1,142 @@
+"""Choose the route to the NameNodes of one HDFS when calls hang.
+
+At first one client asks all NameNodes, as the library does by itself. But it waits for ever for a NameNode that went
+silent. From then on each NameNode has a client of its own, and they are used in turn: no call to one hangs on another.
+The client does not reveal the NameNodes of a name service, so they are read from the Hadoop configuration.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+from xml.etree import ElementTree
+
+from hdfs_native import Client
+
+from milepost_backends.hdfs.address import HdfsAddress
+from milepost_backends.hdfs.threads import ThreadsWithTimeout
+
+# Calls may still hang on so many dropped clients at most. Each of these keeps as many threads of its own as the machine
+# has processors.
+_LET_GO: Final = 8
+# When a DataNode is silent, the client tries the next one by itself, which must come before the end of the call.
+_SOCKET_TIMEOUTS_IN_A_DEADLINE: Final = 2
+_CONFIGURATION_FILES: Final = ("core-site.xml", "hdfs-site.xml")
+
+
+class Route:
+    """A route has one client at a time, and threads for its ``calls`` to NameNodes and ``steps`` with DataNodes.
+
+    A client on which calls hang is dropped together with their threads, and another one is made. Since that may hang as
+    well, the pauses between two such changes grow, and their number is limited while calls on dropped clients hang.
+    """
+
+    def __init__(self, make: Callable[[], Client], deadline: float) -> None:
+        self._make = make
+        self._deadline = deadline
+        self._making = asyncio.Lock()
+        self._makers = ThreadsWithTimeout(deadline)
+        self._client: Client | None = None
+        self.calls = ThreadsWithTimeout(deadline)
+        self.steps = ThreadsWithTimeout(deadline)
+        self._let_go: list[ThreadsWithTimeout] = []
+        self._times = 0
+        self._not_before = 0.0
+
+    async def client(self) -> Client:
+        """Return the client; make it if there is none. Raises what making it raises, and TimeoutError."""
+        async with self._making:
+            if self._client is None:
+                self._client = await self._makers.ask(self._make)
+            return self._client
+
+    def note_hang(self, client: Client) -> None:
+        """Note that a call on ``client`` has got no answer, and drop the client if it is time for that."""
+        self._let_go = [threads for threads in self._let_go if threads.left_behind]
+        now = time.monotonic()
+        if client is self._client and now >= self._not_before and len(self._let_go) < _LET_GO:
+            self._times += 1
+            self._not_before = now + self._deadline * 2**self._times
+            self._let_go.append(self.calls)
+            self._client = None
+            self.calls, self.steps = ThreadsWithTimeout(self._deadline), ThreadsWithTimeout(self._deadline)
+
+    def note_answer(self, client: Client) -> None:
+        """Note that a call on ``client`` got an answer."""
+        if client is self._client:
+            self._times = 0
+            self._not_before = 0.0
+
+
+class HdfsRoutes:
+    """All routes to the NameNodes at ``address``; ``now`` is the one in use."""
+
+    def __init__(self, address: HdfsAddress, deadline: float) -> None:
+        self._address = address
+        self._deadline = deadline
+        self.now = Route(self._common, deadline)
+        self._per_namenode: list[dict[str, str]] = []
+        self._others: list[Route] = []
+
+    @property
+    def takes_turns(self) -> bool:
+        """Return whether ``now`` leads to one of several NameNodes."""
+        return self.now in self._others
+
+    def leave(self, route: Route) -> None:
+        """Use the next route, if ``route`` is the one in use."""
+        if route is not self.now:
+            return
+        if not self._others:
+            self._others = [Route(partial(self._made, settings), self._deadline) for settings in self._per_namenode]
+        if self._others:
+            last = self._others.index(route) if route in self._others else -1
+            self.now = self._others[(last + 1) % len(self._others)]
+
+    def _common(self) -> Client:
+        self._per_namenode = _settings_per_namenode(self._address)
+        return self._made({})
+
+    def _made(self, settings: Mapping[str, str]) -> Client:
+        """Make a client. This reads files, and may look up names and credentials."""
+        milliseconds = round(self._deadline * 1000 / _SOCKET_TIMEOUTS_IN_A_DEADLINE)
+        return Client(self._address.file_system, {"dfs.client.socket-timeout": str(milliseconds), **settings})
+
+
+def _settings_per_namenode(address: HdfsAddress) -> list[dict[str, str]]:
+    """Return settings for each NameNode of a name service that make a client ask that one alone, and only once.
+
+    The list is empty where there is only one NameNode, or the configuration does not say how many there are. The
+    configuration is read each time, which blocks.
+    """
+    found = _configuration()
+    service = address.name_service if address.authority else urlsplit(found.get("fs.defaultFS", "")).netloc
+    if not service or ":" in service or found.get(f"dfs.client.failover.resolve-needed.{service}") == "true":
+        return []
+    key = f"dfs.ha.namenodes.{service}"
+    names = [name for name in found.get(key, "").split(",") if name]
+    if len(names) == 1:
+        return []
+    return [{key: name, "dfs.client.failover.max.attempts": "0"} for name in names]
+
+
+def _configuration() -> Mapping[str, str]:
+    """Return the configuration that the client finds. A file that cannot be read is left out."""
+    directory = os.environ.get("HADOOP_CONF_DIR")
+    if directory is None and (home := os.environ.get("HADOOP_HOME")) is not None:
+        directory = f"{home}/etc/hadoop"
+    found: dict[str, str] = {}
+    if directory is not None:
+        for name in _CONFIGURATION_FILES:
+            try:
+                properties = ElementTree.parse(Path(directory, name)).getroot().iterfind("property")
+            except (OSError, ElementTree.ParseError):
+                continue
+            found.update((each.findtext("name", ""), each.findtext("value", "")) for each in properties)
+    return found

@@ -1,0 +1,195 @@
+"""Write one blob to HDFS under a temporary name, close it, and rename it to its own name, but never over another file.
+
+Once the file is closed, every DataNode that is still in the pipeline has synced the bytes to its disk, since the client
+asks for that with the last packet of each block, and the NameNode has logged that the file is complete.
+
+A rename whose answer was lost may have been applied. So may one that was refused, if the library sent it twice. To
+find out, the temporary file is moved once more, out of the way: after that the rename can no longer be applied, and
+the file is renamed from there, for as long as the caller is patient.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from milepost_backends.contract import BackendError, BlobExists, StorageRefused, StorageUnavailable
+from milepost_backends.hdfs.connection import HdfsConnection
+from milepost_backends.hdfs.errors import PathExists, PathMissing
+from milepost_backends.repeating import Pauses, repeated
+from milepost_backends.waiting import finish
+
+if TYPE_CHECKING:
+    from hdfs_native._internal import RawFileWriter
+
+log = logging.getLogger(__name__)
+
+CHUNK: Final = 1024 * 1024
+_TIDY_SECONDS: Final = 10.0
+_ATTEMPTS: Final = 4
+_BACKOFF_SECONDS: Final = 0.5
+# A blob is kept in memory up to this size, so that its file can be begun anew after a DataNode failed.
+_IN_MEMORY_BYTES: Final = 8 * 1024 * 1024
+# A directory that is made for the blob is empty at first, and may be removed again before the blob is in it.
+_MOVES: Final = 3
+
+
+class TemporaryFile:
+    """Write a blob under ``key``, by one call of `write`. For ``patience`` see `BlobStore.put`."""
+
+    def __init__(self, connection: HdfsConnection, key: str, patience: float) -> None:
+        self._patience = patience
+        self._connection = connection
+        self._target = f"{connection.root}/{key}"
+        self._temporary = self._fresh_name()
+        self._writer: RawFileWriter | None = None
+        self._in_memory: list[bytes] = []
+        self._begun = False
+        self._may_be_visible = False
+
+    async def write(self, stream: AsyncIterator[bytes]) -> int:
+        """Write the whole blob and return its size. `BlobStore.put` says what is raised, and what is left then."""
+        try:
+            size = await self._fill(stream)
+            await self._publish()
+        except (PathMissing, PathExists) as error:  # the temporary file was removed, or begun twice
+            await self._clean_up()
+            raise StorageUnavailable(str(error)) from error
+        except BaseException:
+            await self._clean_up()
+            raise
+        return size
+
+    async def _fill(self, stream: AsyncIterator[bytes]) -> int:
+        size = 0
+        async for piece, is_last in pieces(stream):
+            size += len(piece)
+            self._in_memory.append(piece)
+            if size > _IN_MEMORY_BYTES:
+                self._in_memory = [piece]
+            await self._append(is_last, whole=size <= _IN_MEMORY_BYTES)
+        return size
+
+    async def _append(self, is_last: bool, *, whole: bool) -> None:
+        """Write the latest piece. If that fails while ``whole``, begin the file anew, with other DataNodes.
+
+        ``whole`` says that everything so far is still in memory. The client itself does little about a DataNode that
+        dies, or that is dead without the NameNode having noticed it yet.
+        """
+        attempts = 0
+        while True:
+            try:
+                return await self._try_to_append(is_last)
+            except (StorageUnavailable, PathExists, PathMissing) as error:
+                attempts += 1
+                refused = isinstance(error, StorageRefused)
+                if refused or not whole or attempts == _ATTEMPTS or isinstance(error.__cause__, TimeoutError):
+                    raise
+            await self._clean_up()
+            await asyncio.sleep(_BACKOFF_SECONDS * 2**attempts)
+            self._writer = None
+            self._temporary = self._fresh_name()
+
+    async def _try_to_append(self, is_last: bool) -> None:
+        connection, latest = self._connection, self._in_memory[-1:]
+        if self._writer is None:
+            self._writer = await self._create()
+            latest = self._in_memory
+        for piece in latest:
+            if piece:
+                await connection.write("write a blob", partial(self._writer.write, piece))
+        if is_last:
+            await connection.write("complete a blob", self._writer.close)
+
+    async def _create(self) -> RawFileWriter:
+        self._begun = True
+        try:
+            return await self._connection.create(self._temporary)
+        except PathMissing:  # somebody removed the directory of temporary files
+            await self._connection.make_directory(self._connection.uploading, private=True)
+            return await self._connection.create(self._temporary)
+
+    async def _publish(self) -> None:
+        pauses = Pauses(self._patience)
+        while True:
+            self._may_be_visible = True
+            try:
+                return await self._move()
+            except BackendError as error:
+                if await repeated(self._is_visible, self._patience):
+                    return None
+                self._may_be_visible = False
+                self._temporary = self._aside()  # it was moved there, or is nowhere
+                if isinstance(error, PathExists):
+                    raise BlobExists(f"there is a blob at {self._target} already") from error
+                if not isinstance(error, StorageUnavailable):
+                    raise
+                await pauses.after(error)
+
+    async def _move(self) -> None:
+        """Give the blob its own name; make its directory if that turns out to be missing."""
+        for _ in range(_MOVES):
+            try:
+                return await self._connection.rename(self._temporary, self._target)
+            except PathMissing:
+                await self._make_directory()
+        raise StorageRefused(f"cannot complete a blob: it cannot be renamed to {self._target}")
+
+    async def _make_directory(self) -> None:
+        try:
+            await self._connection.make_directory(self._target.rpartition("/")[0])
+        except (PathMissing, PathExists) as error:
+            raise StorageRefused(f"cannot complete a blob: {self._target} lies below a file") from error
+
+    # -- tidying up --------------------------------------------------------------------------------------------------
+
+    async def _is_visible(self) -> bool:
+        """Return whether the blob has its own name; if not, it never will have. Raises `StorageUnavailable`."""
+        connection = self._connection
+        try:
+            await connection.move_aside(self._temporary, self._aside())
+        except (PathMissing, PathExists):  # it was moved to its own name, or aside by a request that was sent twice
+            return not await connection.is_there(self._aside()) and await connection.confirmed(self._target)
+        return False
+
+    def _fresh_name(self) -> str:
+        return f"{self._connection.uploading}/{uuid.uuid4().hex}"
+
+    def _aside(self) -> str:
+        return f"{self._temporary}.aside"
+
+    async def _clean_up(self) -> None:
+        """Delete what was written, as far as that succeeds soon. The error that led here matters more."""
+        if self._begun:
+            try:
+                await finish(self._leave_nothing(), _TIDY_SECONDS)
+            except TimeoutError:
+                paths = self._temporary, self._target
+                log.warning("an unfinished blob may be left at %s or %s: deleting it took too long", *paths)
+
+    async def _leave_nothing(self) -> None:
+        connection = self._connection
+        try:
+            if self._may_be_visible and await self._is_visible():
+                await connection.delete(self._target)
+            await connection.delete(self._temporary)
+            await connection.delete(self._aside())
+        except BackendError as error:
+            log.warning("an unfinished blob may be left at %s or %s: %s", self._temporary, self._target, error)
+
+
+async def pieces(stream: AsyncIterator[bytes]) -> AsyncGenerator[tuple[bytes, bool], None]:
+    """Yield the stream in pieces of about a megabyte, and whether each is the last, which alone may be empty."""
+    chunks: list[bytes] = []
+    waiting = 0
+    async for chunk in stream:
+        if waiting >= CHUNK:
+            yield b"".join(chunks), False
+            chunks, waiting = [], 0
+        chunks.append(chunk)
+        waiting += len(chunk)
+    yield b"".join(chunks), True

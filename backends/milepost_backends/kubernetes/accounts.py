@@ -1,0 +1,69 @@
+"""Ask the Kubernetes API whose a ServiceAccount token is, by a TokenReview.
+
+Who asks needs the ClusterRole ``system:auth-delegator``. A token counts only if it was made for our audience: one that
+a Pod uses with the API server itself is not ours, so that we could not act with it there, nor others here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from milepost_backends.contract import Account, Accounts, StorageUnavailable
+from milepost_backends.kubernetes.address import KubernetesAddress
+from milepost_backends.kubernetes.client import KubernetesClient
+from milepost_backends.kubernetes.errors import backend_error
+
+_PATH: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
+_PREFIX: Final = "system:serviceaccount:"
+_SECONDS: Final = 5.0
+
+
+class ServiceAccounts(Accounts):
+    """The ServiceAccounts of the cluster at ``address``, by tokens that were made for ``audience``."""
+
+    def __init__(self, address: KubernetesAddress, audience: str, *, timeout: float = _SECONDS) -> None:
+        self._client = KubernetesClient(address, "token reviews", timeout=timeout)
+        self._audience = audience
+
+    async def open(self) -> None:
+        """See `Accounts.open`."""
+        await self._client.open()
+
+    async def close(self) -> None:
+        """See `Accounts.close`."""
+        await self._client.close()
+
+    async def owner(self, token: str) -> Account | None:
+        """See `Accounts.owner`."""
+        review = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "spec": {"token": token, "audiences": [self._audience]},
+        }
+        answer = await self._client.request("POST", _PATH, body=msgspec.json.encode(review))
+        if not answer.done:
+            raise backend_error(answer, "ask whose a ServiceAccount token is (is system:auth-delegator granted?)")
+        try:
+            status = msgspec.json.decode(answer.body, type=_Review).status
+        except msgspec.MsgspecError:  # its text may repeat parts of the answer, which has the token
+            raise StorageUnavailable("the Kubernetes API has answered a TokenReview with what is none") from None
+        if not status.authenticated or self._audience not in status.audiences:
+            return None
+        namespace, separator, name = status.user.username.removeprefix(_PREFIX).partition(":")
+        return Account(namespace, name) if separator and status.user.username.startswith(_PREFIX) else None
+
+
+class _User(msgspec.Struct):
+    username: str = ""
+
+
+class _Status(msgspec.Struct):
+    authenticated: bool = False
+    user: _User = msgspec.field(default_factory=_User)
+    audiences: list[str] = []
+
+
+class _Review(msgspec.Struct):
+    status: _Status

@@ -1,0 +1,216 @@
+"""Read a listing as a chain of segments: which of them count, where the journal's head is, and what is left over.
+
+At any moment the segments that count are a range without gaps, and all but the last are sealed. A listing shows one
+moment, so if it shows anything else, somebody else has altered the segments. Then no replica can lead: what is missing
+may hold the newest epoch.
+
+The highest segment that was written to says which segments count. If it is sealed, the next segment takes the next
+group; that one must be there and empty, since it is made before the other is sealed. If it is not there, somebody may
+have deleted it after it was written to. Segments below ``first`` are garbage, and a delayed request may make more of
+them.
+
+The witness and the deployment marker were written before the listing, and name a term and a revision. A head that is
+behind these is an older copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from milepost_backends.contract import Head, JournalDamaged
+from milepost_backends.kubernetes.configmaps.entries import size_of
+from milepost_backends.kubernetes.configmaps.head import EMPTY, SegmentHead, SegmentState, decode
+from milepost_backends.kubernetes.configmaps.objects import HEAD, NAME, ConfigMap, ConfigMapLayout, Frozen, Metadata
+from milepost_backends.kubernetes.configmaps.stamps import Stamp
+
+_REMEDY = "restore it from a backup, with its labels and annotations"
+
+
+@dataclass(slots=True)
+class Segment:
+    """A segment as it was last read or written.
+
+    ``size`` is the bytes of its entries. ``frozen`` is not None if somebody made the ConfigMap immutable.
+    """
+
+    number: int
+    metadata: Metadata
+    head: SegmentHead
+    data: dict[str, str] = field(default_factory=dict)
+    size: int = 0
+    frozen: Frozen | None = None
+
+    @property
+    def is_proven(self) -> bool:
+        """Return whether its entries match the checksum in its head."""
+        return self.head.proves(self.data)
+
+    def hold(self, data: dict[str, str]) -> None:
+        """Set the entries, and the size with them."""
+        self.data = data
+        self.size = sum(size_of(key, text) for key, text in data.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A journal, as it was listed.
+
+    ``head`` is the journal's. ``segments`` are those that count, from ``first`` to ``last``, which takes the next
+    group. ``spare`` is the one after it, if it was made already. ``leftovers`` can be deleted. For ``witness`` see
+    `Stamp`. ``to_rewrite`` holds the numbers of segments that must be written as they are here before anything else is
+    written, since an owner has accepted a loss.
+    """
+
+    head: Head
+    first: int
+    last: int
+    segments: dict[int, Segment]
+    spare: Segment | None
+    leftovers: list[Metadata]
+    witness: Stamp
+    to_rewrite: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class SegmentListing:
+    """A listing shows one journal: its segments by number, its witness, and its deployment marker."""
+
+    layout: ConfigMapLayout
+    found: dict[int, ConfigMap]
+    heads: dict[int, SegmentHead | None]
+    witness: Stamp
+    mark: Stamp | None
+
+    @classmethod
+    def of(cls, layout: ConfigMapLayout, items: Iterable[ConfigMap], mark: Stamp | None) -> SegmentListing:
+        """Sort the items of a listing. ``mark`` was read before the listing; None if it was not read."""
+        listed = cls(layout, {}, {}, Stamp(layout.witness), mark)
+        for item in items:
+            name, annotations = item.metadata.name, item.metadata.annotations
+            if annotations.get(NAME, layout.journal) != layout.journal:
+                continue
+            if name == layout.witness:
+                listed.witness = Stamp.of(name, item)
+            elif (number := layout.number(name)) is not None:
+                listed.found[number] = item
+                listed.heads[number] = decode(annotations.get(HEAD), name)
+        return listed
+
+    @property
+    def stamps(self) -> list[Stamp]:
+        """Return the witness and the deployment marker, as far as they are there."""
+        stamps = [self.witness, *([] if self.mark is None else [self.mark])]
+        return [stamp for stamp in stamps if stamp.metadata is not None]
+
+    @property
+    def past(self) -> tuple[int, int]:
+        """Return the latest term that witness and mark name, and the latest revision of that term."""
+        return max(
+            ((stamp.recorded.term, stamp.recorded.revision) for stamp in self.stamps if stamp.recorded is not None),
+            default=(0, 0),
+        )
+
+    def holds(self, number: int) -> bool:
+        """Return whether the segment may have been written to."""
+        head = self.heads[number]
+        return bool(self.found[number].data) if head is None else head is not EMPTY
+
+
+def chain_of(layout: ConfigMapLayout, items: Iterable[ConfigMap], mark: Stamp | None = None) -> Chain | None:
+    """Return the journal; None if there is none. ``mark`` was read before the listing. Raises `JournalDamaged`."""
+    return chain_in(SegmentListing.of(layout, items, mark))
+
+
+def chain_in(listed: SegmentListing) -> Chain | None:
+    """Return the chain in a sorted listing; None if there is no journal. Raises `JournalDamaged`."""
+    layout, found, heads = listed.layout, listed.found, listed.heads
+    written = [number for number, head in heads.items() if head is not EMPTY]
+    if not written:
+        if found:
+            raise _gone(listed, max(1, max(found) - 1))
+        if listed.stamps:
+            names = " and ".join(stamp.name for stamp in listed.stamps)
+            raise JournalDamaged(
+                f"all segments of {layout.journal!r} are gone, but {names} show that it was founded: restore them"
+                " from a backup",
+                f"all gone {layout.prefix} {listed.past}",
+            )
+        return None
+    top = max(written)
+    if heads[top] is None and not listed.holds(top) and _is_active(heads.get(top - 1)):
+        top -= 1  # the empty next segment, whose head somebody damaged: nothing is written to it before a sealing
+    head = heads[top]
+    if head is None:
+        raise _unreadable(listed, top)
+    last = head.next if head.state is SegmentState.SEALED else top
+    segments = {}
+    for number in range(head.first, top + 1):
+        segments[number] = _counted(listed, number, top)
+    if last > top:
+        if last not in found:
+            raise _gone(listed, last)
+        segments[last] = Segment(last, found[last].metadata.check(), EMPTY, frozen=found[last].frozen)
+        if found[last].immutable:
+            segments[last].hold(found[last].data)  # somebody else's entries, which nothing can take out again
+    if listed.past > (head.term, head.revision):
+        term, revision = listed.past
+        names = " or ".join(stamp.name for stamp in listed.stamps)
+        raise JournalDamaged(
+            f"term {term} has led, and came to revision {revision}, as {names} show, but the newest segment,"
+            f" {layout.segment(top)}, is of term {head.term} and revision {head.revision}: an older copy was put in its"
+            f" place. {_REMEDY.capitalize()}",
+            f"older copy {layout.prefix} {listed.past} {head.encoded(layout.segment(top))}",
+        )
+    spare = None
+    if last + 1 in found and heads[last + 1] is EMPTY:
+        spare = Segment(last + 1, found[last + 1].metadata.check(), EMPTY)
+    leftovers = [item.metadata for number, item in sorted(found.items()) if number < head.first]
+    return Chain(head.of(layout.journal), head.first, last, segments, spare, leftovers, listed.witness)
+
+
+def _is_active(head: SegmentHead | None) -> bool:
+    return head is not None and head.state is SegmentState.ACTIVE
+
+
+def _counted(listed: SegmentListing, number: int, top: int) -> Segment:
+    """Return a segment that counts. Raises `JournalDamaged`."""
+    layout, found, head = listed.layout, listed.found.get(number), listed.heads.get(number)
+    if found is None:
+        raise _gone(listed, number)
+    if head is None:
+        raise _unreadable(listed, number)
+    if number < top and head.state is not SegmentState.SEALED:
+        raise JournalDamaged(
+            f"the ConfigMap {layout.segment(number)}, a part of {layout.journal!r}, is {head.state.value}, although"
+            f" {layout.segment(top)} follows it: {_REMEDY}",
+            f"not sealed {_evidence(listed, number)}",
+        )
+    segment = Segment(number, found.metadata.check(), head, frozen=found.frozen)
+    segment.hold(found.data)
+    return segment
+
+
+def _gone(listed: SegmentListing, number: int) -> JournalDamaged:
+    name = listed.layout.segment(number)
+    return JournalDamaged(
+        f"the ConfigMap {name}, a part of {listed.layout.journal!r}, is gone or lost its labels: {_REMEDY}",
+        f"gone {_evidence(listed, number)}",
+    )
+
+
+def _unreadable(listed: SegmentListing, number: int) -> JournalDamaged:
+    found = listed.found[number]
+    text = found.metadata.annotations.get(HEAD)
+    return JournalDamaged(
+        f"the annotation {HEAD} of the ConfigMap {found.metadata.name}, a part of {listed.layout.journal!r}, is not"
+        f" valid, or was altered ({text if text is None else text[:200]!r}): {_REMEDY}",
+        f"unreadable {_evidence(listed, number)}",
+    )
+
+
+def _evidence(listed: SegmentListing, number: int) -> str:
+    """Return the evidence of this damage (see `JournalDamaged`): the segment's name, and every head there is."""
+    layout = listed.layout
+    heads = [f"{each} {item.metadata.annotations.get(HEAD)}" for each, item in sorted(listed.found.items())]
+    return "\n".join([layout.segment(number), *heads])

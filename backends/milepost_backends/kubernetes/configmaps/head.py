@@ -1,0 +1,171 @@
+"""Encode and check the annotation that says what a segment is: its journal's head, its place in the chain, its state.
+
+Each such text ends in a checksum over itself and the name of its ConfigMap, so a text that was altered, or put into
+another place, is not valid. The head of a segment also carries a sum of the segment's entries.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from milepost_backends.contract import NO_RECORDS, Head
+
+_SCHEMA: Final = 2
+_SUM_BYTES: Final = 16
+
+
+class SegmentState(Enum):
+    """A segment is in one of three states.
+
+    ``empty``: made beforehand, and not written to yet. ``active``: groups go here. ``sealed``: groups go on in the
+    next one.
+    """
+
+    EMPTY = "empty"
+    ACTIVE = "active"
+    SEALED = "sealed"
+
+
+class SegmentHead(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The annotation ``milepost/head`` of a segment.
+
+    ``first`` is the oldest segment that counts; older ones are garbage. ``next`` is the number of the segment that
+    follows a sealed one. ``digest`` is the journal's, see `Head`, and ``entries`` the sum of the segment's own entries.
+    A journal that was never taken over has term 0.
+    """
+
+    schema: int
+    state: SegmentState
+    term: int = 0
+    revision: int = 0
+    lineage: str = ""
+    first: int = 0
+    next: int = 0
+    digest: str = NO_RECORDS
+    entries: str = ""
+
+    def of(self, journal: str) -> Head:
+        """Return the journal's head, as this segment has it."""
+        return Head(journal, self.term, self.revision, self.lineage, self.digest)
+
+    def proves(self, data: Mapping[str, str]) -> bool:
+        """Return whether these are the entries that the segment was written with."""
+        return self.state is SegmentState.EMPTY or self.entries == sum_of(data)
+
+    def encoded(self, name: str) -> str:
+        """Return the text to store in the ConfigMap of this name."""
+        return _checked(self, name)
+
+
+class _Stored(SegmentHead, frozen=True):
+    check: str = ""
+
+
+EMPTY: Final = SegmentHead(_SCHEMA, SegmentState.EMPTY)
+
+
+def first() -> SegmentHead:
+    """Return the head of the first segment of a journal that nobody has taken over yet."""
+    return SegmentHead(_SCHEMA, SegmentState.ACTIVE, first=1, entries=sum_of({}))
+
+
+def active(head: Head, first: int, data: Mapping[str, str]) -> SegmentHead:
+    """Return the head of a segment that took the group which led to ``head``."""
+    return SegmentHead(
+        _SCHEMA, SegmentState.ACTIVE, head.term, head.revision, head.lineage, first, 0, head.digest, sum_of(data)
+    )
+
+
+def sealed(head: Head, first: int, following: int, data: Mapping[str, str]) -> SegmentHead:
+    """Return the head of a segment that took the group which led to ``head``, and takes no further one."""
+    return SegmentHead(
+        _SCHEMA,
+        SegmentState.SEALED,
+        head.term,
+        head.revision,
+        head.lineage,
+        first,
+        following,
+        head.digest,
+        sum_of(data),
+    )
+
+
+def decode(text: str | None, name: str) -> SegmentHead | None:
+    """Return the head in an annotation of this ConfigMap; None if it is not valid, or its checksum does not match."""
+    try:
+        stored = msgspec.json.decode(text or "", type=_Stored)
+    except msgspec.MsgspecError:
+        return None
+    head = SegmentHead(*msgspec.structs.astuple(stored)[:-1])
+    if head.schema != _SCHEMA or stored.check != _check(head, name):
+        return None
+    if head.state is SegmentState.EMPTY:
+        return EMPTY
+    number = int(name.rpartition("-")[2])
+    taken_over = head.term > 0 and head.revision > 0 and bool(head.lineage)
+    unused = head.term == head.revision == 0 and not head.lineage
+    in_place = 1 <= head.first <= number and head.next == (number + 1 if head.state is SegmentState.SEALED else 0)
+    return head if in_place and (taken_over or unused) else None
+
+
+class WitnessAnnotation(msgspec.Struct, frozen=True):
+    """The annotation of the witness and of the deployment marker: who took the journal over last, and at which
+    revision.
+
+    The witness follows the groups a moment behind, and the mark is written at each take-over.
+    """
+
+    schema: int
+    term: int
+    revision: int
+    lineage: str
+
+    @classmethod
+    def of(cls, head: Head) -> WitnessAnnotation:
+        """Return the annotation for a head."""
+        return cls(_SCHEMA, head.term, head.revision, head.lineage)
+
+    @classmethod
+    def decode(cls, text: str | None, name: str) -> WitnessAnnotation | None:
+        """Return the annotation; None if it is not valid, or its checksum does not match."""
+        try:
+            stored = msgspec.json.decode(text or "", type=_StoredWitness)
+        except msgspec.MsgspecError:
+            return None
+        witness = cls(*msgspec.structs.astuple(stored)[:-1])
+        sound = witness.schema == _SCHEMA and witness.term > 0 and bool(witness.lineage)
+        return witness if sound and stored.check == _check(witness, name) else None
+
+    def encoded(self, name: str) -> str:
+        """Return the text to store in the ConfigMap of this name."""
+        return _checked(self, name)
+
+    def is_of(self, head: Head) -> bool:
+        """Return whether it names the same leadership as ``head``."""
+        return (self.term, self.lineage) == (head.term, head.lineage)
+
+
+class _StoredWitness(WitnessAnnotation, frozen=True):
+    check: str = ""
+
+
+def sum_of(data: Mapping[str, str]) -> str:
+    """Return the sum of a segment's entries."""
+    digest = hashlib.blake2b(digest_size=_SUM_BYTES)
+    for key, text in sorted(data.items()):
+        digest.update(f"{len(key)}:{key}{len(text)}:{text}".encode())
+    return digest.hexdigest()
+
+
+def _checked(recorded: SegmentHead | WitnessAnnotation, name: str) -> str:
+    return f'{msgspec.json.encode(recorded).decode()[:-1]},"check":"{_check(recorded, name)}"}}'
+
+
+def _check(recorded: SegmentHead | WitnessAnnotation, name: str) -> str:
+    return hashlib.blake2b(name.encode() + b"\n" + msgspec.json.encode(recorded), digest_size=_SUM_BYTES).hexdigest()

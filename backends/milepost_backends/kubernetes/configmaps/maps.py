@@ -1,0 +1,154 @@
+"""Read the ConfigMaps of a namespace, and write them on conditions, no faster than the byte budget allows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
+
+import msgspec
+
+from milepost_backends.contract import Misconfigured, StorageFull, StorageUnavailable
+from milepost_backends.kubernetes.client import METADATA, METADATA_LIST, WHOLE, KubernetesClient
+from milepost_backends.kubernetes.configmaps.budget import ByteBudget
+from milepost_backends.kubernetes.configmaps.objects import HEAD, ConfigMap, ConfigMaps, Frozen, Metadata, encode
+from milepost_backends.kubernetes.errors import SPACE_EXCEEDED, ApiAnswer, backend_error
+from milepost_backends.kubernetes.labels import selector
+
+_PAGE: Final = "250"
+_PAGE_TIMEOUTS: Final = 4
+"""A page of a listing may take so many times as long as another answer, since it holds up to eight megabytes."""
+_LISTINGS: Final = 3
+"""A listing is begun so many times, because etcd may compact its version before all of its pages were read."""
+_GONE: Final = 410
+"""The API answers with this status to a page of a listing whose version was compacted."""
+_PAUSE_SECONDS: Final = 5.0
+"""For so long nothing is written after etcd had no room."""
+
+T = TypeVar("T")
+
+
+class Maps:
+    """The ConfigMaps of one namespace, as the API gives and takes them.
+
+    `create` and `replace` wait until ``budget`` allows their bytes. A ConfigMap without data is created at once, and
+    what comes after it waits the longer: as long as the next segment is not there, each group writes the last one
+    again. For some seconds after etcd had no room left, they send nothing and raise `StorageFull`.
+    """
+
+    def __init__(self, client: KubernetesClient, clock: Callable[[], float] = time.monotonic) -> None:
+        self.client = client
+        self.budget = ByteBudget(client.address.bytes_per_second, clock)
+        self._clock = clock
+        self._paused_until = -1.0
+
+    async def listed(self, labels: Mapping[str, str], *, data: bool) -> list[ConfigMap]:
+        """Return the ConfigMaps with these labels, with or without their data, as of one moment.
+
+        The request names no ``resourceVersion``, so the API server asks etcd. If it named one, the API server might
+        answer from a cache that is behind. Raises `BackendError`.
+        """
+        for _ in range(_LISTINGS):
+            items = await self._pages(selector(labels), WHOLE if data else METADATA_LIST)
+            if items is not None:
+                return items
+        raise StorageUnavailable("cannot list the ConfigMaps: each listing takes longer than etcd keeps its version")
+
+    async def _pages(self, selected: str, accept: str) -> list[ConfigMap] | None:
+        """Return all pages of a listing; None if etcd compacted the version of the listing meanwhile."""
+        items: list[ConfigMap] = []
+        query = {"labelSelector": selected, "limit": _PAGE}
+        while True:
+            timeout = self.client.timeout * _PAGE_TIMEOUTS
+            answer = await self.client.request("GET", self._path(), query=query, accept=accept, timeout=timeout)
+            if answer.status == _GONE:
+                return None
+            if answer.status == 404:  # a namespace that does not exist has an empty list
+                raise Misconfigured(f"cannot list the ConfigMaps: what answers {answer} is no Kubernetes API")
+            page = _decoded(answer, ConfigMaps, "list the ConfigMaps")
+            items.extend(page.items or [])
+            if not page.metadata.token:
+                return items
+            query["continue"] = page.metadata.token
+
+    async def read(self, name: str, *, data: bool) -> ConfigMap | None:
+        """Return one ConfigMap, with or without its data; None if there is none. Raises `BackendError`."""
+        answer = await self.client.request("GET", self._path(name), accept=WHOLE if data else METADATA)
+        return None if answer.status == 404 else _decoded(answer, ConfigMap, f"read the ConfigMap {name}")
+
+    async def replace(self, metadata: Metadata, data: Mapping[str, str], frozen: Frozen | None = None) -> ApiAnswer:
+        """Replace a ConfigMap by PUT, on the condition that it has not changed since ``metadata`` was read.
+
+        ``frozen`` is the `ConfigMap.frozen` of what was read. If it is not None, the ConfigMap is immutable: only its
+        metadata can be replaced, and ``data`` must be what is there. Raises `NotSent`, `NoAnswer`, `StorageFull`, and
+        `StorageUnavailable` if something else was stored than what was sent.
+        """
+        body = encode(metadata, data, frozen)
+        return _require_as_sent(await self._write("PUT", self._path(metadata.check().name), body), metadata)
+
+    async def create(self, metadata: Metadata, data: Mapping[str, str]) -> ApiAnswer:
+        """Create a ConfigMap by POST. Raises what `replace` raises."""
+        body = encode(metadata, data)
+        return _require_as_sent(await self._write("POST", self._path(), body, waits=bool(data)), metadata)
+
+    async def delete(self, metadata: Metadata) -> ApiAnswer:
+        """Delete a ConfigMap, on the condition that it has not changed since ``metadata`` was read.
+
+        Raises `NotSent`, `NoAnswer`.
+        """
+        condition = {"uid": metadata.check().uid, "resourceVersion": metadata.resource_version}
+        body = msgspec.json.encode({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": condition})
+        return await self.client.request("DELETE", self._path(metadata.name), body=body)
+
+    async def _write(self, method: str, path: str, body: bytes, *, waits: bool = True) -> ApiAnswer:
+        self.check_room()
+        if waits:
+            await self.budget.spend(len(body))
+        else:
+            self.budget.take(len(body))
+        answer = await self.client.request(method, path, body=body, accept=METADATA)
+        if answer.is_out_of_space:
+            self._paused_until = self._clock() + _PAUSE_SECONDS
+        return answer
+
+    def check_room(self) -> None:
+        """Raise `StorageFull` for a while after etcd had no room: every further write would make that worse."""
+        if self._clock() < self._paused_until:
+            raise StorageFull(f"etcd answered {SPACE_EXCEEDED}; nothing is written for {_PAUSE_SECONDS:g} s")
+
+    def _path(self, name: str = "") -> str:
+        return f"/api/v1/namespaces/{self.client.namespace}/configmaps" + (f"/{name}" if name else "")
+
+
+def metadata_of(answer: ApiAnswer, doing: str) -> Metadata:
+    """Return the metadata in the answer to a write; ``doing`` completes "cannot …".
+
+    Raises `BackendError` if the write failed, or if the answer has no version on which a later write could be
+    conditional.
+    """
+    return _decoded(answer, ConfigMap, doing).metadata.check()
+
+
+def _require_as_sent(answer: ApiAnswer, sent: Metadata) -> ApiAnswer:
+    """Return the answer to a write. Raises `StorageUnavailable` if what was stored lacks the head or labels sent.
+
+    An admission webhook or policy can alter what is written. No replica could take the journal over from that.
+    """
+    if answer.done:
+        stored = _decoded(answer, ConfigMap, f"write the ConfigMap {sent.name}").metadata
+        is_labelled = stored.labels.items() >= sent.labels.items()
+        if not is_labelled or stored.annotations.get(HEAD) != sent.annotations.get(HEAD):
+            raise StorageUnavailable(
+                f"the ConfigMap {sent.name} was stored with another head or other labels than were sent: look for an"
+                " admission webhook or policy that alters ConfigMaps"
+            )
+    return answer
+
+
+def _decoded(answer: ApiAnswer, kind: type[T], doing: str) -> T:
+    if not answer.done:
+        raise backend_error(answer, doing)
+    try:
+        return msgspec.json.decode(answer.body, type=kind)
+    except msgspec.MsgspecError as error:
+        raise StorageUnavailable(f"cannot {doing}: the answer is not valid: {error}") from error

@@ -1,0 +1,172 @@
+"""Remember a journal as its leader knows it: all entries, where each of them lies, and what a group makes of them.
+
+Of the copies of a record, the one in the highest segment counts, and groups go to the highest segment only; so an entry
+needs no revision. A deletion leaves a tombstone as long as an older segment has a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from milepost_backends.contract import Change, Head
+from milepost_backends.kubernetes.configmaps.chain import Chain, Segment
+from milepost_backends.kubernetes.configmaps.entries import is_tombstone, key_of, size_of, value_of
+from milepost_backends.kubernetes.configmaps.head import SegmentHead, WitnessAnnotation
+from milepost_backends.kubernetes.configmaps.objects import ConfigMapLayout, Metadata
+from milepost_backends.kubernetes.configmaps.stamps import Stamp
+
+
+@dataclass(frozen=True, slots=True)
+class PendingSegment:
+    """A pending segment is what the last segment, ``number``, is to become; groups go on in the segment ``then``
+    after it.
+    """
+
+    number: int
+    head: SegmentHead
+    data: dict[str, str]
+    size: int
+    then: Segment | None = None
+
+
+class ChainMemory:
+    """A journal under ``head``, as of its last write.
+
+    ``live`` and ``space`` are the bytes of the entries that count, and of all. ``dropped`` holds segments that no
+    longer count; whoever takes them from here deletes them. ``in_doubt`` holds what was sent and may have been
+    committed. For ``witness`` and ``mark`` see `Stamp`.
+    """
+
+    def __init__(self, layout: ConfigMapLayout, chain: Chain) -> None:
+        self.layout = layout
+        self.head: Head = chain.head
+        self.first = chain.first
+        self.last = chain.last
+        self.segments = chain.segments
+        self.spare = chain.spare
+        self.dropped: list[Metadata] = list(chain.leftovers)
+        self.undeleted = 0
+        """The number of segments that were to be deleted and are still there, as of the last check."""
+        self.in_doubt: list[PendingSegment] = []
+        self.witness = chain.witness
+        self.mark = Stamp(layout.deployment_marker)
+        self._lineages = {chain.head.lineage}
+        self.is_superseded = False
+        """Whether another leader was proven to have written since: this memory then proves nothing any more."""
+        self.space = sum(segment.size for segment in chain.segments.values())
+        self.live = 0
+        self._places: dict[str, list[int]] = {}
+        for number, segment in chain.segments.items():
+            for key in segment.data:
+                self._places.setdefault(key, []).append(number)
+        for key in self._places:
+            self.live += self._live_size(key)
+
+    @property
+    def tail(self) -> Segment:
+        """Return the segment that takes the next group."""
+        return self.segments[self.last]
+
+    def is_behind(self, recorded: WitnessAnnotation | SegmentHead | Head) -> bool:
+        """Return whether somebody who knew all of this memory has led since.
+
+        A later term at an earlier revision shows a leader that was paused, and has put back what it remembered.
+        """
+        return (
+            recorded.lineage != self.head.lineage
+            and recorded.term >= self.head.term
+            and recorded.revision > self.head.revision
+        )
+
+    def knows(self, head: Head) -> bool:
+        """Return whether this memory follows from that head of the same leadership, perhaps by terms taken since."""
+        return head.lineage in self._lineages and self.head.revision >= head.revision and not self.is_superseded
+
+    def newest(self, key: str) -> int | None:
+        """Return the segment whose copy counts."""
+        places = self._places.get(key)
+        return places[-1] if places else None
+
+    def records(self) -> Iterator[Change]:
+        """Yield every record that counts now, whatever is written while they are looked at."""
+        newest = [(key, self.segments[places[-1]].data[key]) for key, places in self._places.items()]
+        for key, text in newest:
+            if not is_tombstone(text) and (record := key_of(key, text)) is not None:
+                yield Change(record, value_of(text))
+
+    def patched(self, entries: Mapping[str, str]) -> dict[str, str]:
+        """Return the last segment's entries after these are written to it.
+
+        A tombstone that hides nothing is left out, and so is one whose older copies are gone by now.
+        """
+        data = {
+            key: text
+            for key, text in self.tail.data.items()
+            if key not in entries and (not is_tombstone(text) or self._older(key))
+        }
+        data.update((key, text) for key, text in entries.items() if not is_tombstone(text) or self._older(key))
+        return data
+
+    def committed(self, pending: PendingSegment, metadata: Metadata) -> None:
+        """Note that the last segment has become this, with that metadata; so nothing else that was sent can be
+        committed.
+        """
+        tail = self.tail
+        self.in_doubt.clear()
+        before, tail.data = tail.data, pending.data
+        for key in before.keys() | pending.data.keys():
+            old, new = before.get(key), pending.data.get(key)
+            if old != new:
+                self._moved(key, old, new)
+        self.space += pending.size - tail.size
+        tail.size, tail.head, tail.metadata = pending.size, pending.head, metadata
+        self.head = pending.head.of(self.layout.journal)
+        self._lineages.add(self.head.lineage)
+        while self.first < pending.head.first:
+            self._drop()
+        if pending.then is not None:
+            self.last, self.spare = pending.then.number, None
+            self.segments[pending.then.number] = pending.then
+
+    def grown(self, entries: Mapping[str, str]) -> int:
+        """Return what ``live`` will be once these entries are there."""
+        return self.live + sum(_live(key, text) - self._live_size(key) for key, text in entries.items())
+
+    # -- within ----------------------------------------------------------------------------------------------------
+
+    def _older(self, key: str) -> bool:
+        places = self._places.get(key)
+        return places is not None and places[0] < self.last
+
+    def _moved(self, key: str, old: str | None, new: str | None) -> None:
+        """Note that the last segment's copy of an entry changed, came, or went."""
+        self.live -= self._live_size(key) if old is None else _live(key, old)
+        places = self._places.setdefault(key, [])
+        if old is None:
+            places.append(self.last)
+        elif new is None:
+            places.pop()
+        if not places:
+            del self._places[key]
+        self.live += self._live_size(key)
+
+    def _live_size(self, key: str) -> int:
+        places = self._places.get(key)
+        return _live(key, self.segments[places[-1]].data[key]) if places else 0
+
+    def _drop(self) -> None:
+        """Forget the oldest segment, which no longer counts: what counted of it was written again."""
+        segment = self.segments.pop(self.first)
+        for key in segment.data:
+            places = self._places[key]
+            places.remove(self.first)
+            if not places:
+                del self._places[key]
+        self.space -= segment.size
+        self.dropped.append(segment.metadata)
+        self.first += 1
+
+
+def _live(key: str, text: str) -> int:
+    return 0 if is_tombstone(text) else size_of(key, text)

@@ -1,0 +1,77 @@
+"""Read and write the two small ConfigMaps that say who took a journal over last: the witness and the deployment marker.
+
+They hold no data of ours. What somebody else keeps in a ConfigMap of such a name stays there, beside our annotations.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from milepost_backends.contract import Head, StorageUnavailable, TakeOverLost
+from milepost_backends.kubernetes.configmaps.head import WitnessAnnotation
+from milepost_backends.kubernetes.configmaps.maps import Maps, metadata_of
+from milepost_backends.kubernetes.configmaps.objects import HEAD, ConfigMap, ConfigMapLayout, Frozen, Metadata
+from milepost_backends.kubernetes.errors import backend_error
+
+log = logging.getLogger("milepost.kubernetes")
+
+_ROUNDS: Final = 8
+"""A write is tried this often while somebody edits the ConfigMap."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """The witness or the deployment marker, as it was last read or written.
+
+    ``metadata`` is None if there is no ConfigMap of this name, and ``recorded`` if its annotation is not valid.
+    """
+
+    name: str
+    metadata: Metadata | None = None
+    recorded: WitnessAnnotation | None = None
+    data: Mapping[str, str] = field(default_factory=dict)
+    frozen: Frozen | None = None
+
+    @classmethod
+    def of(cls, name: str, found: ConfigMap | None) -> Stamp:
+        """Return the stamp in what was found."""
+        if found is None:
+            return cls(name)
+        recorded = WitnessAnnotation.decode(found.metadata.annotations.get(HEAD), name)
+        return cls(name, found.metadata.check(), recorded, found.data, found.frozen)
+
+
+async def read(maps: Maps, name: str) -> Stamp:
+    """Read the ConfigMap of this name as a stamp. Raises `BackendError`."""
+    return Stamp.of(name, await maps.read(name, data=True))
+
+
+async def note(maps: Maps, layout: ConfigMapLayout, last: Stamp, head: Head) -> Stamp:
+    """Record ``head``, unless it is already there, or a later one of the same leadership.
+
+    Raises `TakeOverLost` if a later term is named, and `BackendError`.
+    """
+    stamp, ours = last, WitnessAnnotation.of(head)
+    for _ in range(_ROUNDS):
+        recorded = stamp.recorded
+        if recorded is not None and not recorded.is_of(head) and recorded.term >= head.term:
+            raise TakeOverLost(f"term {recorded.term} took {layout.journal!r} over, as {stamp.name} shows")
+        if recorded is not None and recorded.is_of(head) and recorded.revision >= head.revision:
+            return stamp
+        text = ours.encoded(stamp.name)
+        if stamp.metadata is None:
+            answer = await maps.create(layout.marked(Metadata(name=stamp.name), text), {})
+        else:
+            marked = layout.marked(stamp.metadata, text)
+            answer = await maps.replace(marked, stamp.data, stamp.frozen)
+        if answer.done:
+            metadata = metadata_of(answer, f"record the term in {stamp.name}")
+            return Stamp(stamp.name, metadata, ours, stamp.data, stamp.frozen)
+        if answer.status not in (404, 409) and not answer.is_of_immutable:
+            raise backend_error(answer, f"record the term in {stamp.name}")
+        log.info("somebody changed the ConfigMap %s meanwhile; reading it again", stamp.name)
+        stamp = await read(maps, stamp.name)
+    raise StorageUnavailable(f"somebody keeps changing the ConfigMap {last.name}")

@@ -1,0 +1,205 @@
+"""Check the ConfigMaps of a journal that this process leads, and restore what somebody did to them.
+
+Groups only meet what was done to the last segment. Without this check nobody would miss a sealed segment, the witness,
+or the empty next segment before a take-over, which needs all of them.
+
+What is found is read before the witness is, and is overwritten on the version found, as explained in
+`milepost_backends.kubernetes.pointers.repair`. So groups may go on meanwhile: the turn is taken only for the writes,
+and for the last segment, whose reads are repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import replace
+
+from milepost_backends.contract import BackendError, Commit, CommitRefused, Head, Misconfigured, Refusal, StorageFull
+from milepost_backends.kubernetes.configmaps.chain import Segment
+from milepost_backends.kubernetes.configmaps.head import EMPTY, SegmentState, decode
+from milepost_backends.kubernetes.configmaps.maps import Maps
+from milepost_backends.kubernetes.configmaps.memory import ChainMemory
+from milepost_backends.kubernetes.configmaps.objects import HEAD, ConfigMap, Metadata
+from milepost_backends.kubernetes.configmaps.stamps import note, read
+from milepost_backends.kubernetes.pointers.repair import delete, deposed, repair, restore, rewrite
+
+log = logging.getLogger("milepost.kubernetes")
+
+
+class Checks:
+    """Check one journal. Groups hold ``turn``; ``stands`` says whether its memory still proves anything."""
+
+    def __init__(self, maps: Maps, memory: ChainMemory, turn: asyncio.Lock, stands: Callable[[], bool]) -> None:
+        self.deposed = False
+        """Whether another leader was found."""
+        self._maps = maps
+        self._memory = memory
+        self._turn = turn
+        self._stands = stands
+        self._dropped: Collection[str] = ()
+        """The segments that were to be deleted, as of the last check."""
+
+    async def run(self) -> None:
+        """Compare what is listed with what this leader left, and restore that. Raises `BackendError`.
+
+        Where the API server denies one repair, or has no room for it, the others are made all the same.
+        """
+        memory, layout = self._memory, self._memory.layout
+        left = {number: segment.metadata.resource_version for number, segment in memory.segments.items()}
+        spare = memory.spare
+        listed = {item.metadata.name: item for item in await self._maps.listed(layout.labels, data=False)}
+        denied: list[BackendError] = []
+        await _unless_denied(self._look_at_stamps(listed), denied)
+        if not self._leads():
+            return
+        if spare is not None and not _is_at(listed.get(layout.segment(spare.number)), spare.metadata.resource_version):
+            await _unless_denied(self._look_at_spare(spare), denied)
+        for number, version in left.items():
+            if not _is_at(listed.get(layout.segment(number)), version):
+                await _unless_denied(self._look_at(number, version), denied)
+        oldest = memory.first
+        dropped = {name: item.metadata for name, item in listed.items() if (layout.number(name) or oldest) < oldest}
+        memory.dropped, memory.undeleted = list(dropped.values()), len(dropped.keys() & self._dropped)
+        self._dropped = dropped.keys()
+        if denied:
+            raise denied[0]
+
+    async def _look_at_stamps(self, listed: Mapping[str, ConfigMap]) -> None:
+        """Write the witness and the deployment marker again where they do not name this leader, although the head does.
+
+        Then nobody has taken over, except perhaps in this moment, before a first group: such a leader writes them
+        after us.
+        """
+        memory, layout = self._memory, self._memory.layout
+        revision, wrong = memory.head.revision, []
+        for last in (memory.witness, memory.mark):
+            found = await read(self._maps, last.name)
+            recorded = found.recorded
+            if recorded is not None and not recorded.is_of(memory.head) and recorded.term >= memory.head.term:
+                memory.is_superseded |= memory.is_behind(recorded)
+                self._log_unrepaired(last.name, CommitRefused(Refusal.HEAD_MOVED, f"term {recorded.term} leads"))
+                return
+            marked = last is memory.mark or (found.metadata or Metadata()).labels.items() >= layout.labels.items()
+            if recorded is None or not recorded.is_of(memory.head) or not marked:
+                wrong.append(replace(found, recorded=None))
+        if not wrong:
+            return
+        head = await stored_head(self._maps, memory)
+        is_ahead = any((layout.number(other) or 0) > memory.last + 1 for other in listed)
+        names = " and ".join(found.name for found in wrong)
+        if is_ahead or head is None or not _same(head, memory.head) or head.revision < revision:
+            is_later = head is not None and head.term > memory.head.term
+            memory.is_superseded |= is_later and head is not None and head.revision > memory.head.revision
+            reason = Refusal.HEAD_MOVED if is_later else Refusal.FAILED
+            self._log_unrepaired(names, CommitRefused(reason, f"the journal's head is not ours any more: {head}"))
+            return
+        for found in wrong:
+            if self._leads():
+                log.warning("somebody deleted or changed the ConfigMap %s; it is written again", found.name)
+                noted = await note(self._maps, layout, found, memory.head)
+                if found.name == memory.mark.name:
+                    memory.mark = noted
+                else:
+                    memory.witness = noted
+
+    async def _look_at_spare(self, spare: Segment) -> None:
+        """Empty the next segment again, or have it made again if it is gone. Nothing was lost with it."""
+        memory, left = self._memory, spare.metadata.resource_version
+        name = memory.layout.segment(spare.number)
+        found = await self._maps.read(name, data=True)
+        if _is_at(found, left) or await self._is_deposed(name):
+            return
+        async with self._turn:
+            if not self._leads() or memory.spare is not spare or spare.metadata.resource_version != left:
+                return
+            if found is None or not self._is_ours(found, spare.metadata.uid):
+                log.warning("somebody deleted the ConfigMap %s, the empty next segment; it is made again", name)
+                memory.spare = None
+                return
+            if found.immutable:
+                await delete(self._maps, found)
+                memory.spare = None
+                return
+            if decode(found.metadata.annotations.get(HEAD), name) is not EMPTY or found.data:
+                log.warning("somebody changed the ConfigMap %s, the empty next segment; it is emptied again", name)
+            spare.metadata = found.metadata.check()
+            await rewrite(self._maps, memory, spare)
+
+    async def _look_at(self, number: int, left: str) -> None:
+        """Look closer at a segment that was not at the version ``left``, and write it again."""
+        memory, name = self._memory, self._memory.layout.segment(number)
+        segment = memory.segments.get(number)
+        if segment is None or segment.metadata.resource_version != left:
+            return  # a group was committed meanwhile, and would have met what was done
+        found = await self._maps.read(name, data=True)
+        is_last = number == memory.last
+        if _is_at(found, left) or (not is_last and await self._is_deposed(name)):
+            return
+        async with self._turn:
+            is_left = memory.segments.get(number) is segment and segment.metadata.resource_version == left
+            if not is_left or not self._leads():
+                return
+            if is_last:
+                end = await repair(self._maps, memory, segment)
+                if end is not None:
+                    self._log_unrepaired(name, end)
+                    return
+            else:
+                await restore(self._maps, memory, segment, found)
+            await rewrite(self._maps, memory, segment)
+
+    # -- within ----------------------------------------------------------------------------------------------------
+
+    def _leads(self) -> bool:
+        return self._stands() and not self.deposed
+
+    async def _is_deposed(self, name: str) -> bool:
+        """Return whether this leader may restore nothing any more, judged after the segment was read."""
+        if not self._leads():
+            return True
+        end = await deposed(self._maps, self._memory)
+        if end is not None:
+            self._log_unrepaired(name, end)
+        return end is not None
+
+    def _log_unrepaired(self, name: str, end: Commit) -> None:
+        log.warning("cannot restore the ConfigMap %s: %s", name, end)
+        self.deposed |= isinstance(end, CommitRefused) and end.reason is Refusal.HEAD_MOVED
+
+    def _is_ours(self, found: ConfigMap, uid: str) -> bool:
+        """Return whether it is the object that we wrote, whatever became of its labels, or carries our labels."""
+        labels: Mapping[str, str] = self._memory.layout.labels
+        return found.metadata.uid == uid or found.metadata.labels.items() >= labels.items()
+
+
+async def stored_head(maps: Maps, memory: ChainMemory) -> Head | None:
+    """Return the stored head, from the last known segment on; None if it is not to be found there."""
+    number, head = memory.last, None
+    if memory.tail.head.state is SegmentState.EMPTY and number > memory.first:
+        number -= 1
+    while True:
+        name = memory.layout.segment(number)
+        found = await maps.read(name, data=False)
+        recorded = None if found is None else decode(found.metadata.annotations.get(HEAD), name)
+        if recorded is None or recorded.state is SegmentState.EMPTY:
+            return head
+        head = recorded.of(memory.layout.journal)
+        if recorded.state is not SegmentState.SEALED:
+            return head
+        number = recorded.next
+
+
+async def _unless_denied(look: Awaitable[None], denied: list[BackendError]) -> None:
+    try:
+        await look
+    except (Misconfigured, StorageFull) as error:
+        denied.append(error)
+
+
+def _is_at(found: ConfigMap | None, version: str) -> bool:
+    return found is not None and found.metadata.resource_version == version
+
+
+def _same(one: Head, other: Head) -> bool:
+    return (one.term, one.lineage) == (other.term, other.lineage)

@@ -1,0 +1,177 @@
+"""Take a journal over: list it, fence it, record the new term in the witness and in the deployment marker.
+
+Nothing of the last leader is committed after the fence, wherever it was paused between our listing and our write:
+
+* Its groups, and its sealing of the last segment, are conditional on a version of that segment which our PUT ends. If
+  one of them is committed before, our PUT meets a conflict, and we look again.
+* If it had sealed the last segment, the next one takes its next group, conditional on the version at which that is
+  empty. There we fence, with the same condition: one of the two succeeds.
+* Its late creation of an empty segment finds that segment there, or makes an empty one that we use or that lies below
+  the oldest and is garbage. No group depends on a creation.
+* Its deletions are of segments below ``first``, as a committed write of its own says: garbage to everybody since.
+* Its repairs are conditional on what it found *before* it read in the witness that no term came after its own. We
+  write the witness after the fence and before our first group. So what it found was none of our groups, and if its
+  repair is committed after the fence, our first group meets a conflict, finds its head, and is refused.
+
+A leader whose lease still holds has all in memory and uses that instead:
+see `milepost_backends.kubernetes.pointers.retake`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Collection
+from typing import Final
+
+import msgspec
+
+from milepost_backends.contract import Head, JournalDamaged, StorageUnavailable, TakeOverLost
+from milepost_backends.kubernetes.configmaps.chain import Chain, SegmentListing, chain_in
+from milepost_backends.kubernetes.configmaps.head import SegmentState, active, decode, first, sum_of
+from milepost_backends.kubernetes.configmaps.maps import Maps, metadata_of
+from milepost_backends.kubernetes.configmaps.memory import ChainMemory, PendingSegment
+from milepost_backends.kubernetes.configmaps.objects import HEAD, ConfigMapLayout, Metadata
+from milepost_backends.kubernetes.configmaps.stamps import Stamp, note, read
+from milepost_backends.kubernetes.errors import backend_error
+from milepost_backends.kubernetes.pointers.repair import exists_already
+from milepost_backends.kubernetes.pointers.salvage import salvaged
+
+log = logging.getLogger("milepost.kubernetes")
+
+_LISTINGS: Final = 10
+_FENCES: Final = 20
+"""A fence is tried this often while groups of the last leader are still being committed."""
+
+
+async def take_over(
+    maps: Maps, layout: ConfigMapLayout, attempted: set[str], *, known: Head | bool, accepted: Collection[str] = ()
+) -> ChainMemory:
+    """See `PointerStore.take_over`. A journal that is ``known`` to have existed is not founded anew.
+
+    ``attempted`` holds the lineages of this process's own earlier attempts, of which one may be committed late; ours is
+    added. ``accepted`` holds the losses that the owner has accepted.
+    """
+    maps.check_room()
+    fenced: Head | None = None
+    for _ in range(_LISTINGS):
+        mark = await read(maps, layout.deployment_marker)
+        listed = SegmentListing.of(layout, await maps.listed(layout.labels, data=True), mark)
+        chain = _accepted(listed, accepted)
+        if chain is None:
+            if known:
+                raise StorageUnavailable(f"the ConfigMaps of {layout.journal!r} were deleted while in use")
+            await _make_first(maps, layout)
+            continue
+        if fenced is not None and chain.head != fenced:
+            raise TakeOverLost(f"another leader took {layout.journal!r} over just now")
+        if fenced is None:
+            _not_older(layout, chain, known)
+            for number in chain.segments.keys() - set(chain.to_rewrite):
+                if not chain.segments[number].is_proven:
+                    name = layout.segment(number)
+                    log.error("somebody altered the entries of the ConfigMap %s: their sum does not match", name)
+                await asyncio.sleep(0)  # there may be many megabytes of them
+            await _write_salvaged(maps, layout, chain)
+        memory = ChainMemory(layout, chain)
+        if fenced is None:
+            fenced = await _fence(maps, memory, chain, listed.past[0], attempted)
+        if memory.head == fenced:
+            await stamp(maps, memory, chain.witness, mark)
+            return memory
+    raise StorageUnavailable(f"the ConfigMaps of {layout.journal!r} keep changing")
+
+
+async def stamp(maps: Maps, memory: ChainMemory, witness: Stamp, mark: Stamp) -> None:
+    """Record who took over last, unless a later leader has. Raises `TakeOverLost`, `BackendError`."""
+    for each in (witness, mark):
+        if each.metadata is not None and each.recorded is None:
+            log.error("the ConfigMap %s is not valid, or somebody altered it; it is written anew", each.name)
+    memory.witness = await note(maps, memory.layout, witness, memory.head)
+    memory.mark = await note(maps, memory.layout, mark, memory.head)
+
+
+def _accepted(listed: SegmentListing, accepted: Collection[str]) -> Chain | None:
+    """Return the listed chain; of a damaged one, what is left if its loss was accepted. Raises `JournalDamaged`."""
+    try:
+        return chain_in(listed)
+    except JournalDamaged as damage:
+        if damage.loss is None or damage.loss not in accepted:
+            raise
+        return salvaged(listed, damage)
+
+
+def _not_older(layout: ConfigMapLayout, chain: Chain, known: Head | bool) -> None:
+    """Raise `JournalDamaged` if the journal is older than what this process itself has seen committed."""
+    if isinstance(known, Head) and chain.head.revision < known.revision:
+        raise JournalDamaged(
+            f"the newest segment of {layout.journal!r} is of revision {chain.head.revision}, but revision"
+            f" {known.revision} was committed: an older copy was put in its place. Restore the newer one"
+        )
+
+
+async def _make_first(maps: Maps, layout: ConfigMapLayout) -> None:
+    """Make the first segment of a new journal; another process may do so first."""
+    name = layout.segment(1)
+    answer = await maps.create(layout.marked(Metadata(name=name), first().encoded(name)), {})
+    if not exists_already(answer):
+        metadata_of(answer, f"create the ConfigMap {name}")
+
+
+async def _write_salvaged(maps: Maps, layout: ConfigMapLayout, chain: Chain) -> None:
+    """Write the segments that an accepted loss has changed. Raises `BackendError`, also if somebody else writes them.
+
+    A segment that lost its labels is still there, and its entries are kept.
+    """
+    for number in chain.to_rewrite:
+        segment, name = chain.segments[number], layout.segment(number)
+        if not segment.metadata.uid and (found := await maps.read(name, data=True)) is not None:
+            segment.metadata, segment.frozen = found.metadata.check(), found.frozen
+            segment.hold(found.data)
+            segment.head = msgspec.structs.replace(segment.head, entries=sum_of(found.data))
+        marked = layout.marked(segment.metadata, segment.head.encoded(name))
+        if segment.metadata.uid:
+            answer = await maps.replace(marked, segment.data, segment.frozen)
+        else:
+            answer = await maps.create(marked, segment.data)
+        segment.metadata = metadata_of(answer, f"go on without what was lost of {layout.journal!r}")
+
+
+async def _fence(maps: Maps, memory: ChainMemory, chain: Chain, past: int, attempted: set[str]) -> Head | None:
+    """Put a new head into the last segment, and into ``memory`` if nothing was committed meanwhile. None: list
+    again.
+    """
+    layout, tail = memory.layout, memory.tail
+    name = layout.segment(tail.number)
+    metadata, data, frozen, last, first = tail.metadata, tail.data, tail.frozen, chain.head, chain.first
+    altered = None if tail.is_proven else tail.head.entries  # kept, so that the next leader also sees the damage
+    for attempt in range(_FENCES):
+        head = Head(last.journal, max(last.term, past) + 1, last.revision + 1, secrets.token_hex(6), digest=last.digest)
+        attempted.add(head.lineage)
+        moved = active(head, first, data)
+        if altered is not None:
+            moved = msgspec.structs.replace(moved, entries=altered)
+        pending = PendingSegment(tail.number, moved, data, tail.size)
+        answer = await maps.replace(layout.marked(metadata, pending.head.encoded(name)), data, frozen)
+        if answer.done:
+            if attempt == 0:
+                memory.committed(pending, metadata_of(answer, f"take over {layout.journal!r}"))
+            return head
+        if answer.status not in (404, 409):
+            raise backend_error(answer, f"take over {layout.journal!r}")
+        found = await maps.read(name, data=True)
+        recorded = None if found is None else decode(found.metadata.annotations.get(HEAD), name)
+        if (
+            found is None
+            or recorded is None
+            or recorded.state is not SegmentState.ACTIVE
+            or recorded.lineage in attempted
+        ):
+            return None
+        if (recorded.term, recorded.lineage) != (chain.head.term, chain.head.lineage):
+            raise TakeOverLost(f"another leader took {layout.journal!r} over just now")
+        metadata, data, frozen = found.metadata.check(), found.data, found.frozen
+        last, first = recorded.of(layout.journal), recorded.first
+        altered = None if recorded.proves(data) else recorded.entries
+    raise StorageUnavailable(f"groups of an older leader keep being committed in {layout.journal!r}")

@@ -1,0 +1,275 @@
+"""Write one blob to a temporary file that becomes visible whole or not at all, and read one blob from its file.
+
+Nothing in this module awaits.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import logging
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from milepost_backends.contract import (
+    BackendError,
+    BlobExists,
+    BlobMissing,
+    BlobSizeDiffers,
+    BlobTruncated,
+    Misconfigured,
+    StorageFull,
+    StorageRefused,
+    StorageUnavailable,
+)
+from milepost_backends.disk.filesystem import PERMANENT_ERRORS, PRIVATE_FILE, sync_directory
+from milepost_backends.disk.reserve import room_on
+
+CHUNK = 1024 * 1024
+READ_CHUNK = 256 * 1024
+"""A reader that is slow has three chunks in memory. They are smaller than those that are written, which are synced."""
+_BEGINNINGS = 5
+
+_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def translate_errors(doing: str, *, set_up: bool = False, repeatable: bool = True) -> Iterator[None]:
+    """Raise errors of the operating system as those of the contract; no other code of this package translates them.
+
+    Missing permissions and the like count as a wrong configuration only while the store is being opened, and so does a
+    directory that cannot be made (proc(5) says that there is none); afterwards they are refusals. So is every other
+    error of a call that is not ``repeatable``.
+    """
+    try:
+        yield
+    except OSError as error:
+        kind: type[BackendError] = StorageUnavailable
+        if error.errno in _FULL:
+            kind = StorageFull
+        elif error.errno in PERMANENT_ERRORS or (set_up and error.errno == errno.ENOENT):
+            kind = Misconfigured if set_up else StorageRefused
+        elif not repeatable:
+            kind = StorageRefused
+        raise kind(f"cannot {doing}: {error.strerror}") from error
+
+
+def is_absent(error: OSError) -> bool:
+    """Return whether the error says that the path names nothing."""
+    return error.errno in _ABSENT
+
+
+class TemporaryFile:
+    """A temporary file is a blob that is being written, under a temporary name on the same file system.
+
+    `publish` gives it its own name by link(2), which unlike rename(2) never overwrites.
+    """
+
+    def __init__(self, temporary: Path, target: Path, make_directory: Callable[[Path], None]) -> None:
+        self._temporary = temporary
+        self._target = target
+        self._make_directory = make_directory
+        self._descriptor: int | None = None
+        self._begun = False
+        self._earlier = False
+        self._synced = False
+        self._published = False
+        self._named = False
+
+    def write(self, chunks: Sequence[bytes]) -> None:
+        """Append ``chunks``, which only `publish` could write again."""
+        self._earlier = True
+        self._append(chunks)
+
+    def _append(self, chunks: Sequence[bytes]) -> None:
+        with translate_errors("write a blob", repeatable=not self._earlier):
+            if self._descriptor is None:
+                self._begin()
+            assert self._descriptor is not None
+            rest = memoryview(b"".join(chunks))
+            self._leave_room(len(rest))
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+
+    def _leave_room(self, size: int) -> None:
+        """Raise `StorageFull` where only the room is left that is reserved: pointers may lie on the same disk."""
+        assert self._descriptor is not None
+        free, kept = room_on(self._descriptor)
+        if free - size < kept:
+            raise StorageFull(
+                f"cannot write a blob: {free} bytes are left on the disk of {self._target}, of which {kept} are"
+                " reserved for removals and locks"
+            )
+
+    def _begin(self) -> None:
+        """Make the file, and lock it for as long as it is written, which shows that it has a writer.
+
+        A clean-up in the moment before the lock may have removed the file; then another one is made.
+        """
+        for _ in range(_BEGINNINGS):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            self._descriptor = os.open(self._temporary, flags, PRIVATE_FILE)
+            self._begun = True
+            if _lock(self._descriptor) is not False and os.fstat(self._descriptor).st_nlink > 0:
+                return
+            self._close()
+            self._temporary.unlink(missing_ok=True)
+        raise OSError(errno.EAGAIN, f"{self._temporary} was removed each time it was made")
+
+    def publish(self, chunks: Sequence[bytes]) -> None:
+        """Append the last chunks, make the whole blob durable, then visible, and its name durable too.
+
+        After `StorageUnavailable` it may be called again with the same chunks. A file that could not be synced is
+        written anew, since a second fsync can succeed without the bytes; where earlier chunks are gone, that is
+        refused.
+        """
+        if not self._synced:
+            self._remove_temporary()
+            self._append(chunks)
+            assert self._descriptor is not None
+            with translate_errors("complete a blob", repeatable=not self._earlier):
+                os.fsync(self._descriptor)
+            self._synced = True
+        with translate_errors("complete a blob"):
+            if not self._named:
+                self._make_directory(self._target.parent)
+                self._link()
+                sync_directory(self._target.parent)
+                self._named = True
+            self._temporary.unlink(missing_ok=True)
+            self._begun = False
+            self._close()
+
+    def _remove_temporary(self) -> None:
+        """Remove what an earlier attempt to publish all the chunks at once has left."""
+        if self._begun and not self._earlier:
+            self._close()
+            with translate_errors("write a blob"):
+                self._temporary.unlink(missing_ok=True)
+
+    def _link(self) -> None:
+        """Give the blob its own name; anew, if an earlier attempt gave it, since that may not have been synced."""
+        if self._published:
+            self._target.unlink(missing_ok=True)
+            self._published = False
+        try:
+            os.link(self._temporary, self._target)
+        except OSError as error:
+            if not self._is_at_target():  # over a network, a call that was carried out may fail, or be sent twice
+                if isinstance(error, FileExistsError):
+                    raise BlobExists(f"there is a blob at {self._target} already") from error
+                raise
+        self._published = True
+
+    def _is_at_target(self) -> bool:
+        try:
+            return os.path.samefile(self._temporary, self._target)
+        except OSError as error:
+            if is_absent(error):
+                return False
+            raise
+
+    def discard(self) -> None:
+        """Leave nothing visible. A file that cannot be removed is only logged: the error before it matters more."""
+        self._close()
+        for name, there in ((self._target, self._published), (self._temporary, self._begun)):
+            if there:
+                try:
+                    name.unlink(missing_ok=True)
+                except OSError as error:
+                    log.warning("cannot remove the unfinished blob %s, which stays for now: %s", name, error.strerror)
+
+    def _close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def remove_temporary(path: Path) -> bool | None:
+    """Remove the temporary file at ``path`` unless it is being written. Raises OSError.
+
+    Return whether it was removed; None where the file system has no locks that could tell.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        locked = _lock(descriptor)
+        if locked:  # removed while it is locked, so that no writer can begin on it
+            path.unlink(missing_ok=True)
+        return locked
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool | None:
+    """Return whether this process has the file for itself now; None where the file system has no locks."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL):
+            return None
+        raise
+    return True
+
+
+class FileSource:
+    """A source reads a range of a blob. Once it is open, deleting the blob does not disturb it.
+
+    ``absence_of`` makes the error for a path at which nothing is.
+    """
+
+    def __init__(
+        self, path: Path, start: int, end: int | None, size: int | None, absence_of: Callable[[Path], BackendError]
+    ) -> None:
+        self._path = path
+        self._position = start
+        self._end = end
+        self._size = size
+        self._absence_of = absence_of
+        self._descriptor: int | None = None
+
+    def open(self) -> bytes:
+        """Open the file, find the range in it, and return the first chunk, which is empty if the range is."""
+        self.close()
+        with translate_errors("open a blob"):
+            try:
+                self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError as error:
+                if is_absent(error):
+                    raise self._absence_of(self._path) from error
+                raise
+            status = os.fstat(self._descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise BlobMissing(f"there is no blob at {self._path}")
+        BlobSizeDiffers.check(status.st_size, self._size)
+        self._end = status.st_size if self._end is None else min(self._end, status.st_size)
+        return self.read() if self.more else b""
+
+    @property
+    def more(self) -> bool:
+        """Return whether a part of the range is still to be read; known once the source is open."""
+        return self._end is not None and self._position < self._end
+
+    def read(self) -> bytes:
+        """Return the next chunk of the range, never empty. Raises `BlobTruncated`."""
+        assert self._descriptor is not None
+        assert self._end is not None
+        with translate_errors("read a blob"):
+            chunk = os.pread(self._descriptor, min(READ_CHUNK, self._end - self._position), self._position)
+        if not chunk:
+            raise BlobTruncated(f"{self._path} ended at {self._position} while being read up to {self._end}")
+        self._position += len(chunk)
+        return chunk
+
+    def close(self) -> None:
+        """Close the file. Idempotent."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)

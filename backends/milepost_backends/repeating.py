@@ -1,0 +1,73 @@
+"""Repeat a call of a blob store that failed for a moment, with growing pauses, for as long as its caller is patient.
+
+Only the caller of this module knows that a repeat is safe: it reads, it is known by a mark, or it is undone before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from milepost_backends.contract import StorageRefused, StorageUnavailable
+
+T = TypeVar("T")
+
+READ_SECONDS: Final = 2.5
+"""How long a read without progress is repeated: less than clients wait for the beginning of an answer."""
+READ_REPEATS: Final = 5
+"""A read is repeated so often at least, however long each attempt took."""
+
+_FIRST_PAUSE_SECONDS: Final = 0.1
+_LONGEST_PAUSE_SECONDS: Final = 2.0
+_LONGEST_PAUSE_SHARE: Final = 0.2  # of the patience, so that a short one has several attempts as well
+
+
+class Pauses:
+    """The pauses between attempts, which grow, and are drawn at random so that callers do not repeat in step.
+
+    They end ``patience`` seconds from now, but not before ``least`` of them.
+    """
+
+    def __init__(self, patience: float, least: int = 0) -> None:
+        self._end = asyncio.get_running_loop().time() + patience
+        self._least = least
+        self._longest = min(_LONGEST_PAUSE_SECONDS, _LONGEST_PAUSE_SHARE * patience)
+        self._next = _FIRST_PAUSE_SECONDS
+
+    async def after(self, error: StorageUnavailable) -> None:
+        """Wait until the next attempt. Raises ``error`` if there is to be none: it is a refusal, or time is over."""
+        if isinstance(error, StorageRefused):
+            raise error
+        pause = self._next * random.uniform(0.5, 1.5)
+        if self._least > 0:
+            self._least -= 1
+        elif asyncio.get_running_loop().time() + pause >= self._end:
+            raise error
+        self._next = min(2 * self._next, self._longest)
+        await asyncio.sleep(pause)
+
+
+async def repeated(attempt: Callable[[], Awaitable[T]], patience: float, least: int = 0) -> T:
+    """Return what ``attempt`` returns. Repeat it for ``patience`` seconds while it raises `StorageUnavailable`.
+
+    The last attempt begins within that time, but for the first ``least`` repeats. A `StorageRefused` passes through at
+    once.
+    """
+    pauses = Pauses(patience, least)
+    while True:
+        try:
+            return await attempt()
+        except StorageUnavailable as error:
+            await pauses.after(error)
+
+
+async def read_again(attempt: Callable[[], Awaitable[T]]) -> T:
+    """Return what a read returns that makes no progress before its end; see `repeated`."""
+    return await repeated(attempt, READ_SECONDS, READ_REPEATS)
+
+
+def reading() -> Pauses:
+    """Return the pauses of a read; a read that made progress takes new ones."""
+    return Pauses(READ_SECONDS, READ_REPEATS)

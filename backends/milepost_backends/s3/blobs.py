@@ -1,0 +1,199 @@
+"""Keep blobs as objects in a bucket of Amazon S3, or of a server that speaks its protocol."""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64decode
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from functools import partial
+from typing import Any
+
+import obstore
+
+from milepost_backends.contract import (
+    PATIENCE_SECONDS,
+    BlobInfo,
+    BlobMissing,
+    SignedRequest,
+    StorageRefused,
+    StorageUnavailable,
+    UnsafeKey,
+    check_key,
+    check_prefix,
+)
+from milepost_backends.repeating import read_again
+from milepost_backends.s3.address import S3Address, parse_address
+from milepost_backends.s3.connection import S3Connection
+from milepost_backends.s3.reading import S3Source
+from milepost_backends.s3.setup import S3Server, prepare
+from milepost_backends.s3.signing import MAX_PUT_BYTES, signed_get, signed_put
+from milepost_backends.s3.writing import PendingBlob
+
+_LISTED_AT_ONCE = 1000
+
+
+class S3Blobs:
+    """A `BlobStore` at an ``s3://`` URL (see `parse_address`), which boto3's own configuration completes.
+
+    ``deadline`` bounds each exchange with the server in seconds, and ``threads`` how many calls boto3 makes at once.
+    Raises `Misconfigured`.
+    """
+
+    def __init__(self, url: str, *, deadline: float = 30.0, threads: int = 16) -> None:
+        self._address: S3Address = parse_address(url)
+        self._deadline = deadline
+        self._threads = threads
+        self._opened: tuple[S3Connection, S3Server] | None = None
+        self._opening = asyncio.Lock()
+
+    async def open(self) -> None:
+        """See `BlobStore.open`. Also aborts uploads that dead writers began more than a day ago."""
+        async with self._opening:
+            if self._opened is None:
+                self._opened = await asyncio.to_thread(self._connect)
+
+    async def close(self) -> None:
+        """See `BlobStore.close`. A running put may still end as done; otherwise it ends with `StorageUnavailable`."""
+        async with self._opening:
+            opened, self._opened = self._opened, None
+            if opened is not None:
+                opened[0].close()
+
+    async def put(self, key: str, stream: AsyncIterator[bytes], *, patience: float = PATIENCE_SECONDS) -> int:
+        """See `BlobStore.put`. Up to 5 MiB take one request; at most three times that is held in memory at once.
+
+        The server checks the bytes against a SHA-256.
+        """
+        return await PendingBlob(self._connection, check_key(key), patience).write(stream)
+
+    async def get(
+        self, key: str, start: int = 0, end: int | None = None, *, size: int | None = None
+    ) -> AsyncGenerator[bytes, None]:
+        """See `BlobStore.get`."""
+        if start < 0 or (end is not None and end < 0):
+            raise ValueError(f"a range has no negative bounds: {start}, {end}")
+        connection = self._connection
+        chunks = S3Source(connection, check_key(key), start, end, size).chunks()
+        async with aclosing(chunks):
+            try:
+                async for chunk in chunks:
+                    yield chunk
+            except BlobMissing:
+                await self._confirm_bucket(connection)
+                raise
+
+    async def size(self, key: str) -> int:
+        """See `BlobStore.size`."""
+        connection = self._connection
+        path = connection.prefix + check_key(key)
+        try:
+            return await read_again(partial(self._look, connection, path))
+        except BlobMissing:
+            await self._confirm_bucket(connection)
+            raise
+
+    async def _look(self, connection: S3Connection, path: str) -> int:
+        with connection.translate_errors("look at a blob"):
+            async with asyncio.timeout(self._deadline):
+                return (await obstore.head_async(connection.reading, path))["size"]
+
+    async def delete(self, key: str) -> None:
+        """See `BlobStore.delete`."""
+        connection = self._connection
+        path = connection.prefix + check_key(key)
+        with connection.translate_errors("delete a blob"):
+            async with asyncio.timeout(self._deadline):
+                await obstore.delete_async(connection.reading, path)
+
+    async def list(self, prefix: str, older_than: float) -> AsyncGenerator[BlobInfo, None]:
+        """See `BlobStore.list`. The age of a blob that was written in parts counts from when the upload began."""
+        connection, server = self._open_now()
+        root = connection.prefix
+        below = root + check_prefix(prefix).rpartition("/")[0]
+        pages = obstore.list(connection.reading, below.rstrip("/") or None, chunk_size=_LISTED_AT_ONCE)
+        while True:
+            with connection.translate_errors("list the blobs"):
+                async with asyncio.timeout(self._deadline):
+                    page = await anext(pages, None)
+            if page is None:
+                return
+            now = server.clock.now()
+            for found in page:
+                key = found["path"].removeprefix(root)
+                age = max(0.0, (now - found["last_modified"]).total_seconds())
+                if key.startswith(prefix) and age >= older_than and _is_key(key):
+                    yield BlobInfo(key, found["size"], age)
+
+    async def sign_put(self, key: str, size: int, sha256: str, seconds: float) -> SignedRequest | None:
+        """See `BlobStore.sign_put`. It signs up to 5 GiB, the most that S3 takes at once, and for a week at most.
+
+        If the credentials expire sooner, so does the signature.
+        """
+        if size > MAX_PUT_BYTES:
+            return None
+        connection = self._connection
+        return await connection.ask(
+            "sign a request", partial(signed_put, connection, check_key(key), size, sha256, seconds)
+        )
+
+    async def sign_get(self, key: str, seconds: float) -> SignedRequest | None:
+        """See `BlobStore.sign_get`. It signs for a week at most."""
+        connection = self._connection
+        return await connection.ask("sign a request", partial(signed_get, connection, check_key(key), seconds))
+
+    async def checked_digest(self, key: str) -> str | None:
+        """See `BlobStore.checked_digest`. It is known of blobs written at once; S3 knows only one for each part.
+
+        On a server that did not prove to check digests when the store was opened, none is known.
+        """
+        connection, server = self._open_now()
+        if not server.checks_digests:
+            return None
+        path = connection.prefix + check_key(key)
+        look = partial(connection.client.head_object, Bucket=connection.bucket, Key=path, ChecksumMode="ENABLED")
+        try:
+            return _whole_digest(await connection.ask("look at a blob", look))
+        except BlobMissing:
+            await self._confirm_bucket(connection)
+            raise
+
+    def _connect(self) -> tuple[S3Connection, S3Server]:
+        connection = S3Connection(self._address, deadline=self._deadline, threads=self._threads)
+        try:
+            return connection, prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+
+    async def _confirm_bucket(self, connection: S3Connection) -> None:
+        """Raise `StorageUnavailable` if a blob was missing because its bucket is."""
+        try:
+            await connection.ask("look at the bucket", partial(connection.client.head_bucket, Bucket=connection.bucket))
+        except BlobMissing as error:
+            raise StorageUnavailable(f"the bucket {connection.bucket} does not exist any more") from error
+
+    @property
+    def _connection(self) -> S3Connection:
+        return self._open_now()[0]
+
+    def _open_now(self) -> tuple[S3Connection, S3Server]:
+        if self._opened is None:
+            raise StorageRefused("the blob store is not open")
+        return self._opened
+
+
+def _is_key(key: str) -> bool:
+    """Return whether the object can be a blob of ours, and is not the probe's or somebody else's."""
+    try:
+        check_key(key)
+    except UnsafeKey:
+        return False
+    return True
+
+
+def _whole_digest(head: dict[str, Any]) -> str | None:
+    checksum = head.get("ChecksumSHA256")
+    if not checksum or head.get("ChecksumType") == "COMPOSITE" or "-" in checksum:
+        return None
+    return b64decode(checksum).hex()

@@ -1,0 +1,172 @@
+"""Make the clients of one bucket: boto3 owns configuration and credentials, and obstore moves the bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from datetime import timedelta
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import boto3
+import botocore.session
+from botocore.config import Config
+from botocore.exceptions import NoCredentialsError
+from botocore.loaders import Loader, create_loader
+from obstore.auth.boto3 import Boto3CredentialProvider
+from obstore.store import S3Store
+
+from milepost_backends.contract import Misconfigured, StorageRefused
+from milepost_backends.s3.address import S3Address
+from milepost_backends.s3.errors import translate_errors
+from milepost_backends.waiting import run_in_executor
+
+T = TypeVar("T")
+
+_CONNECT_SECONDS = 5.0
+# boto3 renews credentials ten minutes before they end or earlier, and obstore asks for them more often than that.
+_CREDENTIALS_SECONDS = 300.0
+_READ_RETRIES = 2
+_ANY_SECONDS = 7 * 86400.0
+
+
+class S3Connection:
+    """Make and own the clients of the bucket at ``address``. This blocks on files, and perhaps on a metadata service.
+
+    ``deadline`` bounds each exchange in seconds. Raises `Misconfigured`, `StorageUnavailable`.
+    """
+
+    def __init__(self, address: S3Address, *, deadline: float, threads: int) -> None:
+        self.bucket = address.bucket
+        self.prefix = address.prefix
+        self.deadline = deadline
+        with translate_errors("set up the S3 client", bucket=address.bucket, set_up=True):
+            core = botocore.session.get_session()
+            core.register_component("data_loader", _models(core.get_config_variable("data_path")))
+            session = boto3.Session(botocore_session=core)
+            if session.get_credentials() is None:
+                raise NoCredentialsError
+            self.client = _client(session, address, deadline, attempts=3)
+            self.client_once = _client(session, address, deadline, attempts=1)
+            base = self._base_url()
+            self._server = urlsplit(self.client.meta.endpoint_url).netloc.rpartition("@")[2]
+            authority = _authority(core.get_config_variable("ca_bundle"))
+        make = partial(_store, address.bucket, base, self.client.meta.region_name or "us-east-1", session, authority)
+        # Who puts repeats it, and not this client: only the writer knows its own blob from another's.
+        self.writing: S3Store = make(timeout=deadline, retries=0, deadline=deadline)
+        # A blob of any size may be read by a slow reader, so each step has a deadline, but not the whole.
+        self.reading: S3Store = make(timeout=_ANY_SECONDS, retries=_READ_RETRIES, deadline=deadline)
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="s3")
+        self._closed = False
+
+    def close(self) -> None:
+        """Refuse what begins from now on. What is on its way may end, and be tidied up."""
+        self._closed = True
+        self._threads.shutdown(wait=False)
+        self.client.close()
+        self.client_once.close()
+
+    def translate_errors(self, doing: str, *, set_up: bool = False) -> AbstractContextManager[None]:
+        """See `milepost_backends.s3.errors.translate_errors`."""
+        return translate_errors(doing, bucket=self.bucket, set_up=set_up, server=self._server)
+
+    async def act(self, doing: str, call: Callable[..., T], *arguments: object) -> T:
+        """Make a blocking call in a thread; a cancellation is passed on once the call has ended."""
+        self._check_open()
+        with self.translate_errors(doing):
+            return await run_in_executor(self._threads, call, *arguments)
+
+    async def ask(self, doing: str, call: Callable[..., T], *, set_up: bool = False) -> T:
+        """Make a call that changes nothing; it has a deadline, and a cancellation leaves it to itself."""
+        self._check_open()
+        with self.translate_errors(doing, set_up=set_up):
+            async with asyncio.timeout(self.deadline):
+                return await asyncio.wrap_future(self._threads.submit(call))
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StorageRefused("the blob store was closed")
+
+    def _base_url(self) -> str:
+        """Return what comes before a key in URLs of objects: boto3 knows path style, virtual hosts and partitions."""
+        url: str = self.client.generate_presigned_url("get_object", Params={"Bucket": self.bucket, "Key": "key"})
+        return url.partition("?")[0].removesuffix("/key")
+
+
+@cache
+def _models(path: str | None) -> Loader:
+    """Return botocore's models of AWS: a third of a second of JSON, so each process reads them once."""
+    return create_loader(path)
+
+
+def _authority(path: str | None) -> bytes | None:
+    """Return the certificates that boto3 is told to trust (AWS_CA_BUNDLE, or ca_bundle in its file)."""
+    if not path:
+        return None
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise Misconfigured(f"cannot read the CA bundle {path}: {error.strerror}") from error
+
+
+def _client(session: boto3.Session, address: S3Address, deadline: float, attempts: int) -> Any:
+    config = Config(
+        signature_version="s3v4",
+        s3={"addressing_style": address.addressing_style} if address.addressing_style else None,
+        connect_timeout=_CONNECT_SECONDS,
+        read_timeout=deadline,
+        retries={"total_max_attempts": attempts, "mode": "standard"},
+        max_pool_connections=32,
+        # Checksums are sent as headers that we compute; many servers do not know the default, a trailer.
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+    )
+    try:
+        return session.client(
+            "s3", endpoint_url=address.endpoint_url, region_name=address.region, config=config, use_ssl=True
+        )
+    except ValueError as error:  # an endpoint from the environment or a file that is not a URL
+        raise Misconfigured(f"cannot set up the S3 client: {error}") from error
+
+
+def _store(
+    bucket: str,
+    base: str,
+    region: str,
+    session: boto3.Session,
+    authority: bytes | None,
+    *,
+    timeout: float,
+    retries: int,
+    deadline: float,
+) -> S3Store:
+    return S3Store(
+        bucket,
+        # "Virtual" means here that the URL of the bucket is complete. The endpoint is given under both names, since
+        # obstore also reads the environment, which may name another one that boto3 was told to ignore.
+        config={
+            "endpoint": base,
+            "aws_endpoint_url_s3": base,
+            "virtual_hosted_style_request": True,
+            "region": region,
+            "checksum_algorithm": "SHA256",
+            "disable_bulk_delete": True,
+            "skip_signature": False,
+        },
+        client_options={
+            "allow_http": base.startswith("http://"),
+            "connect_timeout": timedelta(seconds=_CONNECT_SECONDS),
+            "timeout": timedelta(seconds=timeout),
+            **({"root_certificate": authority} if authority else {}),
+        },
+        retry_config={
+            "max_retries": retries,
+            "retry_timeout": timedelta(seconds=deadline),
+            "backoff": {"init_backoff": timedelta(milliseconds=50), "max_backoff": timedelta(seconds=1), "base": 2},
+        },
+        credential_provider=Boto3CredentialProvider(session, ttl=timedelta(seconds=_CREDENTIALS_SECONDS)),
+    )

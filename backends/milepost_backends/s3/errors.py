@@ -1,0 +1,182 @@
+"""Translate what obstore and botocore raise into the errors of the contract; no other module does.
+
+Messages say what was tried and what the server answered. They never hold a URL, which may be a signed one, nor a
+header.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConfigParseError,
+    InvalidConfigError,
+    InvalidRegionError,
+    NoCredentialsError,
+    NoRegionError,
+    PartialCredentialsError,
+    ProfileNotFound,
+    SSLError,
+)
+from obstore.exceptions import BaseError
+
+from milepost_backends.contract import (
+    BackendError,
+    BlobMissing,
+    Misconfigured,
+    StorageFull,
+    StorageRefused,
+    StorageUnavailable,
+)
+
+_FULL = frozenset({"InsufficientStorage", "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded"})
+_NO_BUCKET = "NoSuchBucket"
+_NO_UPLOAD = "NoSuchUpload"
+# A HEAD is answered without a body, and so without a code; botocore then gives the status instead.
+_NO_KEY = frozenset({"NoSuchKey", "404", ""})
+# A code counts for more than the status beside it: servers differ in the statuses, and S3 itself begins to answer the
+# completion of an upload with 200 before it knows the end, which the code in the body then tells.
+_STATUS_OF: Final = {
+    "AccessDenied": 403,
+    "ConditionalRequestConflict": 409,
+    "InternalError": 500,
+    "InvalidAccessKeyId": 403,
+    "InvalidArgument": 400,
+    "InvalidRequest": 400,
+    "MethodNotAllowed": 405,
+    "NoSuchBucket": 404,
+    "NoSuchKey": 404,
+    "NoSuchUpload": 404,
+    "NotImplemented": 501,
+    "OperationAborted": 409,
+    "PreconditionFailed": 412,
+    "RequestTimeout": 408,
+    "RequestTimeTooSkewed": 403,
+    "ServiceUnavailable": 503,
+    "SignatureDoesNotMatch": 403,
+    "SlowDown": 503,
+    "TooManyRequests": 429,
+}
+# After these answers the same request may succeed a moment later; 409 says that another request for the key is running.
+_MOMENTARY = frozenset({408, 409, 425, 429})
+_NEVER = frozenset({501, 505})
+# These codes answer a request that was signed for another region than the bucket's.
+_ELSEWHERE = frozenset({"PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"})
+_SETUP = (
+    ConfigParseError,
+    InvalidConfigError,
+    InvalidRegionError,
+    NoCredentialsError,
+    NoRegionError,
+    PartialCredentialsError,
+    ProfileNotFound,
+    SSLError,
+)
+
+_CLOCK_MAY_BE_OFF: Final = timedelta(minutes=5)
+"""S3 refuses signatures when the clocks differ by 15 minutes, and some servers sooner."""
+
+# obstore gives status and code only in the text of its errors.
+_STATUS = re.compile(r"non-2xx status code: (\d{3})")
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+
+
+class ConditionFailed(BackendError):
+    """The server answered 412, since a condition does not hold. The reader or writer says what that means."""
+
+
+class UploadGone(StorageRefused):
+    """The server does not know the upload: it was aborted, or a request whose answer was lost has completed it."""
+
+
+@contextmanager
+def translate_errors(doing: str, *, bucket: str, set_up: bool = False, server: str = "") -> Iterator[None]:
+    """Translate what one call raises; ``doing`` completes "cannot …", and ``server`` is its host and port, if known.
+
+    What would be refused again is `Misconfigured` while the store is being opened. Afterwards it is `StorageRefused`,
+    since somebody may repair it while the server runs.
+    """
+    at = f" at {server}" if server else ""
+    try:
+        yield
+    except ClientError as error:
+        answer, code = error.response["ResponseMetadata"], str(error.response["Error"].get("Code") or "")
+        status = _status(int(answer["HTTPStatusCode"]), code)
+        if status == 403 and (off := _clock_off(answer["HTTPHeaders"])):
+            raise StorageRefused(f"cannot {doing}: the S3 server answers 403, {off}") from error
+        call = f" to {error.operation_name}{at}"
+        raise _answered(doing, bucket, status, code, set_up, call) from error
+    except (BaseError, FileNotFoundError) as error:
+        raise _of_obstore(doing, bucket, error, set_up, at) from error
+    except BotoCoreError as error:
+        if set_up and isinstance(error, _SETUP):
+            raise Misconfigured(f"cannot {doing}: {_first_line(error)}") from error
+        raise StorageUnavailable(f"cannot {doing}: {type(error).__name__}{at}") from error
+    except TimeoutError as error:
+        raise StorageUnavailable(f"cannot {doing}: the S3 server{at} did not answer in time") from error
+
+
+def wall_clock() -> datetime:
+    """Return the time of this machine's wall clock, with which requests are signed."""
+    return datetime.now(timezone.utc)
+
+
+def _clock_off(headers: Mapping[str, str]) -> str | None:
+    """Say in words that this machine's clock differs too much from the server's, or return None.
+
+    No signature is valid then, whatever the credentials. The clock may be set right while the server runs, so this is
+    no wrong configuration.
+    """
+    text = headers.get("date")
+    off = wall_clock() - parsedate_to_datetime(text) if text else timedelta()
+    if abs(off) <= _CLOCK_MAY_BE_OFF:
+        return None
+    return f"and its clock is {abs(off).total_seconds():.0f} s {'behind' if off > timedelta() else 'ahead of'} ours"
+
+
+def _of_obstore(doing: str, bucket: str, error: Exception, set_up: bool, at: str) -> BackendError:
+    text = str(error)
+    status, code = _STATUS.search(text), _CODE.search(text)
+    if status is None:
+        return StorageUnavailable(f"cannot {doing}: no answer from the S3 server{at}")
+    found = code[1] if code else ""
+    return _answered(doing, bucket, _status(int(status[1]), found), found, set_up)
+
+
+def _status(status: int, code: str) -> int:
+    """Return the status that the answer means, whatever came with its code."""
+    return _STATUS_OF.get(code, status)
+
+
+def _answered(doing: str, bucket: str, status: int, code: str, set_up: bool, call: str = "") -> BackendError:
+    text = f"cannot {doing}: the S3 server answers {status}" + (f" {code}" if code and code != str(status) else "")
+    if status == 507 or code in _FULL:
+        return StorageFull(text)
+    if code == _NO_BUCKET:
+        return Misconfigured(f"the bucket {bucket} does not exist") if set_up else StorageRefused(text)
+    if set_up and status in (401, 403):
+        return Misconfigured(f"the credentials are refused for bucket {bucket}: {text}")
+    if set_up and (status == 301 or code in _ELSEWHERE):
+        return Misconfigured(f"the bucket {bucket} is in another region: {text}")
+    if status == 404 and code in _NO_KEY:
+        return BlobMissing(text)
+    if status == 412:
+        return ConditionFailed(text)
+    if code == _NO_UPLOAD:
+        return UploadGone(text)
+    if status in _MOMENTARY or (status >= 500 and status not in _NEVER):
+        return StorageUnavailable(text)
+    if set_up:
+        return Misconfigured(f"{text}{call}; docs/server.md says what an S3 server must be able to do")
+    return StorageRefused(text)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

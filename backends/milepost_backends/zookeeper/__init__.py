@@ -1,0 +1,18 @@
+"""The ZooKeeper backend keeps pointers and holds an election in ZooKeeper, with one address and connection for both."""
+
+from milepost_backends.contract import Backend, Election, PointersSettings, PointerStore
+
+
+def _pointers(url: str, settings: PointersSettings) -> tuple[PointerStore, Election]:
+    from milepost_backends.zookeeper.address import ZooKeeperAddress
+    from milepost_backends.zookeeper.election.election import ZooKeeperElection
+    from milepost_backends.zookeeper.pointers.store import ZooKeeperPointers
+
+    address = ZooKeeperAddress.parse(url)
+    return (
+        ZooKeeperPointers(address, accept_loss=settings.accept_loss),
+        ZooKeeperElection(address, settings.advertise),
+    )
+
+
+BACKEND = Backend("zookeeper://h1,h2/path", pointers=_pointers)

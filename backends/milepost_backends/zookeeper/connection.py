@@ -1,0 +1,256 @@
+"""Offer coroutines a connection to ZooKeeper: open it, ask, close it; each wait has a deadline.
+
+kazoo reconnects by itself, and opens a new session when the old one has expired. While there is no connection nothing
+is handed to kazoo, because it would keep that and send it later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from kazoo.exceptions import KazooException, WriterNotClosedException
+from kazoo.protocol.states import KeeperState
+
+from milepost_backends.contract import BackendError, StorageUnavailable
+from milepost_backends.zookeeper.address import ZooKeeperAddress
+from milepost_backends.zookeeper.bridge import Bridge
+from milepost_backends.zookeeper.client import ZooKeeperClient
+from milepost_backends.zookeeper.errors import backend_error, name_of
+
+log = logging.getLogger("milepost.zookeeper")
+
+Act = Callable[[ZooKeeperClient], Any]
+"""An act sends one request and returns kazoo's promise of the answer, as ``lambda client: client.get_async(path)``."""
+
+_REBUILD_SECONDS = 0.5
+_POLL_SECONDS = 0.02
+_MOMENT_SECONDS = 0.001
+
+
+class UnreadableAnswer(KazooException):  # type: ignore[misc]  # kazoo has no types
+    """The server's answer cannot be read."""
+
+
+class ZooKeeperConnection:
+    """A connection holds one session at a time. ``timeout`` (seconds) bounds each wait; ``purpose`` is for the log."""
+
+    def __init__(self, address: ZooKeeperAddress, purpose: str, timeout: float | None = None) -> None:
+        self.address = address
+        self.timeout = max(2.0, 2 * address.session_seconds) if timeout is None else timeout
+        self._purpose = purpose
+        self._client: ZooKeeperClient | None = None
+        self._up = asyncio.Event()
+        self._lost = asyncio.Event()
+        self._lost_sessions = 0
+        self._bridge: Bridge | None = None
+        self._rebuilding: asyncio.Task[None] | None = None
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Connect. Idempotent. Raises `Misconfigured`, `StorageUnavailable`, and then leaves nothing open."""
+        if self._client is None:
+            self._begin()
+            self._lost = asyncio.Event()
+        try:
+            async with asyncio.timeout(self.timeout):
+                await self._up.wait()
+            if self._client is None:
+                raise StorageUnavailable("the connection to ZooKeeper was closed while it was opened")
+        except BaseException as error:
+            names = ", ".join(self._client.unresolved) if self._client is not None else ""
+            await self.close()
+            if isinstance(error, TimeoutError):
+                why = f": no address was found for {names}" if names else ""
+                raise StorageUnavailable(
+                    f"cannot reach ZooKeeper at {self.address.hosts} within {self.timeout:g} s{why}"
+                ) from None
+            raise
+
+    async def close(self, *, reconnecting: bool = False) -> bool:
+        """End the session, which deletes its ephemeral znodes; return whether it ended within the deadline. Idempotent.
+
+        What was sent before still gets its answer if the server gives one. With ``reconnecting``, a connection that is
+        lost at the moment is made again to end the session; without it, such a session is left to expire.
+        """
+        client, self._client = self._client, None
+        if self._rebuilding is not None:
+            self._rebuilding.cancel()
+        waited_for, self._up = self._up, asyncio.Event()
+        waited_for.set()
+        self._lost.set()
+        if client is None:
+            return True
+        try:
+            async with asyncio.timeout(self.timeout):
+                await self._end(client, client.session_seconds if reconnecting else 0.0)
+        except TimeoutError:
+            log.warning("cannot close the ZooKeeper session for the %s, which is left to expire", self._purpose)
+            return False
+        return True
+
+    @property
+    def session_seconds(self) -> float:
+        """Return the session timeout that the servers granted, in seconds; 0 without a session."""
+        return self._client.session_seconds if self._client is not None else 0.0
+
+    @property
+    def lost_sessions(self) -> int:
+        """Return how many sessions were lost since `open`. If the number is the same, so is the session."""
+        return self._lost_sessions
+
+    @property
+    def lost(self) -> asyncio.Event:
+        """Return the event that is set once the current session is lost for good; a later session has its own."""
+        return self._lost
+
+    # -- asking ----------------------------------------------------------------------------------------------------
+
+    def submit(self, act: Act) -> asyncio.Future[Any]:
+        """Send a request now, and return the future of its answer, which fails with kazoo's exceptions.
+
+        The caller may stop waiting for it. Raises `StorageUnavailable` when nothing was sent, nor ever will be.
+        """
+        client, bridge = self.require()
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        act(client).rawlink(partial(_answered, bridge, future))
+        return future
+
+    def require(self) -> tuple[ZooKeeperClient, Bridge]:
+        """Return the client and the bridge, if a request can be sent now. Raises `StorageUnavailable`."""
+        if self._client is None or self._bridge is None:
+            raise StorageUnavailable("the connection to ZooKeeper is not open")
+        if not self._client.connected:
+            raise StorageUnavailable("there is no connection to ZooKeeper at the moment")
+        return self._client, self._bridge
+
+    async def ask(self, doing: str, act: Act, *expected: type[KazooException]) -> Any:
+        """Send a request and return the answer; wait for a connection if there is none.
+
+        Raises ``expected`` exceptions as they are, and `StorageUnavailable` or `Misconfigured` for others.
+        """
+        try:
+            async with asyncio.timeout(self.timeout):
+                await self._connected()
+                return await self.submit(act)
+        except TimeoutError as error:
+            raise StorageUnavailable(f"cannot {doing}: ZooKeeper does not answer") from error
+        except expected:
+            raise
+        except KazooException as error:
+            raise backend_error(error, doing) from error
+
+    async def _connected(self) -> None:
+        """Wait until there is a connection, or this was closed; kazoo knows of a loss a moment before the loop does."""
+        while (client := self._client) is not None and not client.connected:
+            await self._up.wait()
+            await asyncio.sleep(_MOMENT_SECONDS)
+
+    # -- within ----------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """Start a client. Raises `Misconfigured`, `StorageUnavailable`, and then changes nothing."""
+        client = ZooKeeperClient(self.address)
+        self._bridge = bridge = self._bridge or Bridge(asyncio.get_running_loop())
+        client.add_listener(partial(_changed, bridge, self._became, client))
+        client.on_end = lambda: bridge.post(partial(self._ended, client))
+        client.begin()
+        self._client = client
+
+    def _became(self, client: ZooKeeperClient, state: str) -> None:
+        """Note, in the loop, that the state of the connection changed."""
+        if client is not self._client:
+            return
+        if state == KeeperState.CONNECTED:
+            log.info("connected to ZooKeeper for the %s", self._purpose)
+            self._up.set()
+        elif state == KeeperState.CONNECTING:
+            log.warning("lost the connection to ZooKeeper for the %s; reconnecting", self._purpose)
+            self._up.clear()
+        else:
+            log.warning("lost the ZooKeeper session for the %s (%s); making a new one", self._purpose, state)
+            self._up.clear()
+            self._lost_sessions += 1
+            self._lost.set()
+            self._lost = asyncio.Event()
+
+    def _ended(self, client: ZooKeeperClient) -> None:
+        """Note, in the loop, that kazoo's thread has ended for whatever reason; it would not begin again by itself."""
+        if client is self._client:
+            log.warning("the client of ZooKeeper for the %s has stopped; making a new one", self._purpose)
+            self._up.clear()
+            self._rebuilding = asyncio.create_task(self._rebuild(client), name="zookeeper-rebuild")
+
+    async def _rebuild(self, client: ZooKeeperClient) -> None:
+        """Try to replace the client until that works or this is closed: a missing file, say, may soon be there."""
+        while client is self._client:
+            await asyncio.sleep(_REBUILD_SECONDS)
+            try:
+                self._replace(client)
+            except (BackendError, RuntimeError) as error:
+                log.warning("cannot make a new client of ZooKeeper for the %s yet: %s", self._purpose, error)
+
+    def _replace(self, client: ZooKeeperClient) -> None:
+        """Put a new client in the place of this one. Raises `BackendError`, and `RuntimeError` without a thread."""
+        if client is self._client:
+            self._begin()
+            _in_thread(_stop, client, 0.0)
+
+    async def _end(self, client: ZooKeeperClient, grace: float) -> None:
+        """Stop the client in another thread, since kazoo waits for its own threads then."""
+        ended = asyncio.Event()
+        bridge = Bridge(asyncio.get_running_loop())
+        _in_thread(_stop, client, grace, partial(bridge.post, ended.set))
+        await ended.wait()
+
+
+def _changed(
+    bridge: Bridge, became: Callable[[ZooKeeperClient, str], None], client: ZooKeeperClient, state: str
+) -> None:
+    """Pass on, in kazoo's thread, the client's state: it knows of five, and kazoo's listeners hear of three."""
+    del state
+    bridge.post(partial(became, client, client.client_state))
+
+
+def _answered(bridge: Bridge, future: asyncio.Future[Any], promise: Any) -> None:
+    """Pass an answer on to the loop; called in kazoo's thread."""
+    bridge.post(partial(_settle, future, promise))
+
+
+def _settle(future: asyncio.Future[Any], promise: Any) -> None:
+    """Set the result of the future, in the loop. It may be cancelled by then."""
+    if future.done():
+        return
+    error = promise.exception
+    if error is None:
+        future.set_result(promise.value)
+    elif isinstance(error, KazooException):
+        future.set_exception(error)
+    else:
+        unreadable = UnreadableAnswer(name_of(error))
+        unreadable.__cause__ = error
+        future.set_exception(unreadable)
+
+
+def _in_thread(act: Callable[..., None], *arguments: Any) -> None:
+    threading.Thread(target=act, args=arguments, daemon=True, name="zookeeper-close").start()
+
+
+def _stop(client: ZooKeeperClient, grace: float, then: Callable[[], None] = lambda: None) -> None:
+    """Stop the client, in a thread of its own, after up to ``grace`` seconds for a lost connection to return."""
+    end = time.monotonic() + grace
+    while client.client_state == KeeperState.CONNECTING and time.monotonic() < end:
+        time.sleep(_POLL_SECONDS)
+    try:
+        client.stop()
+        client.close()
+    except WriterNotClosedException:
+        log.warning("kazoo's thread does not end, and is left behind")
+    finally:
+        then()

@@ -1,0 +1,179 @@
+"""Stand as one candidate in ZooKeeper: a session with an entry in the queue, until it is withdrawn or lost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from kazoo.exceptions import BadVersionError, ConnectionLoss, NoNodeError
+
+from milepost_backends.contract import StorageUnavailable
+from milepost_backends.zookeeper.address import ZooKeeperAddress
+from milepost_backends.zookeeper.bridge import Bridge
+from milepost_backends.zookeeper.client import ZooKeeperClient
+from milepost_backends.zookeeper.connection import ZooKeeperConnection
+from milepost_backends.zookeeper.election.entries import Entry, election_of, encode, in_order
+from milepost_backends.zookeeper.election.evidence import EXCHANGES, SessionEvidence
+
+log = logging.getLogger("milepost.election")
+
+_ATTEMPTS: Final = 20
+"""So many attempts are made to enter the queue: each may end with a lost connection and without an entry."""
+
+
+class SessionCandidate:
+    """A candidate with a session of its own: when the session ends, ZooKeeper removes its entry from the queue at once.
+
+    That is true also of an entry whose creation was sent and not answered.
+    """
+
+    def __init__(self, address: ZooKeeperAddress, advertise: str, timeout: float | None = None) -> None:
+        self.connection = ZooKeeperConnection(address, "election", timeout)
+        self.evidence = SessionEvidence()
+        self._place = election_of(address.root)
+        self._advertise = advertise
+        self._name = uuid.uuid4().hex
+        self._entry: Entry | None = None
+        self.version = 0
+        """The version of our entry's data; another version means that somebody else wrote it."""
+        self._changed = asyncio.Event()
+        self._bridge = Bridge(asyncio.get_running_loop())
+        self.over = asyncio.Event()
+
+    @property
+    def path(self) -> str:
+        """Return the path of our entry."""
+        assert self._entry is not None, "there is no entry yet"
+        return f"{self._place}/{self._entry.name}"
+
+    async def enter(self) -> None:
+        """Take a place in the queue. Raises `Misconfigured`, `StorageUnavailable`."""
+        await self.connection.open()
+        self.over = self.connection.lost
+        await self.connection.ask(f"make {self._place}", lambda client: client.ensure_path_async(self._place))
+        for _ in range(_ATTEMPTS):
+            try:
+                made = [await self.connection.ask("enter the election", self._create, ConnectionLoss)]
+            except ConnectionLoss:
+                log.debug("lost the connection while entering the election; looking for our entry in the queue")
+                made = []
+            entries = in_order(path.rpartition("/")[2] for path in made) or await self._queue()
+            self._entry = next((entry for entry in entries if entry.candidacy == self._name), None)
+            self._check()
+            if self._entry is not None:
+                return
+        raise StorageUnavailable(f"the connection to ZooKeeper was lost {_ATTEMPTS} times while entering the election")
+
+    async def wait_first(self) -> None:
+        """Wait until our entry is the first. Raises `StorageUnavailable` once it is lost."""
+        while True:
+            queue = await self._queue()
+            self._check()
+            if self._entry not in queue:
+                raise StorageUnavailable("our entry in the election is gone")
+            place = queue.index(self._entry)
+            if place == 0:
+                return
+            await self._wait_for_change(f"{self._place}/{queue[place - 1].name}")
+            self._check()
+
+    async def holds(self) -> bool:
+        """Return whether the entry is the one that our session made: somebody else may have replaced it.
+
+        What was sent before in this session has been done once this returns. Raises `BackendError`.
+        """
+        stat, session = await self._look(self.path)
+        return stat is not None and stat.ephemeralOwner == session
+
+    async def rewrite(self) -> bool:
+        """Write our entry again, which somebody else altered; return whether it was ours. Raises `BackendError`."""
+        if not await self.holds():
+            return False
+        log.error("somebody else altered our entry in the election, %s; it is written again", self.path)
+        try:
+            stat = await self.connection.ask(
+                "write our entry again",
+                lambda client: client.set_async(self.path, encode(self._advertise)),
+                NoNodeError,
+            )
+        except NoNodeError:
+            return False
+        self.version = int(stat.version)
+        return True
+
+    async def resign(self) -> None:
+        """Leave the queue. Idempotent. It never raises: a session that cannot be closed now is left to expire."""
+        await self.connection.close(reconnecting=True)
+
+    def _create(self, client: Any) -> Any:
+        return client.create_async(
+            f"{self._place}/{self._name}-", encode(self._advertise), ephemeral=True, sequence=True
+        )
+
+    async def _queue(self) -> list[Entry]:
+        """Return the queue as of now: the server first catches up, so that it shows an entry that we have just made."""
+        await self.connection.ask("catch up", lambda client: client.sync_async(self._place))
+        names = await self.connection.ask("see the queue", lambda client: client.get_children_async(self._place))
+        return in_order(names)
+
+    async def _wait_for_change(self, path: str) -> None:
+        """Wait until something happened to the entry before ours or to our session, or for one timeout of the session.
+
+        The loop asks again and again: these exchanges prove, once we lead, that the servers have heard of our session.
+        """
+        self._changed.clear()
+        for _ in range(EXCHANGES):
+            if not await self._is_there(path) or await self._woken(self.connection.session_seconds / EXCHANGES):
+                return
+
+    async def _is_there(self, path: str) -> bool:
+        """Return whether the entry is there, by a read. Only the server of our connection has work with that."""
+        sent = time.monotonic()
+        stat, _ = await self._look(path, watch=self._notice)
+        self.evidence.note(sent, time.monotonic())
+        if stat is not None and not stat.ephemeralOwner:
+            await self._delete(path, int(stat.version))
+        return stat is not None
+
+    async def _look(self, path: str, watch: Callable[[Any], None] | None = None) -> tuple[Any, int]:
+        """Return what ZooKeeper knows of an entry, None if it is not there; and the id of our session."""
+        session = 0
+
+        def look(client: ZooKeeperClient) -> Any:
+            nonlocal session
+            session = client.session_id
+            return client.exists_async(path, watch=watch)
+
+        return await self.connection.ask("watch the queue", look), session
+
+    async def _delete(self, path: str, version: int) -> None:
+        """Delete an entry that no session owns: no candidate made it, and it would stay for ever."""
+        log.error("%s belongs to no session, so somebody else made it; it is deleted", path)
+        with suppress(NoNodeError, BadVersionError):
+            await self.connection.ask(
+                f"delete {path}", lambda client: client.delete_async(path, version), NoNodeError, BadVersionError
+            )
+
+    async def _woken(self, seconds: float) -> bool:
+        """Return whether the queue or our session changed within so many seconds."""
+        waits = [asyncio.ensure_future(event.wait()) for event in (self._changed, self.over)]
+        try:
+            done, _ = await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        return bool(done)
+
+    def _notice(self, event: Any) -> None:
+        """Wake the candidate, from kazoo's thread. The same callable each time, so that kazoo keeps only one watch."""
+        del event  # whatever happened, the queue is read again
+        self._bridge.post(self._changed.set)
+
+    def _check(self) -> None:
+        if self.over.is_set():
+            raise StorageUnavailable("the ZooKeeper session of the election was lost, and the candidacy with it")

@@ -1,0 +1,153 @@
+"""Write one group of changes as one transaction of ZooKeeper.
+
+A transaction must say whether it creates a znode or sets it, so a leader remembers which znodes exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError, NotEmptyError
+
+from milepost_backends.contract import Change, Commit, CommitRefused, Done, Head, Refusal, Unknown
+from milepost_backends.zookeeper.client import ZooKeeperClient
+from milepost_backends.zookeeper.errors import first_failure, name_of, refusal
+from milepost_backends.zookeeper.pointers.layout import ZnodeLayout, encode_head
+
+MAX_TRANSACTION_BYTES: Final = 900 * 1024
+"""A server drops the connection of a client that sends more than ``jute.maxbuffer``, 1 MiB by default."""
+
+_OVERHEAD: Final = 64
+"""One operation takes at most so many bytes beside path and value; a creation also carries the access rights."""
+
+
+class Znodes:
+    """Remember which znodes exist; ``complete`` means that a znode that is not remembered does not exist.
+
+    ``strange`` holds what lies below records, where nothing belongs, each znode after its parent.
+    """
+
+    def __init__(
+        self,
+        present: Iterable[str] = (),
+        *,
+        complete: bool = False,
+        strange: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    ) -> None:
+        self._there = dict.fromkeys(present, True)
+        self._complete = complete
+        self._strange = dict(strange)
+
+    def strange(self, path: str) -> Sequence[str]:
+        """Return what has to be deleted before the record at ``path`` can be."""
+        return self._strange.get(path, ())
+
+    def has(self, path: str) -> bool | None:
+        """Return whether the znode exists; None if that is not known."""
+        return self._there.get(path, False if self._complete else None)
+
+    def learn(self, path: str, *, there: bool) -> None:
+        """Remember that the znode exists, or that it does not."""
+        if not there:
+            self._strange.pop(path, None)
+        if there or not self._complete:
+            self._there[path] = there
+        else:
+            self._there.pop(path, None)
+
+
+@dataclass(slots=True)
+class Transaction:
+    """A transaction says what is to be done to which znodes, after the head is moved."""
+
+    created: dict[str, bytes] = field(default_factory=dict)
+    set: dict[str, bytes] = field(default_factory=dict)
+    deleted: list[str] = field(default_factory=list)
+
+    def paths(self, head: str) -> list[str]:
+        """Return the znodes of its operations, in order; the first is that of the head."""
+        return [head, *self.created, *self.set, *self.deleted]
+
+    @property
+    def size(self) -> int:
+        """Return about how many bytes it takes on its way, rather too many."""
+        written = (*self.created.items(), *self.set.items())
+        paths = sum(len(path) + _OVERHEAD for path in self.deleted)
+        return paths + sum(len(path) + len(value) + _OVERHEAD for path, value in written)
+
+    def stage(self, znodes: Znodes) -> None:
+        """Change ``znodes`` to what they will be after this transaction."""
+        for path in self.created:
+            znodes.learn(path, there=True)
+        for path in self.deleted:
+            znodes.learn(path, there=False)
+
+    def send(self, client: ZooKeeperClient, layout: ZnodeLayout, head: Head, version: int) -> Any:
+        """Send the transaction, on the condition that the head of this leader's term is at ``version``."""
+        request = client.transaction()
+        request.set_data(layout.head(head), encode_head(head), version)
+        for path, value in self.created.items():
+            request.create(path, value)
+        for path, value in self.set.items():
+            request.set_data(path, value)
+        for path in self.deleted:
+            request.delete(path)
+        return request.commit_async()
+
+
+def involved(layout: ZnodeLayout, changes: Sequence[Change]) -> Iterator[str]:
+    """Yield the paths of which the leader must know whether they exist."""
+    yield layout.witness
+    for key, value in changes:
+        path = layout.record(key)
+        yield path
+        if value is not None:
+            yield from parents(layout, path)
+
+
+def parents(layout: ZnodeLayout, path: str) -> list[str]:
+    """Return the records' znode and those between it and ``path``, from the top."""
+    names = path[len(layout.records) + 1 :].split("/")[:-1]
+    below = [layout.records + "/" + "/".join(names[: depth + 1]) for depth in range(len(names))]
+    return [layout.records, *below]
+
+
+def build(layout: ZnodeLayout, changes: Sequence[Change], znodes: Znodes, after: Head) -> Transaction:
+    """Return the transaction that makes these changes and leaves ``after``; everything `involved` must be known."""
+    transaction = Transaction()
+    # The version of the witness does not matter: the transaction is conditional on the head.
+    witnessed = transaction.set if znodes.has(layout.witness) else transaction.created
+    witnessed[layout.witness] = encode_head(after)
+    for key, value in changes:
+        path = layout.record(key)
+        if value is None:
+            if znodes.has(path):
+                transaction.deleted.extend((*reversed(znodes.strange(path)), path))
+        elif znodes.has(path):
+            transaction.set[path] = value
+        else:
+            for parent in parents(layout, path):
+                if not znodes.has(parent):
+                    transaction.created.setdefault(parent, b"")
+            transaction.created[path] = value
+    return transaction
+
+
+def end_of(results: list[object], head: Head, paths: Sequence[str]) -> Commit:
+    """Return what became of a transaction on ``paths`` that was to leave ``head``."""
+    failure = first_failure(results)
+    if failure is None:
+        odd = next((result for result in results if isinstance(result, KazooException)), None)
+        return Done(head) if odd is None else Unknown(f"the transaction ended with {name_of(odd)}")
+    number, error = failure
+    if number == 0 and isinstance(error, BadVersionError | NoNodeError):
+        return CommitRefused(Refusal.HEAD_MOVED, f"the head of {head.journal!r} moved ({name_of(error)})")
+    what = f"the transaction ended with {name_of(error)} at {paths[number]}"
+    if isinstance(error, NoNodeError | NodeExistsError | NotEmptyError):
+        # The head was this leader's, so nobody else leads: a take-over writes back what should be there.
+        return CommitRefused(Refusal.HEAD_MOVED, f"somebody else changed what is stored of {head.journal!r}: {what}")
+    reason = refusal(error)
+    return Unknown(what) if reason is None else CommitRefused(reason, what)

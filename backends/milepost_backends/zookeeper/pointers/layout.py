@@ -1,0 +1,118 @@
+"""Say where a journal lies in ZooKeeper, and encode and decode its head.
+
+::
+
+    <root>/journals/<journal>/head-<term>-<lineage>           {"schema": 1, "term": …, …, "check": …}
+    <root>/journals/<journal>/records/<directory>/~c1/<name>  the value of the record <directory>/<name>
+    <root>/founded/<journal>                                  the witness: a copy of the head
+
+The witness is made together with the journal, written in the transaction of each group, and never deleted. Where
+somebody deleted the journal or put an older copy in its place, the witness shows that there was one, and its last head.
+
+The head's name carries its term, so that the head of another term is another znode, whatever its version. It also
+carries the lineage: after a restore from a snapshot two leaders may come to the same term.
+
+Records of one directory are spread over 256 buckets by a hash of their name. An answer of ZooKeeper should stay below
+``jute.maxbuffer``, 1 MiB, so a bucket has room for some thousand long names. No key contains a ``~``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from dataclasses import dataclass
+from typing import Final
+
+from milepost_backends.contract import Head
+
+HEAD_PREFIX: Final = "head-"
+RECORDS: Final = "records"
+
+_SCHEMA: Final = 1
+_BUCKET: Final = re.compile(r"~[0-9a-f]{2}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class ZnodeLayout:
+    """The layout gives the paths of one journal."""
+
+    root: str
+    journal: str
+
+    @property
+    def place(self) -> str:
+        """Return the path of the journal."""
+        return f"{journals_of(self.root)}/{self.journal}"
+
+    @property
+    def witness(self) -> str:
+        """Return the path of the witness, which shows that the journal was made, and which head was its last."""
+        return f"{founded_of(self.root)}/{self.journal}"
+
+    @property
+    def records(self) -> str:
+        """Return the path that all records lie under."""
+        return f"{self.place}/{RECORDS}"
+
+    def head(self, head: Head) -> str:
+        """Return the path of the head of one term."""
+        return f"{self.place}/{head_name(head)}"
+
+    def record(self, key: str) -> str:
+        """Return the path of one record."""
+        directory, _, name = key.rpartition("/")
+        bucket = f"~{zlib.crc32(name.encode()) & 0xFF:02x}"
+        return "/".join(part for part in (self.records, directory, bucket, name) if part)
+
+    def key(self, directory: str, name: str) -> str:
+        """Return the key of the record ``name`` that lies in a bucket of ``directory``, a path."""
+        below = directory[len(self.records) + 1 :]
+        return f"{below}/{name}" if below else name
+
+
+def journals_of(root: str) -> str:
+    """Return the path that all journals lie under."""
+    return f"{root}/journals"
+
+
+def founded_of(root: str) -> str:
+    """Return the path that the witnesses of all journals lie under."""
+    return f"{root}/founded"
+
+
+def is_bucket(name: str) -> bool:
+    """Return whether the children of a znode with this name are records."""
+    return _BUCKET.match(name) is not None
+
+
+def head_name(head: Head) -> str:
+    """Return the name of the znode of this head, whatever the head's revision."""
+    return f"{HEAD_PREFIX}{head.term:012d}-{head.lineage}"
+
+
+def encode_head(head: Head) -> bytes:
+    """Return the exact bytes of a stored head."""
+    stored = {"schema": _SCHEMA, "term": head.term, "revision": head.revision, "lineage": head.lineage}
+    return json.dumps({**stored, "digest": head.digest, "check": head.check}).encode()
+
+
+def decode_head(journal: str, data: bytes) -> Head | None:
+    """Return the head in ``data``; None if this is not a valid head of this journal."""
+    try:
+        stored = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    match stored:
+        case {
+            "schema": 1,
+            "term": int(term),
+            "revision": int(revision),
+            "lineage": str(lineage),
+            "digest": str(digest),
+            "check": str(check),
+        } if (lineage + digest).isascii():
+            head = Head(journal, term, revision, lineage, digest)
+            return head if head.check == check and encode_head(head) == data else None
+        case _:
+            return None

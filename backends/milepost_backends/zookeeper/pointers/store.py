@@ -1,0 +1,256 @@
+"""Keep pointers in ZooKeeper: a record is a znode, and a group is one transaction that begins with the head."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from kazoo.exceptions import KazooException
+
+from milepost_backends.contract import (
+    BackendError,
+    Change,
+    Commit,
+    CommitRefused,
+    Done,
+    GroupLimits,
+    Head,
+    JournalDamaged,
+    Refusal,
+    StorageUnavailable,
+    Unknown,
+    check_key,
+)
+from milepost_backends.zookeeper.address import ZooKeeperAddress
+from milepost_backends.zookeeper.connection import ZooKeeperConnection
+from milepost_backends.zookeeper.errors import name_of
+from milepost_backends.zookeeper.pointers.group import MAX_TRANSACTION_BYTES, Znodes, build, end_of, involved
+from milepost_backends.zookeeper.pointers.head import Heads
+from milepost_backends.zookeeper.pointers.layout import ZnodeLayout, founded_of, journals_of
+from milepost_backends.zookeeper.pointers.load import Walk
+
+log = logging.getLogger("milepost.zookeeper")
+
+LIMITS: Final = GroupLimits(requests=64, bytes=512 * 1024, in_flight=4, value_bytes=512 * 1024)
+
+_LAST_VERSION: Final = 2_000_000_000
+"""The version of a znode's data has 31 bits. A take-over makes a new head, whose version begins at 0."""
+
+_LEARN_SECONDS: Final = 5.0
+"""The store looks this often for journals that other replicas have made."""
+
+_LOOKUPS: Final = 64
+"""At most so many lookups are on their way at once when it is not known which znodes exist."""
+
+
+@dataclass(slots=True)
+class _LeaderState:
+    """A leader knows this of its journal, counting all groups that were sent.
+
+    It knows the head, the version of the head's data, and which znodes exist.
+    """
+
+    head: Head
+    version: int
+    znodes: Znodes = field(default_factory=Znodes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Flight:
+    """A group that was sent, and will leave ``head``."""
+
+    lead: _LeaderState
+    head: Head
+    results: asyncio.Future[Any]
+    paths: list[str]
+
+
+class ZooKeeperPointers:
+    """A `PointerStore` under ``address``; ``timeout`` (seconds) bounds the wait for each answer.
+
+    Losing a session does no harm: nothing here depends on it. ``accept_loss`` is explained at `JournalDamaged`.
+    """
+
+    def __init__(
+        self,
+        address: ZooKeeperAddress,
+        *,
+        limits: GroupLimits = LIMITS,
+        timeout: float | None = None,
+        accept_loss: Collection[str] = (),
+    ) -> None:
+        self.limits = limits
+        self.bytes_sent = 0
+        self.commit_delay = 0.0
+        self.place = f"zookeeper:{','.join(sorted(address.hosts.split(',')))}{address.root}"
+        self._root = address.root
+        self._connection = ZooKeeperConnection(address, "pointers", timeout)
+        self._heads = Heads(self._connection, accept_loss)
+        self._leaders: dict[str, _LeaderState] = {}
+        self._turns: dict[str, asyncio.Lock] = {}
+        self._known: set[str] = set()
+        self._digests: dict[str, deque[str]] = {}
+        self._learning: asyncio.Task[None] | None = None
+
+    @property
+    def full(self) -> str | None:
+        """See `PointerStore.full`. This store reserves nothing for removals."""
+        return None
+
+    async def open(self) -> None:
+        """See `PointerStore.open`. Absent directories are made."""
+        await self._connection.open()
+        try:
+            await self._heads.make(journals_of(self._root))
+            await self._heads.make(founded_of(self._root))
+            await self.journals()
+        except BaseException:
+            await self.close()
+            raise
+        self._learning = self._learning or asyncio.create_task(self._learn(), name="zookeeper-journals")
+
+    async def close(self) -> None:
+        """See `PointerStore.close`."""
+        self._leaders.clear()
+        learning, self._learning = self._learning, None
+        if learning is not None:
+            learning.cancel()
+        await self._connection.close()
+
+    async def journals(self) -> Sequence[str]:
+        """See `PointerStore.journals`."""
+        place = journals_of(self._root)
+        await self._heads.sync(place)
+        return sorted(await self._list())
+
+    async def take_over(self, journal: str, ours: Head | None = None) -> Head:
+        """See `PointerStore.take_over`."""
+        layout = ZnodeLayout(self._root, check_key(journal))
+        self._leaders.pop(journal, None)
+        digests = self._digests.setdefault(journal, deque(maxlen=2 * self.limits.in_flight))
+        head = await self._heads.take_over(layout, ours, digests=digests, known=journal in self._known)
+        self._known.add(journal)
+        self._leaders[journal] = _LeaderState(head, 0)
+        return head
+
+    async def load(self, head: Head) -> AsyncGenerator[Change, None]:
+        """See `PointerStore.load`. Afterwards it is known which znodes exist, which makes commits cheaper."""
+        layout = ZnodeLayout(self._root, head.journal)
+        session = self._connection.lost_sessions
+        version = await self._heads.version(layout, head)
+        if version is None:
+            raise await self._heads.missing(layout, head)
+        walk = Walk(self._connection, layout)
+        async for change in walk.records():
+            yield change
+        if await self._heads.version(layout, head) is None:
+            raise await self._heads.missing(layout, head)
+        if self._connection.lost_sessions != session:
+            # A new session may be with a server that lags behind what the old one had seen.
+            raise StorageUnavailable(f"the ZooKeeper session was lost while journal {head.journal!r} was loaded")
+        present = [*walk.present, layout.witness]  # the take-over has written the witness
+        self._leaders[head.journal] = _LeaderState(head, version, Znodes(present, complete=True, strange=walk.strange))
+
+    async def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
+        """See `PointerStore.commit`. If the waiting task is cancelled, a group that was sent still takes effect."""
+        if revision <= head.revision:
+            raise ValueError(f"revision {revision} does not follow {head.revision}")
+        for key, _ in changes:
+            check_key(key)
+        if excess := self.limits.excess(changes):
+            return CommitRefused(Refusal.TOO_LARGE, excess)
+        after = replace(head, revision=revision, digest=head.digest if digest is None else digest)
+        async with self._turns.setdefault(head.journal, asyncio.Lock()):  # groups are sent in the order they came
+            try:
+                flight = await self._send(head, changes, after)
+            except JournalDamaged as error:
+                return CommitRefused(Refusal.HEAD_MOVED, str(error))  # somebody else wrote; a take-over repairs that
+            except BackendError as error:
+                return CommitRefused(Refusal.FAILED, str(error))
+        if not isinstance(flight, _Flight):
+            return flight
+        end = await self._end(flight)
+        if not isinstance(end, Done) and self._leaders.get(head.journal) is flight.lead:
+            del self._leaders[head.journal]  # what was staged for this group is not there
+        return end
+
+    async def confirm(self, head: Head) -> bool:
+        """See `PointerStore.confirm`."""
+        return await self._heads.confirm(ZnodeLayout(self._root, head.journal), head)
+
+    async def _list(self) -> list[str]:
+        place = journals_of(self._root)
+        names: list[str] = await self._connection.ask(
+            "list the journals", lambda client: client.get_children_async(place)
+        )
+        self._known.update(names)
+        return names
+
+    async def _learn(self) -> None:
+        """Learn of journals that others make after this store was opened, so as not to found one anew that is gone."""
+        while True:
+            await asyncio.sleep(_LEARN_SECONDS)
+            try:
+                await self._list()
+            except BackendError as error:
+                log.debug("cannot list the journals now, and try again later: %s", error)
+
+    async def _send(self, head: Head, changes: Sequence[Change], after: Head) -> _Flight | CommitRefused:
+        """Send a group, and count on it from now on. Raises `BackendError`, and then nothing was sent."""
+        self._connection.require()
+        layout = ZnodeLayout(self._root, head.journal)
+        lead = self._leaders.get(head.journal)
+        if lead is None or lead.head != head:
+            lead = await self._recalled(layout, head)
+        if lead is None:
+            return CommitRefused(Refusal.HEAD_MOVED, f"the head of {head.journal!r} is not {head}")
+        if lead.version >= _LAST_VERSION:
+            return CommitRefused(Refusal.FAILED, f"the head of {head.journal!r} had too many groups: take over again")
+        await self._look_up(layout, changes, lead.znodes)
+        if not lead.znodes.has(layout.witness):
+            log.error("the witness %s of journal %r was deleted; it is written anew", layout.witness, head.journal)
+            await self._heads.make(founded_of(self._root))
+        transaction = build(layout, changes, lead.znodes, after)
+        if transaction.size > MAX_TRANSACTION_BYTES:
+            return CommitRefused(Refusal.TOO_LARGE, f"the group takes {transaction.size} bytes on its way to ZooKeeper")
+        version = lead.version
+        results = self._connection.submit(lambda client: transaction.send(client, layout, after, version))
+        self.bytes_sent += transaction.size
+        if (digests := self._digests.get(head.journal)) is not None:
+            digests.append(after.digest)
+        transaction.stage(lead.znodes)
+        lead.head, lead.version = after, version + 1
+        self._leaders[head.journal] = lead
+        return _Flight(lead, after, results, transaction.paths(layout.head(after)))
+
+    async def _recalled(self, layout: ZnodeLayout, head: Head) -> _LeaderState | None:
+        """Read what a leader needs that did not load the journal since `open`; None if the stored head is another."""
+        await self._heads.sync(layout.place)
+        version = await self._heads.version(layout, head)
+        return None if version is None else _LeaderState(head, version)
+
+    async def _look_up(self, layout: ZnodeLayout, changes: Sequence[Change], znodes: Znodes) -> None:
+        """Find out which of the znodes that this group touches exist. After a `load` that is known."""
+        unknown = [path for path in dict.fromkeys(involved(layout, changes)) if znodes.has(path) is None]
+        for begin in range(0, len(unknown), _LOOKUPS):
+            batch = unknown[begin : begin + _LOOKUPS]
+            found = await asyncio.gather(*(self._exists(path) for path in batch))
+            for path, there in zip(batch, found, strict=True):
+                znodes.learn(path, there=there)
+
+    async def _exists(self, path: str) -> bool:
+        return await self._connection.ask(f"look for {path}", lambda client: client.exists_async(path)) is not None
+
+    async def _end(self, flight: _Flight) -> Commit:
+        try:
+            async with asyncio.timeout(self._connection.timeout):
+                return end_of(await flight.results, flight.head, flight.paths)
+        except TimeoutError:
+            return Unknown("ZooKeeper does not answer")
+        except KazooException as error:
+            # This includes an expired session: what was on its way when it expired may have been committed.
+            return Unknown(f"ZooKeeper does not answer: {name_of(error)}")

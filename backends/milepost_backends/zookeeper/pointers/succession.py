@@ -1,0 +1,176 @@
+"""Decide which head a take-over goes on from, by what was found of a journal and of its witness.
+
+The witness is a copy of the head in another place, written in the same transaction. So each of the two shows whether
+the other is an older copy, was altered, or is gone; neither is believed unless its checksum matches.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Final
+
+from milepost_backends.contract import NO_RECORDS, Head, JournalDamaged, TakeOverLost
+
+_SHOWN: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A znode that should hold a head; ``head`` is None if it does not hold a valid one, or may not be read."""
+
+    path: str
+    data: bytes
+    version: int
+    head: Head | None
+    readable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class StoredJournal:
+    """This was found of a journal in ZooKeeper: its znode, that of its records, its heads, its witness.
+
+    The witness is read before the heads, so that a group which is committed meanwhile does not make it look newer.
+    """
+
+    journal: str
+    place: str
+    there: bool
+    records: bool
+    heads: tuple[Stored, ...]
+    witness: Stored | None
+
+    @property
+    def stored(self) -> tuple[Stored, ...]:
+        """Return the heads, and the witness if it is there."""
+        return self.heads if self.witness is None else (*self.heads, self.witness)
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """The leading process remembers this of a journal.
+
+    It remembers the head that it committed last; the lineages of its own take-overs since, of which one with an unknown
+    outcome may be committed late; and the digests that its last groups were to leave.
+    """
+
+    head: Head
+    lineages: Collection[str] = ()
+    digests: Collection[str] = ()
+
+    def took(self, head: Head) -> bool:
+        """Return whether ``head`` shows no term later than those of this process."""
+        return head.term <= self.head.term or head.lineage in self.lineages
+
+    def knows(self, head: Head) -> bool:
+        """Return whether nobody else wrote under that head: a take-over alone leaves the records as they were."""
+        return self.took(head) or head.digest == self.head.digest or head.digest in self.digests
+
+
+@dataclass(frozen=True, slots=True)
+class Succession:
+    """This is the head to go on from, with term 0 for a journal that never existed, and the lines for the log."""
+
+    last: Head
+    log_lines: tuple[str, ...] = ()
+
+
+def succession(
+    found: StoredJournal, witness_path: str, *, ours: Remembered | None, known: bool, accepted: Collection[str]
+) -> Succession:
+    """Return the head that follows from what was ``found``.
+
+    Raises `JournalDamaged` where nobody may go on, and `TakeOverLost` where somebody else has written under a later
+    term. ``ours`` is what this process remembers, while its lease holds. ``known`` says that the journal existed once.
+    ``accepted`` holds the losses that the owner has accepted.
+    """
+    witness = found.witness.head if found.witness is not None else None
+    nothing = not found.there and found.witness is None
+    if nothing and ours is None and not known:
+        return Succession(Head(found.journal, 0, 0, "", NO_RECORDS))
+    head, strays = _witnessed(found, witness)
+    damage = _damage(found, head, witness)
+    if damage is None and head is not None:
+        if ours is None or not _contradicts(ours.head, head):
+            if ours is not None and not ours.knows(head):
+                raise TakeOverLost(f"another leader took {found.journal!r} over and wrote: {_named(head)}")
+            return Succession(head, (*_of_witness(found.witness, head, witness_path), *strays))
+        damage = f"the head of {found.place} is an older copy: {_named(head)}, but {_named(ours.head)} was committed"
+    remembered = None if ours is None else ours.head
+    proven = [head for head in (remembered, witness, *(stored.head for stored in found.heads)) if head is not None]
+    last = max(proven, key=_number, default=None)
+    if ours is not None and last is not None and ours.took(last):
+        return Succession(last, (f"{damage}; this replica leads, and writes it anew from memory",))
+    if last is None and not found.there:
+        last = Head(found.journal, 0, 0, "", NO_RECORDS)
+    error = JournalDamaged(
+        f"{damage}. Restore what is stored in ZooKeeper, from a backup if need be",
+        None if last is None else _evidence(found),
+    )
+    if last is None or error.loss not in accepted:
+        raise error
+    if not (found.there and found.records):
+        last = replace(last, digest=NO_RECORDS)
+    return Succession(last, (f"{damage}; accepted as the loss {error.loss}, it goes on after {_named(last)}",))
+
+
+def _witnessed(found: StoredJournal, witness: Head | None) -> tuple[Head | None, tuple[str, ...]]:
+    """Return the only head, or the one that the witness is a copy of; and log lines for the others, to be deleted."""
+    if len(found.heads) == 1:
+        return found.heads[0].head, ()
+    if witness is None or witness not in [stored.head for stored in found.heads]:
+        return None, ()
+    strays = [stored for stored in found.heads if stored.head != witness]
+    return witness, tuple(
+        f"{stored.path} was made by somebody else, and is deleted: {stored.data[:300]!r}" for stored in strays
+    )
+
+
+def _damage(found: StoredJournal, head: Head | None, witness: Head | None) -> str | None:
+    """Say in words what is wrong with the journal; None if its head is valid and nothing contradicts it."""
+    if not found.there:
+        return f"{found.place} was deleted"
+    if not found.records:
+        return f"the records of {found.place} were deleted"
+    if not found.heads:
+        return f"the head of {found.place} was deleted"
+    if head is None and len(found.heads) == 1:
+        return f"{found.heads[0].path} does not hold a valid head: {found.heads[0].data[:300]!r}"
+    if head is None:
+        names = sorted(stored.path.rpartition("/")[2] for stored in found.heads)
+        return f"{found.place} has {len(names)} heads, and its witness knows none of them: {names[:_SHOWN]}"
+    if witness is not None and _contradicts(witness, head):
+        path = found.witness.path if found.witness is not None else ""
+        return f"{found.heads[0].path} is an older copy: {_named(head)}, but {path} holds {_named(witness)}"
+    return None
+
+
+def _of_witness(witness: Stored | None, head: Head, path: str) -> tuple[str, ...]:
+    """Return the log line for a witness that has to be written anew."""
+    if witness is None:
+        return (f"{path}, the witness of journal {head.journal!r}, was deleted; it is written anew",)
+    if witness.head is None:
+        return (f"{path} does not hold a valid witness; it is written anew: {witness.data[:300]!r}",)
+    if witness.head != head:
+        return (f"{path} is an older copy, {_named(witness.head)}; it is written anew",)
+    return ()
+
+
+def _contradicts(other: Head, head: Head) -> bool:
+    """Return whether ``other`` proves ``head`` wrong: ``head`` is older, or differs and has the same numbers."""
+    return _number(other) > _number(head) or (_number(other) == _number(head) and other != head)
+
+
+def _number(head: Head) -> tuple[int, int]:
+    return head.term, head.revision
+
+
+def _named(head: Head) -> str:
+    return f"term {head.term}, revision {head.revision}"
+
+
+def _evidence(found: StoredJournal) -> str:
+    """Return what names this damage: it stays the same while nobody takes over."""
+    parts = sorted(f"{each.path} {hashlib.blake2b(each.data, digest_size=16).hexdigest()}" for each in found.stored)
+    return f"{found.place} {found.there} {found.records} {parts}"

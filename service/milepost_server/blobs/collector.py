@@ -1,0 +1,87 @@
+"""Collect garbage: find blobs of older leaderships that nothing names, and discard them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from milepost.errors import Problem
+from milepost_backends.contract import BlobStore, PointerStore
+from milepost_server.basics.loop_time import LoopTimeBudget
+from milepost_server.blobs.deletion_queue import DeletionQueue
+from milepost_server.blobs.keys import owner_of, place_of, prefix_of
+from milepost_server.journal import Journal
+from milepost_server.rules.records import DEPLOYMENT_KEY, Deployment
+
+log = logging.getLogger("milepost.collector")
+
+
+async def collect(
+    journal: Journal,
+    pointers: PointerStore,
+    blobs: BlobStore,
+    deletions: DeletionQueue,
+    loop_time: LoopTimeBudget,
+    *,
+    older_than: float,
+    may_go_on: Callable[[], bool],
+    ready: Callable[[str], Awaitable[None]],
+) -> int:
+    """Make one round, and return how many blobs were handed to the deletion queue.
+
+    A blob may go if it is this deployment's, its key has a term before this leadership, no handle or pending upload
+    names it, and the head still carries our term after both were looked at. Nothing begins to name such a blob any
+    more, so they can be looked at one after the other. Blobs of this leadership are never touched: a request on its way
+    may be about to name them. Nor are those of a store with a record that cannot be read, since that may name any of
+    them, or whose tree is not known: ``ready`` waits until it is. Blobs that linger in the deletion queue are left to
+    it, even if they came there during the listing. A list of digests goes with its file's blob, or after it.
+    """
+    if not may_go_on():
+        return 0
+    if not isinstance(journal.read().view.state.get(DEPLOYMENT_KEY), Deployment):
+        log.warning("collect no blobs: the record of the deployment, which says which blobs are its own, is damaged")
+        return 0
+    candidates: list[str] = []
+    stores: dict[str, None] = {}
+    async for info in blobs.list(prefix_of(journal.deployment), older_than):
+        place = place_of(info.key)
+        if place is not None and _is_older(place.term, journal.first_term):
+            candidates.append(info.key)
+            stores[place.store] = None
+    if not candidates or not may_go_on():
+        return 0
+    for store in stores:
+        try:
+            await ready(store)
+        except Problem as error:
+            log.warning("cannot tell which blobs the tree of %s names: %s", store, error)
+    spared: set[str] = set()
+    orphans: list[str] = []
+
+    def judge(key: str) -> None:
+        state, place, owner = journal.read().view.state, place_of(key), owner_of(key)
+        if place is None:
+            return
+        if state.has_unreadable(place.store) or state.unloaded(place.store):
+            spared.add(place.store)
+        elif not (state.names_blob(place.store, owner) or deletions.holds(owner)):
+            orphans.append(key)
+
+    await loop_time.each(candidates, judge)
+    for store in sorted(spared):
+        log.warning("collect no blobs of store %s: what may name them cannot be read", store)
+    if not orphans or not await pointers.confirm(journal.head) or not may_go_on():
+        return 0
+    known = set(orphans)
+    orphans = [key for key in orphans if (owner := owner_of(key)) == key or owner not in known]  # lists go with files
+    log.info("discarding %d blobs of older leaderships that nothing names", len(orphans))
+    for key in orphans:
+        if not may_go_on():
+            break
+        await deletions.try_delete(key)
+    return len(orphans)
+
+
+def _is_older(term: int, first: int) -> bool:
+    """Return whether a term is before the ``first`` of this leadership, so that nobody names its blobs anew."""
+    return term < first

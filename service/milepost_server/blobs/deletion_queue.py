@@ -1,0 +1,110 @@
+"""Discard blobs that nothing names any more, after they have lingered, and try again where that fails."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from milepost_backends.contract import BackendError, BlobStore, StorageUnavailable, UnsafeKey
+from milepost_server.basics.deadline_queue import DeadlineQueue
+from milepost_server.basics.gathering import gather_or_cancel
+from milepost_server.blobs.keys import list_of
+
+log = logging.getLogger("milepost.blobs")
+
+RETRY_SECONDS = 5.0
+TRY_SECONDS = 5.0
+_AT_ONCE = 64
+
+
+async def delete_with_list(blobs: BlobStore, key: str) -> None:
+    """Delete a blob, and the list of digests that may lie beside it. Raises what `BlobStore.delete` raises."""
+    beside = list_of(key)
+    if beside is None:
+        await blobs.delete(key)
+    else:
+        await gather_or_cancel((blobs.delete(key), blobs.delete(beside)))
+
+
+class DeletionQueue:
+    """A queue of discards that are due now or later. It is lost with the process: the collector finds what was lost."""
+
+    def __init__(self, blobs: BlobStore, clock: Callable[[], float]) -> None:
+        self._blobs = blobs
+        self._clock = clock
+        self._deadlines: DeadlineQueue[str] = DeadlineQueue()
+        self._put_until: DeadlineQueue[str] = DeadlineQueue()
+        self._running: dict[str, asyncio.Task[None]] = {}
+
+    def holds(self, key: str) -> bool:
+        """Return whether the blob lingers here."""
+        return key in self._deadlines
+
+    def schedule(self, key: str, seconds: float) -> None:
+        """Discard ``key`` after it has lingered for so many seconds."""
+        if key:
+            self._deadlines.set(key, self._clock() + seconds)
+
+    def may_be_put(self, key: str, seconds: float) -> None:
+        """Repeat a discard of ``key`` after so many seconds: until then a client may put it by a signed URL."""
+        self._put_until.set(key, self._clock() + seconds)
+
+    async def delete(self, key: str, deadline: float | None = None) -> None:
+        """Discard ``key``, sharing the discard with other callers; it goes on when a ``deadline`` (monotonic) passes.
+
+        Raises what `BlobStore.delete` raises, and `StorageUnavailable` at the deadline.
+        """
+        task = self._running.get(key)
+        if task is None:
+            task = self._running[key] = asyncio.ensure_future(delete_with_list(self._blobs, key))
+            task.add_done_callback(lambda done: self._ended(key, done))
+        try:
+            async with asyncio.timeout(None if deadline is None else max(0.0, deadline - self._clock())):
+                await asyncio.shield(task)
+        except TimeoutError as error:
+            raise StorageUnavailable(f"discarding the blob {key} took too long") from error
+        except UnsafeKey as error:  # the key is from a damaged record, whose handle must not be stuck because of it
+            log.warning("no blob can have this key, so there is nothing to discard: %s", error)
+        self._deadlines.discard(key)
+        if (until := self._put_until.get(key)) is not None and until > self._clock():
+            self._deadlines.set(key, until)
+
+    def _ended(self, key: str, discard: asyncio.Task[None]) -> None:
+        del self._running[key]
+        if not discard.cancelled():
+            discard.exception()  # marked as retrieved; it is no error if nobody waits
+
+    async def try_delete(self, key: str, seconds: float | None = None) -> BackendError | None:
+        """Discard ``key`` if that succeeds within ``seconds`` (default: `TRY_SECONDS`), and return None.
+
+        Otherwise discard it later, and return the error.
+        """
+        try:
+            await self.delete(key, self._clock() + (TRY_SECONDS if seconds is None else seconds))
+        except BackendError as error:
+            log.warning("cannot discard blob %s now, and try again later: %s", key, error)
+            self.schedule(key, RETRY_SECONDS)
+            return error
+        return None
+
+    async def run(self, interval: float = 1.0) -> None:
+        """Discard what is due until cancelled."""
+        while True:
+            now = self._clock()
+            while self._deadlines.waiting(now):
+                keys = self._deadlines.take(now, _AT_ONCE)
+                for key in keys:
+                    self._deadlines.set(key, now)  # it lingers until it is discarded
+                for key in keys:
+                    await self.try_delete(key)
+                await asyncio.sleep(0)
+            while self._put_until.waiting(now):
+                self._put_until.take(now, _AT_ONCE)
+                await asyncio.sleep(0)
+            await asyncio.sleep(interval)
+
+    def clear(self) -> None:
+        """Forget all when leadership is over: another leader may name these blobs, or its collector finds them."""
+        self._deadlines.clear()
+        self._put_until.clear()

@@ -1,0 +1,199 @@
+"""Deliver the bytes of a state: they are never delivered whole unless they are what was written."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+
+from milepost.errors import BlobMissing as BlobMissingProblem
+from milepost.errors import Problem
+from milepost.wire import Code
+from milepost_backends.contract import (
+    BackendError,
+    BlobMissing,
+    BlobSizeDiffers,
+    BlobStore,
+    BlobTruncated,
+    StorageUnavailable,
+    UnsafeKey,
+)
+from milepost_server.basics.problems import problem
+from milepost_server.basics.streams import stream_of
+from milepost_server.rules.requests import BlobRef
+
+VERIFIED_AHEAD_BYTES = 1024 * 1024
+"""States up to this size are checked before the first byte is sent; of larger ones the end is held back until they
+are.
+"""
+
+AHEAD_BYTES = 1024 * 1024
+"""So much of a state may be in memory while its reader does not read, besides what the connection has taken: what is
+held back, and what was read ahead; or all of a small one.
+"""
+
+MISMATCH = "the stored bytes do not match their digest"
+
+
+class DeliveryCut(Exception):
+    """The bytes turned out to be damaged after some were sent: the connection must be cut."""
+
+
+async def deliver(blobs: BlobStore, ref: BlobRef, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+    """Return the bytes ``[start, end)`` of a state as a stream that is ready to be sent.
+
+    The digest is that of the whole. So a part of a state up to `VERIFIED_AHEAD_BYTES` is checked, since all of it is
+    read, and a part of a larger one is not.
+
+    Raises problems before the first byte where it can tell: ``blob-missing``, ``corrupt``, ``storage-unavailable``.
+    Afterwards the stream raises `DeliveryCut`, before its last byte.
+    """
+    stop = ref.size if end is None else end
+    with errors_as_problems():
+        whole = start == 0 and stop == ref.size
+        if ref.size <= VERIFIED_AHEAD_BYTES:
+            return stream_of((await _verified(blobs, ref))[start:stop])
+        chunks = await begun(blobs.get(ref.key, start, None if whole else stop, size=ref.size))
+        return _held_back(chunks, ref.sha256) if whole else cut_where_it_fails(chunks, stop - start)
+
+
+async def deliver_rest(blobs: BlobStore, ref: BlobRef, start: int) -> AsyncIterator[bytes]:
+    """Return the bytes from ``start`` to the end, checked as `deliver` checks a whole state, which is read for that.
+
+    Who was cut off before a damaged end asks for the rest next, and must not get it then. Raises as `deliver` does.
+    """
+    if start in (0, ref.size):
+        return await deliver(blobs, ref, start)
+    return _skipping(await deliver(blobs, ref), start)
+
+
+async def read_piece(blobs: BlobStore, key: str, start: int, size: int, sha256: str) -> bytes:
+    """Return the bytes of a small file that lies in a blob with others. Raises the problems that `deliver` raises."""
+    with errors_as_problems():
+        data = b"".join([chunk async for chunk in blobs.get(key, start, start + size)])
+    if len(data) != size:
+        raise problem(Code.CORRUPT, MISMATCH)
+    check_bytes(data, sha256)
+    return data
+
+
+def check_bytes(data: bytes | bytearray, sha256: str) -> None:
+    """Check that stored bytes have their digest, in lower-case hex. Raises a ``corrupt`` problem."""
+    _check_digest(hashlib.sha256(data).hexdigest(), sha256)
+
+
+async def verify(blobs: BlobStore, ref: BlobRef) -> None:
+    """Read the bytes of a state, and check that they are those that were written.
+
+    Raises problems: ``blob-missing``, ``corrupt``, ``storage-unavailable``.
+    """
+    with errors_as_problems():
+        found = hashlib.sha256()
+        async for chunk in blobs.get(ref.key, size=ref.size):
+            found.update(chunk)
+    _check_digest(found.hexdigest(), ref.sha256)
+
+
+async def stored_size(blobs: BlobStore, key: str) -> int:
+    """Return how many bytes a blob has. Raises problems: ``blob-missing``, ``corrupt``, ``storage-unavailable``."""
+    with errors_as_problems():
+        return await blobs.size(key)
+
+
+async def locate(blobs: BlobStore, ref: BlobRef, seconds: float) -> str | None:
+    """Return a URL by which the bytes of a state can be fetched for so long; None where the store cannot sign one.
+
+    Raises problems as `deliver` does before the first byte.
+    """
+    with errors_as_problems():
+        BlobSizeDiffers.check(await blobs.size(ref.key), ref.size)
+        signed = await blobs.sign_get(ref.key, seconds)
+        return signed.url if signed is not None and not signed.headers else None  # a redirect cannot ask for headers
+
+
+def _check_digest(found: str, written: str) -> None:
+    if found != written:
+        raise problem(Code.CORRUPT, MISMATCH)
+
+
+@contextmanager
+def errors_as_problems() -> Iterator[None]:
+    """Raise a problem for what a blob store raises while a blob is read."""
+    try:
+        yield
+    except BlobMissing as error:
+        raise problem(Code.BLOB_MISSING, "the bytes of this state are gone") from error
+    except BlobSizeDiffers as error:
+        detail = f"{error.found} bytes are stored, but the record says {error.expected}"
+        raise problem(Code.CORRUPT, detail) from error
+    except BlobTruncated as error:
+        raise problem(Code.CORRUPT, f"fewer bytes are stored than the record says: {error}") from error
+    except UnsafeKey as error:
+        raise problem(Code.CORRUPT, f"the record names a key that no blob can have: {error}") from error
+    except StorageUnavailable as error:
+        raise problem(Code.STORAGE_UNAVAILABLE, str(error)) from error
+
+
+def is_missing(error: Exception) -> bool:
+    """Return whether a delivery failed because the blob is not there (it may just have been replaced)."""
+    return isinstance(error, BlobMissingProblem)
+
+
+async def _verified(blobs: BlobStore, ref: BlobRef) -> bytes:
+    data = bytearray()
+    async for chunk in blobs.get(ref.key, size=ref.size):
+        data += chunk
+    check_bytes(data, ref.sha256)
+    return bytes(data)
+
+
+async def begun(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Return the same chunks after the first has come: a missing blob is then known before anything is sent."""
+    first = await anext(chunks, None)
+
+    async def from_the_first() -> AsyncIterator[bytes]:
+        nonlocal first
+        if first is not None:
+            chunk, first = first, None  # it is not to stay in memory for as long as the others take
+            yield chunk
+        async for chunk in chunks:
+            yield chunk
+
+    return from_the_first()
+
+
+async def cut_where_it_fails(chunks: AsyncIterator[bytes], size: int) -> AsyncIterator[bytes]:
+    """Yield ``chunks``. Raises `DeliveryCut` if reading them fails, or if they are not ``size`` bytes together."""
+    sent = 0
+    try:
+        async for chunk in chunks:
+            sent += len(chunk)
+            yield chunk
+    except (BackendError, Problem) as error:
+        raise DeliveryCut(str(error)) from error
+    if sent != size:
+        raise DeliveryCut(f"{sent} of {size} bytes could be read")
+
+
+async def _skipping(chunks: AsyncIterator[bytes], most: int) -> AsyncIterator[bytes]:
+    async for chunk in chunks:
+        if len(chunk) > most:
+            yield chunk[most:]
+        most = max(0, most - len(chunk))
+
+
+async def _held_back(chunks: AsyncIterator[bytes], sha256: str) -> AsyncIterator[bytes]:
+    """Yield all but the last chunk as it comes, and the last only once the digest is known to match."""
+    digest = hashlib.sha256()
+    last: bytes | None = None
+    try:
+        async for chunk in chunks:
+            digest.update(chunk)
+            if last is not None:
+                yield last
+            last = chunk
+    except (BlobMissing, BlobTruncated, StorageUnavailable) as error:
+        raise DeliveryCut(str(error)) from error
+    if last is None or digest.hexdigest() != sha256:
+        raise DeliveryCut(MISMATCH)
+    yield last

@@ -1,0 +1,103 @@
+"""Keep the deployment marker: a blob which shows that a deployment was founded on certain pointers.
+
+It lies apart from the pointers. Pointers of which nothing is left cannot show that there ever were any, so a replica
+that finds them empty looks here before it begins an empty service. The key is made of the place of the pointers, so
+that two deployments that share a blob store leave each other alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Collection
+from contextlib import suppress
+
+from milepost_backends.contract import (
+    BlobExists,
+    BlobMissing,
+    BlobTruncated,
+    JournalDamaged,
+    PointerStore,
+)
+from milepost_server.basics.streams import stream_of
+from milepost_server.blobs.timeouts import BlobsWithTimeout
+
+log = logging.getLogger("milepost.deployment_marker")
+
+DIRECTORY = "founded"
+"""No deployment has this id, and the keys of all other blobs begin with a deployment's id."""
+_MOST_BYTES = 1000
+_SHOWN = 40
+
+
+class DeploymentMarker:
+    """Read and write the mark, in ``blobs``, of the deployment on the open ``pointers``.
+
+    For ``accepted`` see `JournalDamaged`.
+    """
+
+    def __init__(self, blobs: BlobsWithTimeout, pointers: PointerStore, accepted: Collection[str]) -> None:
+        self._blobs = blobs
+        self._pointers = pointers
+        self._accepted = frozenset(accepted)
+
+    @property
+    def key(self) -> str:
+        """Return the key of the mark's blob."""
+        return f"{DIRECTORY}/{hashlib.blake2b(self._pointers.place.encode(), digest_size=16).hexdigest()}"
+
+    async def refuse_to_found(self) -> None:
+        """Raise `JournalDamaged` if a deployment was founded here before and nothing of it is left.
+
+        It is not raised if the owner accepted that loss. Raises `StorageUnavailable`.
+        """
+        deployment = await self._read()
+        if deployment is None:
+            return
+        what = (
+            f"the blob {self.key} shows that deployment {_shown(deployment)} was founded in {self._pointers.place},"
+            " but its record is gone"
+        )
+        error = JournalDamaged(
+            f"{what}: restore all records; if this is another deployment, give it another place for blobs",
+            f"{self.key} {deployment}",
+        )
+        if error.loss not in self._accepted:
+            raise error
+        log.error("%s: accepted as the loss %s; see --epochs-above for epochs granted before", what, error.loss)
+
+    async def set(self, deployment: str, may_go_on: Callable[[], bool] = lambda: True) -> None:
+        """Let the mark name ``deployment``, whatever it named before. Raises `StorageUnavailable`, `StorageFull`.
+
+        The mark stays as it is if, after it was read, ``may_go_on`` returns False: it may be a successor's.
+        """
+        if (found := await self._read()) == deployment or not may_go_on():
+            return
+        if found is not None:
+            log.warning(
+                "the deployment marker %s named deployment %s, and names %s from now on: if both are in use, give one"
+                " of them another place for blobs",
+                self.key,
+                _shown(found),
+                deployment,
+            )
+            await self._blobs.delete_in_time(self.key)
+        with suppress(BlobExists):  # another leader, at the same time: the next one looks again
+            await self._blobs.put(self.key, stream_of(deployment.encode()))
+
+    async def _read(self) -> str | None:
+        """Return the deployment that the mark names, or its content if that was altered; None if there is no mark."""
+        content = b""
+        try:
+            async for chunk in self._blobs.get(self.key, 0, _MOST_BYTES):
+                content += chunk
+        except BlobMissing:
+            return None
+        except BlobTruncated:
+            pass
+        return content.decode("latin-1")
+
+
+def _shown(text: str) -> str:
+    """Return the text fit for one line of a log, whatever it contains."""
+    return ascii(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!a}…"

@@ -1,0 +1,137 @@
+"""Take bytes in: write them under a fresh key, count and hash them as they pass, and never hold them whole."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from milepost.wire import Code
+from milepost_backends.contract import (
+    PATIENCE_SECONDS,
+    BackendError,
+    BlobExists,
+    BlobStore,
+    StorageFull,
+    StorageUnavailable,
+)
+from milepost_server.basics.problems import problem
+from milepost_server.basics.streams import stream_of
+from milepost_server.basics.timeouts import within
+from milepost_server.blobs.keys import list_of
+from milepost_server.blobs.range_digests import LISTED_ABOVE_BYTES, RangeHasher
+from milepost_server.rules.requests import BlobRef
+
+log = logging.getLogger("milepost.blobs")
+
+_LIST_SECONDS = 5.0
+"""How long a list of digests may take to be put: a client waits for the answer meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A body that comes in: its chunks, and what was announced of it (size in bytes, lower-case hex SHA-256), if so."""
+
+    chunks: AsyncIterator[bytes]
+    size: int | None = None
+    sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The beginning of a body that was read: ``data`` if that was all of it, else ``rest``, which is still whole."""
+
+    data: bytes | None
+    rest: Incoming
+
+    @property
+    def sha256(self) -> str:
+        """The digest of ``data``."""
+        return hashlib.sha256(self.data or b"").hexdigest()
+
+
+async def begin(incoming: Incoming, most: int, limit: int | None) -> Begun:
+    """Read a body until it has ended or has ``most`` bytes. One that has ended is checked as `take_in` checks one."""
+    if limit is not None and incoming.size is not None and incoming.size > limit:
+        raise _too_large(limit)
+    chunks, taken = aiter(incoming.chunks), bytearray()
+    while len(taken) < most:
+        chunk = await anext(chunks, None)
+        if chunk is None:
+            if limit is not None and len(taken) > limit:
+                raise _too_large(limit)
+            begun = Begun(bytes(taken), incoming)
+            _check(incoming, len(taken), begun.sha256)
+            return begun
+        taken += chunk
+
+    async def whole() -> AsyncIterator[bytes]:
+        if taken:
+            yield bytes(taken)
+        async for chunk in chunks:
+            yield chunk
+
+    return Begun(None, Incoming(whole(), incoming.size, incoming.sha256))
+
+
+async def take_in(
+    blobs: BlobStore, key: str, incoming: Incoming, limit: int | None, patience: float = PATIENCE_SECONDS
+) -> BlobRef:
+    """Write a body under ``key`` and return what it is. For ``patience`` see `BlobStore.put`.
+
+    If it is large and ``key`` that of a file, the digests of its ranges are put beside it, if that is possible.
+
+    Raises problems: ``incomplete-body``, ``digest-mismatch``, ``too-large``, ``storage-full``,
+    ``storage-unavailable``. Nothing is left under the key then: the checks run inside the stream, before the store
+    publishes the blob.
+    """
+    if limit is not None and incoming.size is not None and incoming.size > limit:
+        raise _too_large(limit)
+    digest, ranges = hashlib.sha256(), None if list_of(key) is None else RangeHasher()
+    size = 0
+
+    async def counted() -> AsyncIterator[bytes]:
+        nonlocal size
+        async for chunk in incoming.chunks:
+            size += len(chunk)
+            if limit is not None and size > limit:
+                raise _too_large(limit)
+            digest.update(chunk)
+            if ranges is not None:
+                ranges.update(chunk)
+            yield chunk
+        _check(incoming, size, digest.hexdigest())
+
+    try:
+        await blobs.put(key, counted(), patience=patience)
+    except StorageFull as error:
+        raise problem(Code.STORAGE_FULL, str(error)) from error
+    except (StorageUnavailable, BlobExists) as error:  # keys are fresh, and another attempt gets another key
+        raise problem(Code.STORAGE_UNAVAILABLE, str(error)) from error
+    ref = BlobRef(key, size, digest.hexdigest())
+    if ranges is not None and size > LISTED_ABOVE_BYTES:
+        await _put_list(blobs, ref, ranges)
+    return ref
+
+
+async def _put_list(blobs: BlobStore, ref: BlobRef, ranges: RangeHasher) -> None:
+    """Put the list of a file's digests. A file without one can be read all the same, in more time."""
+    key = list_of(ref.key)
+    assert key is not None
+    content = ranges.digests().sealed(ref.size, ref.sha256)
+    try:
+        await within(_LIST_SECONDS, blobs.put(key, stream_of(content)))
+    except (BackendError, TimeoutError) as error:
+        log.warning("there is no list of digests %s, so parts of its file are slow to read: %s", key, error)
+
+
+def _check(incoming: Incoming, size: int, sha256: str) -> None:
+    if incoming.size is not None and size != incoming.size:
+        raise problem(Code.INCOMPLETE_BODY, f"{size} of {incoming.size} announced bytes arrived")
+    if incoming.sha256 is not None and sha256 != incoming.sha256:
+        raise problem(Code.DIGEST_MISMATCH, f"the body's sha-256 is {sha256}, but {incoming.sha256} was announced")
+
+
+def _too_large(limit: int) -> Exception:
+    return problem(Code.TOO_LARGE, f"a state may have at most {limit} bytes here")

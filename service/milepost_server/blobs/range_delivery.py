@@ -1,0 +1,204 @@
+"""Deliver the bytes of a file from wherever they are asked for: each range is proven before any of it is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from typing import Final, Generic, TypeVar
+
+from milepost.wire import Code
+from milepost_backends.contract import BlobMissing, BlobStore, BlobTruncated, StorageUnavailable, UnsafeKey
+from milepost_server.basics.problems import problem
+from milepost_server.basics.timeouts import seen, within
+from milepost_server.blobs.delivery import (
+    MISMATCH,
+    begun,
+    cut_where_it_fails,
+    deliver,
+    deliver_rest,
+    errors_as_problems,
+)
+from milepost_server.blobs.keys import list_of
+from milepost_server.blobs.range_digests import LISTED_ABOVE_BYTES, RangeDigests, opened
+from milepost_server.rules.requests import BlobRef
+
+log = logging.getLogger("milepost.blobs")
+
+STEADY_BYTES: Final = 4 * 1024 * 1024
+"""A reader that does not say where it will stop gets so much range by range. What follows, it gets by requests of the
+size of what it got before: so what it does not take is no more than what it took.
+"""
+
+REMEMBERED_BYTES: Final = 32 * 1024 * 1024
+"""So much is kept of what such readers were sent: Hadoop's client closes its connection after some hundred KiB and asks
+for what follows, the most of which was on its way already.
+"""
+
+_LISTS_BYTES: Final = 4 * 1024 * 1024
+_LIST_SECONDS: Final = 5.0
+"""A list that takes longer to read is done without: its reader waits, and the file itself may be well."""
+
+_KEPT_BESIDES: Final = 320
+"""So many bytes a kept list takes besides its digests."""
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class RangeDelivery:
+    """Delivers files from ``blobs``. It keeps lists and ranges that it read last in memory: no blob ever changes."""
+
+    def __init__(self, blobs: BlobStore) -> None:
+        self._blobs = blobs
+        self._lists: _Newest[str, RangeDigests] = _Newest(_LISTS_BYTES, lambda kept: len(kept.digests) + _KEPT_BESIDES)
+        self._ranges: _Newest[tuple[str, int], bytes] = _Newest(REMEMBERED_BYTES, len)
+        self._reading: dict[tuple[str, int], asyncio.Future[bytes]] = {}
+        self._opening: dict[str, asyncio.Future[RangeDigests | None]] = {}
+
+    async def deliver(self, ref: BlobRef, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+        """Return the bytes ``[start, end)`` of a file as a stream; without ``end``, the reader may stop before the end.
+
+        Of a file with a list of digests, what is read is what is needed, and each byte is proven before it is sent. Of
+        any other one above 1 MiB, the rest of the file is proven by reading it from its beginning, and a part with an
+        ``end`` before the file's is not proven.
+
+        Raises as `milepost_server.blobs.delivery.deliver` does.
+        """
+        stop = ref.size if end is None else end
+        digests = await self._digests(ref) if start < stop else None
+        if digests is None:
+            if stop == ref.size:
+                return await deliver_rest(self._blobs, ref, start)
+            return await deliver(self._blobs, ref, start, stop)
+        with errors_as_problems():
+            chunks = await begun(self._proven(ref, digests, start, stop, grows=end is None and start > 0))
+        return cut_where_it_fails(chunks, stop - start)
+
+    async def _proven(
+        self, ref: BlobRef, digests: RangeDigests, start: int, stop: int, *, grows: bool
+    ) -> AsyncIterator[bytes]:
+        size, steady = digests.range_bytes, start + STEADY_BYTES
+        small = stop - start <= size < ref.size  # its neighbours are asked for next, most likely
+        number, last = start // size, min(ref.size, -(-stop // size) * size)
+        while (position := number * size) < last:
+            if small or (grows and position < steady):
+                yield _within(await self._shared_range(ref, digests, number), position, start, stop)
+                number += 1
+                continue
+            to = min(last, position + -(-(position - start) // size) * size) if grows else last
+            async for data in self._read_ranges(ref, digests, number, to):
+                yield _within(data, number * size, start, stop)
+                number += 1
+
+    async def _shared_range(self, ref: BlobRef, digests: RangeDigests, number: int) -> bytes:
+        """Return a range from memory, or read it, once for all who want it at the same time.
+
+        Who goes away leaves the read to go on: it is a short one, and the next reader goes on there, most likely.
+        """
+        key = ref.key, number
+        if (data := self._ranges.get(key)) is not None:
+            return data
+        reading = self._reading.get(key)
+        if reading is None:
+            reading = self._reading[key] = asyncio.ensure_future(self._read_range(ref, digests, number))
+            reading.add_done_callback(seen)
+        return await asyncio.shield(reading)
+
+    async def _read_range(self, ref: BlobRef, digests: RangeDigests, number: int) -> bytes:
+        to = min(ref.size, (number + 1) * digests.range_bytes)
+        try:
+            data = b"".join([data async for data in self._read_ranges(ref, digests, number, to)])
+            self._ranges.put((ref.key, number), data)
+            return data
+        finally:
+            del self._reading[ref.key, number]
+
+    async def _read_ranges(self, ref: BlobRef, digests: RangeDigests, number: int, to: int) -> AsyncIterator[bytes]:
+        """Yield whole ranges, each once it is proven, from the one of this number on, up to ``to``."""
+        held, position = bytearray(), number * digests.range_bytes
+        async for chunk in self._blobs.get(ref.key, position, to, size=ref.size):
+            held += chunk
+            while position < to and len(held) >= (length := min(digests.range_bytes, to - position)):
+                data = bytes(memoryview(held)[:length])
+                del held[:length]
+                if not digests.proves(number, data):
+                    raise problem(Code.CORRUPT, MISMATCH)
+                yield data
+                position += length
+                number += 1
+        if position < to:
+            raise BlobTruncated(f"the blob {ref.key} ended while being read up to {to}")
+
+    async def _digests(self, ref: BlobRef) -> RangeDigests | None:
+        """Return the digests of a file's ranges; None for a file without a list that can be read and proves itself."""
+        key = list_of(ref.key)
+        if key is None or ref.size <= LISTED_ABOVE_BYTES:
+            return None
+        if (known := self._lists.get(key)) is not None:
+            return known
+        opening = self._opening.get(key)
+        if opening is None:
+            opening = self._opening[key] = asyncio.ensure_future(self._open(key, ref))
+            opening.add_done_callback(seen)
+        return await asyncio.shield(opening)
+
+    async def _open(self, key: str, ref: BlobRef) -> RangeDigests | None:
+        try:
+            content = await within(_LIST_SECONDS, self._read(key, _most_listed(ref.size)))
+            known = opened(content, ref.size, ref.sha256)
+        except (BlobMissing, UnsafeKey):
+            return None
+        except (StorageUnavailable, TimeoutError, BlobTruncated, ValueError) as error:
+            log.warning(
+                "the list of digests %s is damaged, or cannot be read: %s; its file is read from the beginning instead",
+                key,
+                error,
+            )
+            return None
+        finally:
+            del self._opening[key]
+        self._lists.put(key, known)
+        return known
+
+    async def _read(self, key: str, most: int) -> bytes:
+        content = bytearray()
+        async for chunk in self._blobs.get(key):
+            content += chunk
+            if len(content) > most:
+                raise ValueError("it is longer than that of its file can be")
+        return bytes(content)
+
+
+def _most_listed(size: int) -> int:
+    """Return more bytes than the list of a file of this size has, with ranges of 32 KiB or more."""
+    return 4096 + size // 1024
+
+
+def _within(data: bytes, position: int, start: int, stop: int) -> bytes:
+    """Return what of a range that is at ``position`` lies between ``start`` and ``stop``."""
+    return data[max(0, start - position) : stop - position]
+
+
+class _Newest(Generic[K, V]):
+    """Keeps the values that were used last, as many as have ``most_bytes`` together."""
+
+    def __init__(self, most_bytes: int, size_of: Callable[[V], int]) -> None:
+        self._most_bytes = most_bytes
+        self._size_of = size_of
+        self._values: OrderedDict[K, V] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, key: K) -> V | None:
+        if (value := self._values.get(key)) is not None:
+            self._values.move_to_end(key)
+        return value
+
+    def put(self, key: K, value: V) -> None:
+        if key in self._values or self._size_of(value) > self._most_bytes:
+            return
+        self._values[key] = value
+        self._bytes += self._size_of(value)
+        while self._bytes > self._most_bytes:
+            self._bytes -= self._size_of(self._values.popitem(last=False)[1])

@@ -1,0 +1,122 @@
+"""Keep the key that the replicas of a deployment share, and nobody else: it proves what one of them says to another.
+
+It lies beside the blobs, where whoever can read it could read every file anyway. It is made once, when it is first
+needed, by whichever replica needs it; the place of the pointers names it, as it does the deployment marker. A checksum
+shows whether it is still what was made: with another key, no replica would trust what the others say.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+import secrets
+from contextlib import suppress
+
+from milepost.wire import Code
+from milepost_backends.contract import (
+    BlobExists,
+    BlobMissing,
+    BlobTruncated,
+    PointerStore,
+    StorageFull,
+    StorageUnavailable,
+)
+from milepost_server.basics.problems import problem
+from milepost_server.basics.streams import stream_of
+from milepost_server.blobs.timeouts import BlobsWithTimeout
+
+DIRECTORY = "doors"
+"""No deployment has this id, and the keys of all other blobs begin with a deployment's id."""
+
+_KEY = re.compile(rb"([0-9a-f]{64})(?:-([0-9a-f]{16}))?")
+"""The key and its checksum, which keys of earlier releases do not have."""
+
+log = logging.getLogger("milepost.blobs")
+
+
+class _Damaged(Exception):
+    """The blob is there, and is no key."""
+
+
+class SharedKey:
+    """The key of the deployment on ``pointers``, in ``blobs``. It is read once, and remembered."""
+
+    def __init__(self, blobs: BlobsWithTimeout, pointers: PointerStore) -> None:
+        self._blobs = blobs
+        self._pointers = pointers
+        self._known: bytes | None = None
+        self.damage: str | None = None
+        """What is wrong with the key and what to do, in words; None while nothing is known to be."""
+
+    @property
+    def name(self) -> str:
+        """The name of its blob."""
+        return f"{DIRECTORY}/{hashlib.blake2b(self._pointers.place.encode(), digest_size=16).hexdigest()}"
+
+    async def get(self) -> bytes:
+        """Return the key; make it if there is none.
+
+        Raises ``corrupt``, ``storage-unavailable`` and ``storage-full`` problems.
+        """
+        if self._known is None:
+            try:
+                self._known = await self._read() or await self._made()
+            except _Damaged as error:
+                raise problem(Code.CORRUPT, str(error)) from error
+            except StorageFull as error:
+                raise problem(Code.STORAGE_FULL, f"the key that replicas share cannot be made: {error}") from error
+            except StorageUnavailable as error:
+                raise problem(
+                    Code.STORAGE_UNAVAILABLE, f"the key that replicas share cannot be read: {error}"
+                ) from error
+        return self._known
+
+    async def look(self) -> None:
+        """Read the key if it is there and was not read before, so that ``damage`` is known.
+
+        Raises `StorageUnavailable`.
+        """
+        if self._known is None:
+            with suppress(_Damaged):
+                self._known = await self._read()
+
+    async def _made(self) -> bytes:
+        with suppress(BlobExists):  # another replica made it at the same time
+            key = secrets.token_hex(32).encode()
+            await self._blobs.put(self.name, stream_of(key + b"-" + _checksum(key)))
+        made = await self._read()
+        if made is None:
+            raise StorageUnavailable("it was gone as soon as it was made")
+        return made
+
+    async def _read(self) -> bytes | None:
+        content = b""
+        try:
+            async for chunk in self._blobs.get(self.name, 0, 1000):
+                content += chunk
+        except BlobMissing:
+            return None
+        except BlobTruncated as error:
+            raise self._damaged(str(error)) from error
+        found = _KEY.fullmatch(content)
+        if found is None:
+            raise self._damaged(f"{len(content)} bytes are no key")
+        if found[2] not in (None, _checksum(found[1])):
+            raise self._damaged("its checksum is wrong")
+        self.damage = None
+        return bytes.fromhex(found[1].decode())
+
+    def _damaged(self, how: str) -> _Damaged:
+        damage = (
+            f"the key that replicas share, the blob {self.name}, is damaged: {how}; no file of a job can be read or"
+            " written. Delete it, and start all replicas again (docs/damage.md)"
+        )
+        if self.damage != damage:
+            log.error("%s", damage)
+        self.damage = damage
+        return _Damaged(damage)
+
+
+def _checksum(key: bytes) -> bytes:
+    return hashlib.blake2b(key, digest_size=8).hexdigest().encode()

@@ -1,0 +1,117 @@
+"""Bound the waits for a blob store: each step of a call has a deadline of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from typing import TypeVar
+
+from milepost_backends.contract import (
+    PATIENCE_SECONDS,
+    BlobInfo,
+    BlobStore,
+    SignedRequest,
+    StorageFull,
+    StorageUnavailable,
+)
+from milepost_server.basics.timeouts import seen, within
+
+T = TypeVar("T")
+
+
+class BlobsWithTimeout:
+    """Wrap a `BlobStore` so that each step ends within ``seconds``, or the call raises `StorageUnavailable`.
+
+    A step of a put is what the store does with one chunk; the time that the sender takes does not count. Discarding and
+    listing have no deadline but their callers'.
+    """
+
+    def __init__(self, blobs: BlobStore, seconds: float) -> None:
+        self.beneath = blobs
+        self._seconds = seconds
+        self.full: str | None = None
+        """Why the last put had no room, in words; None once another put had."""
+
+    async def open(self) -> None:
+        """See `BlobStore.open`."""
+        await self.beneath.open()
+
+    async def close(self) -> None:
+        """See `BlobStore.close`."""
+        await self.beneath.close()
+
+    async def put(self, key: str, stream: AsyncIterator[bytes], *, patience: float = PATIENCE_SECONDS) -> int:
+        """See `BlobStore.put`. After a deadline the blob may still appear."""
+        loop = asyncio.get_running_loop()
+        began: float | None = loop.time()
+
+        async def watched() -> AsyncIterator[bytes]:
+            nonlocal began
+            while True:
+                began = None
+                chunk = await anext(stream, None)
+                began = loop.time()
+                if chunk is None:
+                    return
+                yield chunk
+
+        putting = asyncio.ensure_future(self.beneath.put(key, watched(), patience=patience))
+        try:
+            while not putting.done():
+                now = loop.time()
+                due = (now if began is None else began) + self._seconds  # seconds left, added to now, may fall short
+                if now >= due:
+                    raise StorageUnavailable(f"the blob store has not written a part within {self._seconds:g} s")
+                await asyncio.wait((putting,), timeout=due - now)
+        finally:
+            putting.cancel()
+            putting.add_done_callback(seen)  # also if it ended just when the waiting was cancelled
+        try:
+            size = putting.result()
+        except StorageFull as error:
+            self.full = str(error)
+            raise
+        self.full = None
+        return size
+
+    async def get(
+        self, key: str, start: int = 0, end: int | None = None, *, size: int | None = None
+    ) -> AsyncGenerator[bytes, None]:
+        """See `BlobStore.get`."""
+        chunks = self.beneath.get(key, start, end, size=size)
+        while (chunk := await self._step(anext(chunks, None))) is not None:
+            yield chunk
+
+    async def size(self, key: str) -> int:
+        """See `BlobStore.size`."""
+        return await self._step(self.beneath.size(key))
+
+    async def delete(self, key: str) -> None:
+        """See `BlobStore.delete`."""
+        await self.beneath.delete(key)
+
+    async def delete_in_time(self, key: str) -> None:
+        """Delete as `delete` does, but as one step with a deadline. After the deadline the blob may still go."""
+        await self._step(self.beneath.delete(key))
+
+    def list(self, prefix: str, older_than: float) -> AsyncIterator[BlobInfo]:
+        """See `BlobStore.list`."""
+        return self.beneath.list(prefix, older_than)
+
+    async def sign_put(self, key: str, size: int, sha256: str, seconds: float) -> SignedRequest | None:
+        """See `BlobStore.sign_put`."""
+        return await self._step(self.beneath.sign_put(key, size, sha256, seconds))
+
+    async def sign_get(self, key: str, seconds: float) -> SignedRequest | None:
+        """See `BlobStore.sign_get`."""
+        return await self._step(self.beneath.sign_get(key, seconds))
+
+    async def checked_digest(self, key: str) -> str | None:
+        """See `BlobStore.checked_digest`."""
+        return await self._step(self.beneath.checked_digest(key))
+
+    async def _step(self, work: Awaitable[T]) -> T:
+        try:
+            return await within(self._seconds, work)
+        except TimeoutError as error:
+            raise StorageUnavailable(f"the blob store gave {error}") from error

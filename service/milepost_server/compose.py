@@ -1,0 +1,168 @@
+"""Put a replica and its HTTP application together from the URLs of its backends."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import cache, partial
+from importlib.metadata import version
+
+from starlette.types import ASGIApp
+
+from milepost_backends.contract import Accounts, BlobsSettings, BlobStore, Election, PointersSettings, PointerStore
+from milepost_backends.registry import make_blobs, make_pointers, make_service_accounts
+from milepost_server.blobs.shared_key import SharedKey
+from milepost_server.http.access.accounts import AskedAccounts
+from milepost_server.http.access.authentication import Authentication
+from milepost_server.http.access.hosts import Hosts
+from milepost_server.http.access.job_tokens import JobTokens
+from milepost_server.http.access.log import AccessLog
+from milepost_server.http.access.tokens import TokenSource
+from milepost_server.http.app import create_app
+from milepost_server.http.connection.connections import Connections
+from milepost_server.http.context import Context
+from milepost_server.http.metrics import Metrics
+from milepost_server.http.tls.certificates import Certificates
+from milepost_server.http.tls.files import public_authorities
+from milepost_server.http.webhdfs.datanode.data_node import DataNode
+from milepost_server.http.webhdfs.datanode.data_nodes import DataNodes
+from milepost_server.http.webhdfs.datanode.peer import Peer
+from milepost_server.http.webhdfs.datanode.registration import announce
+from milepost_server.http.webhdfs.datanode.registry import DataNodeRegistry
+from milepost_server.operations.operations import operations_of
+from milepost_server.replica.leader_locator import LeaderLocator
+from milepost_server.replica.probes import Probes
+from milepost_server.replica.replica import Replica
+from milepost_server.replica.settings import Settings
+
+# A blob store that waits for one answer as long as a whole step may take could never try another of its servers.
+_EXCHANGES_IN_A_STEP = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaConfig:
+    """The addresses of a replica: where it keeps records and blobs, and how others reach it.
+
+    ``accepted_losses`` are the names of the losses that the owner accepts.
+    """
+
+    pointers: str
+    blobs: str
+    advertise: str
+    name: str
+    accepted_losses: frozenset[str] = frozenset()
+
+
+def wall_clock() -> str:
+    """Return the current time as text: RFC 3339, in UTC, with milliseconds."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def open_replica(deployment: ReplicaConfig, settings: Settings, clock: Callable[[], float] = time.monotonic) -> Replica:
+    """Make a replica that is not started yet. Raises `Misconfigured` for a URL that cannot be used."""
+    pointers, election, blobs = make_stores(deployment, settings)
+    return Replica(
+        pointers=pointers,
+        election=election,
+        blobs=blobs,
+        advertise=deployment.advertise,
+        settings=settings,
+        clock=clock,
+        wall=wall_clock,
+        on_loaded=_spare_what_was_loaded,
+    )
+
+
+def make_stores(deployment: ReplicaConfig, settings: Settings) -> tuple[PointerStore, Election, BlobStore]:
+    """Make the stores of a replica, which are not open yet. Raises `Misconfigured` for a URL that cannot be used."""
+    pointers, election = make_pointers(
+        deployment.pointers, PointersSettings(deployment.advertise, deployment.accepted_losses)
+    )
+    return pointers, election, make_blobs(deployment.blobs, BlobsSettings(settings.blob_seconds / _EXCHANGES_IN_A_STEP))
+
+
+def service_accounts(deployment: ReplicaConfig, audience: str) -> Accounts:
+    """Make what asks Kubernetes whose a token for ``audience`` is. It is not open yet. Raises `Misconfigured`."""
+    return make_service_accounts(deployment.pointers, audience)
+
+
+def _spare_what_was_loaded() -> None:
+    """Exempt the loaded records from Python's garbage collection, which would pause for 0.3 s to go through them.
+
+    What is garbage by now, such as the records of an earlier leadership, is collected first: it would stay for good
+    otherwise. This is for a process that has one replica, since it goes through all that there is in the process.
+    """
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
+
+
+def application(
+    deployment: ReplicaConfig,
+    replica: Replica,
+    tokens: TokenSource,
+    access: AccessLog | None = None,
+    connections: Connections | None = None,
+    hosts: Hosts | None = None,
+    certificates: Certificates | None = None,
+    accounts: Accounts | None = None,
+    audience: str = "",
+) -> ASGIApp:
+    """Make the HTTP application of a replica. Its answers are logged in ``access``, unless that is None.
+
+    ``tokens`` are the clients that it knows, and ``certificates`` what it shows to other replicas, and what it believes
+    of them. ``accounts`` say whose a token is that was made for ``audience``; None if no such tokens are taken.
+    """
+    leader_locator = LeaderLocator(replica.election, deployment.advertise, replica.clock)
+    operations, settings = operations_of(replica), replica.settings
+    key = SharedKey(replica.blobs, replica.pointers)
+    peer = Peer(key, replica.clock, cache(public_authorities) if certificates is None else certificates.for_replicas)
+    data_node = DataNode(
+        replica.journal,
+        replica.blobs,
+        operations.publisher,
+        leader_locator,
+        peer,
+        replica.clock,
+        time.time,
+        max_state_bytes=settings.max_state_bytes,
+        inline_below=settings.inline_below,
+    )
+    replica.beside = partial(announce, replica.journal, leader_locator, peer)
+    context = Context(
+        operations=operations,
+        data_nodes=DataNodes(
+            data_node, DataNodeRegistry(deployment.advertise, replica.clock), key, replica.journal, time.time
+        ),
+        journal=replica.journal,
+        leader_locator=leader_locator,
+        probes=Probes(replica.journal, replica.pointers, replica.blobs, key, leader_locator),
+        metrics=Metrics(
+            replica.journal,
+            replica.pointers,
+            replica.blobs,
+            lambda: None if certificates is None else certificates.expires,
+            replica.instances,
+        ),
+        clock=replica.clock,
+        idle_seconds=replica.settings.idle_seconds,
+        file_idle_seconds=replica.settings.file_idle_seconds,
+        authentication=Authentication(
+            tokens,
+            JobTokens(tokens, key, time.time),
+            None if accounts is None else AskedAccounts(accounts, audience, tokens, replica.clock, time.time),
+        ),
+        name=deployment.name,
+        version=version("milepost-server-core"),
+        pointers=deployment.pointers,
+        blobs=deployment.blobs,
+        advertise=deployment.advertise,
+        access=access,
+        hosts=hosts or Hosts(deployment.advertise),
+        connections=connections or Connections(),
+        certified_only=certificates is not None and certificates.demanded,
+    )
+    return create_app(context)

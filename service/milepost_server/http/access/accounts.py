@@ -1,0 +1,176 @@
+"""Clients that show a token of Kubernetes: the cluster is asked whose it is, and the answer counts for a while.
+
+A stranger may send any number of different tokens, so everything here has bounds: the questions that are asked at a
+time or wait, how long each takes, and the answers that are remembered. A token that says of itself that it is none for
+us is refused without a question; one that says it is, is believed only when the cluster says so too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import logging
+import re
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from milepost.wire import Code
+from milepost_backends.contract import Account, Accounts, BackendError
+from milepost_server.basics.problems import problem
+from milepost_server.basics.timeouts import seen
+from milepost_server.http.access.tokens import Principal, TokenSource, digest_of
+
+log = logging.getLogger("milepost.tokens")
+
+KNOWN_SECONDS: Final = 60.0
+"""How long a token counts once the cluster said whose it is, less if it expires before; so long it outlives its Pod."""
+UNKNOWN_SECONDS: Final = 5.0
+"""How long a token that is nobody's is not asked about again."""
+MOST_KEPT: Final = 4096
+"""How many answers of either kind are remembered; the oldest make room."""
+AT_ONCE: Final = 4
+MOST_ASKED: Final = 64
+"""How many tokens may be asked about or wait for that; whoever comes then is told to come again."""
+ASK_SECONDS: Final = 10.0
+
+_JWT: Final = re.compile(r"[A-Za-z0-9_-]+\.(?P<claims>[A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+")
+_MOST_CHARACTERS: Final = 16 * 1024
+_SUBJECT: Final = re.compile(r"system:serviceaccount:(?P<namespace>[^:]+):(?P<name>[^:]+)")
+
+
+class Claims(msgspec.Struct):
+    """What a token says of itself, of which nothing is proved: whose it is, for whom, and until when (since 1970)."""
+
+    sub: str = ""
+    aud: str | list[str] | None = None
+    exp: float | None = None
+
+
+class AskedAccounts:
+    """The clients that have accounts in ``accounts``, and rights by the lines for accounts in ``tokens``.
+
+    ``clock`` gives monotonic seconds, ``wall`` seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        accounts: Accounts,
+        audience: str,
+        tokens: TokenSource,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+    ) -> None:
+        self._accounts = accounts
+        self._audience = audience
+        self._tokens = tokens
+        self._clock = clock
+        self._wall = wall
+        self._known = _Remembered()
+        self._nobodys = _Remembered()
+        self._asking: dict[bytes, asyncio.Task[Account | None]] = {}
+        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._trouble = ""
+
+    async def principal(self, bearer: str) -> Principal | None:
+        """Return whose token this is; None if it is no account's that may do anything here.
+
+        Raises ``storage-unavailable`` problems where the cluster does not answer, and ``too-many-requests`` ones: that
+        says nothing of the token.
+        """
+        digest, now = digest_of(bearer), self._clock()
+        account = self._known.get(digest, now)
+        if account is None:
+            if self._nobodys.holds(digest, now) or (claims := claims_of(bearer)) is None or not self._may_be(claims):
+                return None
+            account = await self._asked(digest, bearer, claims)
+        return None if account is None else self._tokens.now.account(account.namespace, account.name)
+
+    def _may_be(self, claims: Claims) -> bool:
+        """Whether a token may be one for us, if what it says of itself is true."""
+        subject = _SUBJECT.fullmatch(claims.sub)
+        if subject is None or self._tokens.now.account(subject["namespace"], subject["name"]) is None:
+            return False
+        if claims.exp is not None and claims.exp <= self._wall():
+            return False
+        audiences = [claims.aud] if isinstance(claims.aud, str) else claims.aud
+        return audiences is None or self._audience in audiences
+
+    async def _asked(self, digest: bytes, bearer: str, claims: Claims) -> Account | None:
+        """Ask the cluster, once for all who show this token at the same time."""
+        task = self._asking.get(digest)
+        if task is None:
+            if len(self._asking) >= MOST_ASKED:
+                raise problem(Code.TOO_MANY_REQUESTS, "too many tokens have to be looked up at the moment")
+            task = asyncio.create_task(self._ask(digest, bearer, claims))
+            self._asking[digest] = task
+            task.add_done_callback(lambda _: self._asking.pop(digest))
+            task.add_done_callback(seen)
+        try:
+            return await asyncio.shield(task)
+        except (BackendError, TimeoutError) as error:
+            detail = "the Kubernetes API does not say at the moment whose the bearer token is"
+            raise problem(Code.STORAGE_UNAVAILABLE, detail) from error
+
+    async def _ask(self, digest: bytes, bearer: str, claims: Claims) -> Account | None:
+        try:
+            async with asyncio.timeout(ASK_SECONDS), self._turns:
+                asked = self._clock()
+                account = await self._accounts.owner(bearer)
+        except (BackendError, TimeoutError) as error:
+            self._say(str(error) or "no answer in time")
+            raise
+        self._say("")
+        if account is None:
+            self._nobodys.put(digest, None, asked + UNKNOWN_SECONDS)
+        else:
+            left = KNOWN_SECONDS if claims.exp is None else min(KNOWN_SECONDS, claims.exp - self._wall())
+            self._known.put(digest, account, asked + left)
+        return account
+
+    def _say(self, trouble: str) -> None:
+        """Log the beginning and the end of a trouble, and not each request that meets it."""
+        if trouble and not self._trouble:
+            log.error("tokens of ServiceAccounts cannot be looked up, and their requests are answered 503: %s", trouble)
+        if self._trouble and not trouble:
+            log.info("tokens of ServiceAccounts are looked up again")
+        self._trouble = trouble
+
+
+class _Remembered:
+    """Answers by the digest of the token, each until a time of its own, `MOST_KEPT` of them."""
+
+    def __init__(self) -> None:
+        self._answers: OrderedDict[bytes, tuple[Account | None, float]] = OrderedDict()
+
+    def holds(self, digest: bytes, now: float) -> bool:
+        return self._answers.get(digest, (None, now))[1] > now
+
+    def get(self, digest: bytes, now: float) -> Account | None:
+        return self._answers[digest][0] if self.holds(digest, now) else None
+
+    def put(self, digest: bytes, account: Account | None, until: float) -> None:
+        self._answers.pop(digest, None)
+        self._answers[digest] = (account, until)
+        if len(self._answers) > MOST_KEPT:
+            self._answers.popitem(last=False)
+
+
+def claims_of(bearer: str) -> Claims | None:
+    """Return what a token says of itself; None if it does not look like a JSON Web Token (RFC 7519)."""
+    match = _JWT.fullmatch(bearer) if len(bearer) <= _MOST_CHARACTERS else None
+    if match is None:
+        return None
+    try:
+        text = base64.urlsafe_b64decode(match["claims"] + "=" * (-len(match["claims"]) % 4))
+        return msgspec.json.decode(text, type=Claims)
+    except (
+        binascii.Error,
+        msgspec.MsgspecError,
+        UnicodeDecodeError,
+        RecursionError,
+    ):  # the last two: msgspec's as well
+        return None

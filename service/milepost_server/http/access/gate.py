@@ -1,0 +1,108 @@
+"""The gate in front of the API: it checks who may use it for what, and redirects requests to the leader."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from starlette.responses import Response
+
+from milepost.errors import Problem
+from milepost.wire import Code, Header
+from milepost_server.basics.problems import problem
+from milepost_server.http.access.certified import is_certified
+from milepost_server.http.access.job_access import NEEDS_OF_JOBS, may_use
+from milepost_server.http.access.needs import Need
+from milepost_server.http.access.permission import of_retry, require
+from milepost_server.http.access.tokens import bearer_of
+from milepost_server.http.context import Context
+from milepost_server.http.requests import HttpRequest
+from milepost_server.http.routing import Endpoint
+
+_ANSWERED_ANYWHERE = (["", "v1", "status"], ["", "v1", "whoami"])
+_FILES = "webhdfs"
+_GUARDED = {"v1", _FILES}
+_HEALTH = {"livez", "readyz", "leader", "metrics"}
+_OF_JOBS = {_FILES, "oauth2"}
+
+
+class Gate:
+    """The checks that requests have to pass, most of them only those for what not everybody may see."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def passes(
+        self, request: HttpRequest, segments: Sequence[str], endpoint: Endpoint | None, parameters: Sequence[str]
+    ) -> Response | None:
+        """Return None if this replica answers the request, else the redirect to the leader.
+
+        ``endpoint`` is what would answer it, with these ``parameters``; None if nothing is there. Raises
+        ``unauthenticated``, ``forbidden`` and ``no-leader`` problems. The request notes who makes it.
+        Where clients have to show a certificate, only health is answered without one, and a job reaches its own store:
+        Hadoop's client shows none, but a credential that the job's driver got by showing its own.
+        """
+        context = self._context
+        required = context.authentication.required
+        of_job = endpoint is not None and endpoint.row.need in NEEDS_OF_JOBS
+        needs_certificate = context.certified_only and not is_certified(request.scope)
+        if needs_certificate and not (_open_without_certificate(segments, tokens=required) or (required and of_job)):
+            raise _uncertified()
+        below = len(segments) > 2 and segments[1] in _GUARDED and not segments[0]
+        if not below and (endpoint is None or endpoint.row.need is Need.NOTHING):
+            return None
+        if required:
+            try:
+                await self._authenticate(request)
+                if endpoint is not None:
+                    _authorize(request, endpoint, parameters)
+            except Problem as error:
+                raise of_retry(error, request) from None
+            if needs_certificate and request.job is None:
+                raise _uncertified()
+        elif context.hosts is not None:
+            fields = request.fields
+            host = fields.get("host") if "host" in fields else None
+            context.hosts.check(host, fields.all("origin"), request.method)
+        if context.journal.lease_holds() or segments in _ANSWERED_ANYWHERE or segments[1] != "v1":
+            return None  # Hadoop's client looks for the leader itself
+        return await self._redirect(request)
+
+    async def _authenticate(self, request: HttpRequest) -> None:
+        """Note in the request who makes it."""
+        bearer = bearer_of(request.fields.get("authorization"))
+        request.job = await self._context.authentication.job(bearer)
+        if request.job is None:
+            request.principal = await self._context.authentication.principal(bearer)
+
+    async def _redirect(self, request: HttpRequest) -> Response:
+        context = self._context
+        leader = await context.leader_locator.elsewhere()
+        if leader is None:
+            damage = context.journal.unproven
+            detail = f", because the stored records could not be verified: {damage}" if damage else ""
+            raise problem(Code.NO_LEADER, f"there is no leader at the moment{detail}")
+        query = request.scope["query_string"].decode("ascii")
+        target = request.scope["raw_path"].decode("ascii") + (f"?{query}" if query else "")
+        return Response(status_code=307, headers={Header.LOCATION: leader.rstrip("/") + target})
+
+
+def _authorize(request: HttpRequest, endpoint: Endpoint, parameters: Sequence[str]) -> None:
+    """Raise ``forbidden`` unless the table allows this call. The token of a job opens what is of that job alone."""
+    need = endpoint.row.need
+    if need in NEEDS_OF_JOBS:
+        if endpoint.about_store:
+            may_use(request, need, parameters[0])
+        return  # else the route knows which store that is
+    if request.job is not None:
+        detail = f"the token is for the files of {request.job.store!r} and where its state is loaded, and nothing else"
+        raise problem(Code.FORBIDDEN, detail)
+    require(request, need, parameters[0] if endpoint.about_store else None)
+
+
+def _open_without_certificate(segments: Sequence[str], *, tokens: bool) -> bool:
+    first = segments[1] if len(segments) > 1 else ""
+    return first in _HEALTH or (tokens and first in _OF_JOBS)
+
+
+def _uncertified() -> Problem:
+    return problem(Code.FORBIDDEN, "this server wants a certificate of its clients, and this one has shown none")

@@ -1,0 +1,43 @@
+"""Ask whether who makes a request may use what is a job's, and under which epoch it is made.
+
+That is the files of the job, and the record of where its state is loaded: its executors have no token but the job's.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from milepost.wire import Code
+from milepost_server.basics.problems import problem
+from milepost_server.http.access.needs import Need
+from milepost_server.http.access.permission import of_retry, require
+from milepost_server.http.requests import HttpRequest
+
+NEEDS_OF_JOBS: Final = frozenset({Need.READ_OF_JOB, Need.WRITE_OF_JOB})
+"""What the token of a job is good for, in the store of that job."""
+
+
+def may_use(request: HttpRequest, need: Need, store: str) -> None:
+    """Raise ``forbidden`` unless who makes the request has this right, one of `NEEDS_OF_JOBS`, on the store.
+
+    A job has both on its own store, and neither on any other.
+    """
+    job = request.job
+    if job is None:
+        require(request, need, store)
+    elif store != job.store:
+        raise problem(Code.FORBIDDEN, f"the token is for what is of {job.store!r}, not for what is of {store[:60]!r}")
+
+
+def epoch_under(request: HttpRequest, store: str, said: int | None) -> int | None:
+    """Return the epoch that a write is made under: its token's, if that is a job's, else the one that a header says.
+
+    A header of another epoch than the token comes from a configuration that was mixed up: ``forbidden``.
+    """
+    job = request.job
+    if job is None:
+        return said
+    if said not in (None, job.epoch):
+        mixed = problem(Code.FORBIDDEN, f"the token is for epoch {job.epoch} of {store!r}, and the header for {said}")
+        raise of_retry(mixed, request)  # the token of the first attempt may have been an older one
+    return job.epoch

@@ -1,0 +1,125 @@
+"""Tokens for the files of one job, under one epoch: OAuth2 client credentials, and the bearer tokens made of them.
+
+A job's credential is derived from the client that asked for it: from its listed token, or, where whoever reads the list
+must not be able to derive it too, from that and the key that the replicas share. So every replica that has the same
+list knows it, nothing is stored, and it is worth nothing any more once that client has left the list, or may not write
+the store any more. Neither credential nor token can be turned into one for another epoch. A deposed driver keeps its
+token, whose writes are refused because of its epoch: Hadoop's client ends at that refusal, but asks again and again for
+a token refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from milepost.wire import Code
+from milepost_server.basics.problems import problem
+from milepost_server.blobs.shared_key import SharedKey
+from milepost_server.http.access.tokens import ACCOUNT_PREFIX, Principal, TokenSource, id_of
+from milepost_server.http.webhdfs.datanode.transfer_tokens import proof_of
+
+LIFE_SECONDS: Final = 7 * 24 * 3600
+"""How long a bearer token is good for. A new one can be had at any time, so this only bounds the use of an old copy."""
+
+_PREFIX = "milepost-job"
+_PARENT = r"(?P<parent>[0-9a-f]{16}|account\.[a-z0-9-]{1,63}\.[a-z0-9.-]{1,253})"
+_TOKEN = re.compile(
+    rf"{_PREFIX}~{_PARENT}~(?P<store>[A-Za-z0-9._-]{{1,200}})~(?P<epoch>[1-9][0-9]{{0,17}})"
+    r"~(?P<expires>[1-9][0-9]{0,11})~(?P<proof>[0-9a-f]{64})"
+)
+_SECRET = re.compile(rf"{_PARENT}~(?P<proof>[0-9a-f]{{64}})")
+_CLIENT = re.compile(r"(?P<store>[A-Za-z0-9._-]{1,200})-(?P<epoch>[1-9][0-9]{0,17})")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Who acts with a job's token: the driver and the executors of a store, under one epoch."""
+
+    store: str
+    epoch: int
+    parent: str
+
+    @property
+    def name(self) -> str:
+        """The name for the log."""
+        return f"{self.parent}/{self.store}-{self.epoch}"
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What a job shows to get its tokens."""
+
+    client_id: str
+    client_secret: str = field(repr=False)
+
+
+class JobTokens:
+    """The tokens of jobs that clients in ``tokens`` have asked for. ``wall`` gives seconds since 1970.
+
+    All methods raise ``storage-unavailable`` and ``corrupt`` problems where the key that replicas share is needed.
+    """
+
+    def __init__(self, tokens: TokenSource, key: SharedKey, wall: Callable[[], float]) -> None:
+        self._tokens = tokens
+        self._key = key
+        self._wall = wall
+
+    async def credential(self, parent: Principal, store: str, epoch: int) -> Credential:
+        """Return the credential of a job under an epoch: the same one each time."""
+        proof = _proof(await self._secret_of(parent), "credential", store, str(epoch))
+        return Credential(f"{store}-{epoch}", f"{_id(parent)}~{proof}")
+
+    async def token_for(self, client_id: str, client_secret: str) -> str | None:
+        """Return a new token for who shows this credential; None if it is wrong, or not good any more."""
+        client, shown = _CLIENT.fullmatch(client_id), _SECRET.fullmatch(client_secret)
+        if client is None or shown is None or (parent := self._parent(shown["parent"], client["store"])) is None:
+            return None
+        store, epoch, secret = client["store"], client["epoch"], await self._secret_of(parent)
+        if not hmac.compare_digest(shown["proof"], _proof(secret, "credential", store, epoch)):
+            return None
+        expires = str(int(self._wall()) + LIFE_SECONDS)
+        proof = _proof(secret, "token", store, epoch, expires)
+        return "~".join((_PREFIX, shown["parent"], store, epoch, expires, proof))
+
+    async def known(self, bearer: str) -> Job | None:
+        """Return the job whose token this is; None if it is no job's. Raises ``unauthenticated`` if it is over."""
+        match = _TOKEN.fullmatch(bearer)
+        if match is None or (parent := self._parent(match["parent"], match["store"])) is None:
+            return None
+        proof = _proof(await self._secret_of(parent), "token", match["store"], match["epoch"], match["expires"])
+        if not hmac.compare_digest(match["proof"], proof):
+            return None
+        if int(match["expires"]) <= self._wall():
+            raise problem(Code.UNAUTHENTICATED, "the token of this job has expired: ask for another one")
+        return Job(match["store"], int(match["epoch"]), parent.name)
+
+    def _parent(self, identity: str, store: str) -> Principal | None:
+        """Return the client with this id, if it is still in the list and may still write the store."""
+        first, *rest = identity.split(".", 2)
+        tokens = self._tokens.now
+        parent = tokens.account(*rest) if rest else tokens.by_id(first)
+        return parent if parent is not None and parent.rights.may_write(store) else None
+
+    async def _secret_of(self, parent: Principal) -> bytes:
+        """Return what only the replicas can know, or else who knows the token itself."""
+        if parent.digest is not None and not parent.secret:
+            return parent.digest
+        return proof_of(parent.digest or parent.name.encode(), await self._key.get(), _JOB)
+
+
+_JOB: Final = b"job"
+
+
+def _id(parent: Principal) -> str:
+    if parent.digest is not None:
+        return id_of(parent.digest)
+    return "account." + parent.name.removeprefix(ACCOUNT_PREFIX).replace("/", ".", 1)
+
+
+def _proof(secret: bytes, *said: str) -> str:
+    return hmac.digest(secret, "~".join(said).encode(), hashlib.sha256).hex()

@@ -1,0 +1,213 @@
+"""The ASGI application: it leads each request to the endpoint that answers it, and adds what every answer has.
+
+A request's path is decoded once. Each answer carries the request's id, the term and, about a store, the revision; each
+is logged and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import re
+from collections.abc import Callable
+from urllib.parse import unquote
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from milepost.errors import Problem
+from milepost.wire import Code, Header, Outcome
+from milepost_server.basics.problems import problem
+from milepost_server.http.access import audit
+from milepost_server.http.access.gate import Gate
+from milepost_server.http.connection.connections import Connections
+from milepost_server.http.context import Context
+from milepost_server.http.problems import problem_response
+from milepost_server.http.requests import Fields, HttpRequest
+from milepost_server.http.routing import Routes, allowed
+from milepost_server.http.webhdfs.datanode.messages import HEARTBEAT_PATH
+from milepost_server.http.webhdfs.errors import remote_exception
+
+log = logging.getLogger("milepost.http")
+
+_REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}\Z")
+_ENCODED_SLASH = "\x1f"
+"""Stands for a percent-encoded slash in a segment of a path, which must not split the path; no name may contain it."""
+
+_ABOUT_FILES = re.compile(rb"\S+ (?:[a-z]+://[^/\s]*)?/webhdfs(?:[/?\s]|\Z)")
+"""The beginning of a request line for the files of jobs, whose clients understand one kind of refusal alone."""
+
+_ID, _TERM, _REVISION = (name.lower().encode() for name in (Header.REQUEST_ID, Header.TERM, Header.REVISION))
+_CACHE = b"cache-control"
+"""The header that every answer has: without it, a cache between client and server may keep answers by its own rules."""
+
+_AS_IT_IS = (b"x-content-type-options", b"nosniff")
+"""This is on every answer: no browser may take a state or a file for a page of this origin, which has one itself."""
+
+
+class Application:
+    """An ASGI application that speaks HTTP and no other protocol."""
+
+    def __init__(self, context: Context, routes: Routes) -> None:
+        self._context = context
+        self._routes = routes
+        self._gate = Gate(context)
+
+    @property
+    def idle_seconds(self) -> float:
+        """How many seconds a client may send nothing inside of a request."""
+        return self._context.idle_seconds
+
+    @property
+    def connections(self) -> Connections:
+        """All connections of the server."""
+        return self._context.connections
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            raise RuntimeError(f"this application does not speak {scope['type']}")
+        clock = self._context.clock
+        started, status = clock(), 0
+        fields = Fields(scope["headers"])
+        segments = _segments(scope["raw_path"])
+        path = scope["path"] = "/".join(segments)
+        request_id = _request_id(fields)
+        request = HttpRequest(scope, receive, send, self._context, fields)
+        try:
+            response = await self._answer(request, segments)
+            if request.audit_name:
+                _note(request, path, response.status_code, request_id)
+            self._add_common_headers(response, request_id, about_store=segments[1:3] == _STORES and len(segments) > 3)
+            status = response.status_code
+            await response(scope, receive, send)
+        except asyncio.CancelledError:
+            # The server stops and does not wait any longer. Only the client is told, if its answer has not begun.
+            log.warning("%s %s was cancelled: this server is stopping (request %s)", scope["method"], path, request_id)
+            if request.audit_name and not status:
+                _note(request, path, 0, request_id)
+            if not status:
+                response = _refusal_for(segments)(_cancelled_problem(scope["method"]))
+                self._add_common_headers(response, request_id, about_store=False)
+                status = response.status_code
+                await response(scope, receive, send)
+        finally:
+            seconds = clock() - started
+            self._context.metrics.note(scope["method"], status, seconds)
+            if self._context.access is not None and not (path == HEARTBEAT_PATH and status == 200):  # one each second
+                self._context.access.note(scope["method"], path, status, seconds, request_id, request.token_name)
+
+    def refusal(self, error: Problem, fields: Fields, line: bytes) -> Response:
+        """Return the answer to input that never becomes a request, of which the header ``fields`` were read.
+
+        ``line`` is what is known of its first line. The answer is counted and logged as others are, and about no store.
+        """
+        respond = remote_exception if _ABOUT_FILES.match(line) else problem_response
+        response, request_id = respond(error), _request_id(fields)
+        self._add_common_headers(response, request_id, about_store=False)
+        self._context.metrics.refused(response.status_code)
+        if self._context.access is not None:
+            self._context.access.note("-", "-", response.status_code, 0.0, request_id)
+        return response
+
+    async def _answer(self, request: HttpRequest, segments: list[str]) -> Response:
+        """Return the answer to a request, whatever happens.
+
+        An unexpected exception is logged here; the client learns only that there was an internal error.
+        """
+        respond = _refusal_for(segments)
+        try:
+            endpoints, parameters = self._routes.find(segments)
+            endpoint = endpoints.get(request.method)
+            request.audit_name = endpoint.row.audit_name if endpoint is not None else ""
+            sent_on = await self._gate.passes(request, segments, endpoint, parameters)
+            if sent_on is not None:
+                return sent_on
+            if endpoint is None:
+                return respond(*_not_there(request, segments, allowed(endpoints)))
+            return await endpoint.answer(request, parameters)
+        except Problem as error:
+            request.problem = error
+            return respond(error)
+        except Exception:
+            log.exception("%s %s failed unexpectedly and is answered as 500", request.method, request.scope["path"])
+            request.problem = problem(Code.INTERNAL, "see the service's log under this request's id")
+            return respond(request.problem)
+
+    def _add_common_headers(self, response: Response, request_id: str, *, about_store: bool) -> None:
+        """Add the headers that every answer has, unless the endpoint has set them.
+
+        An answer of the journal already names its revision and term, and the few that may be cached say so.
+        """
+        journal, headers = self._context.journal, response.raw_headers
+        there = {name for name, _ in headers}
+        headers.append((_ID, request_id.encode("latin-1")))
+        headers.append(_AS_IT_IS)
+        if _CACHE not in there:
+            headers.append((_CACHE, b"no-store"))
+        if _TERM not in there:
+            headers.append((_TERM, b"%d" % journal.term))
+        if about_store and _REVISION not in there and journal.lease_holds():
+            headers.append((_REVISION, b"%d" % journal.head.revision))
+
+
+_STORES = ["v1", "stores"]
+
+
+def _note(request: HttpRequest, path: str, status: int, request_id: str) -> None:
+    """Add an administrative act to the audit log, with its outcome; ``status`` is 0 if it is not known.
+
+    What was sent on to the leader is noted there.
+    """
+    error = request.problem
+    if status == 307:
+        return
+    outcome = audit.DONE if error is None else f"{error.outcome.value}:{error.code.value}"
+    audit.note(
+        request.audit_name,
+        path,
+        by=request.token_name,
+        outcome=outcome if status else Outcome.UNKNOWN.value,
+        request_id=request_id,
+        detail=request.detail,
+    )
+
+
+def _cancelled_problem(method: str) -> Problem:
+    """Return the problem for a request that was cancelled, with an outcome that is certain.
+
+    A read has applied nothing. A request whose body was incomplete was refused before this, so a change that is
+    cancelled here had its whole body, and it is not known how far it got.
+    """
+    if method in ("GET", "HEAD"):
+        return problem(Code.SHUTTING_DOWN, "this replica is shutting down, and had not answered yet")
+    return problem(Code.OUTCOME_UNKNOWN, "this replica is shutting down, and did not wait for the end of the request")
+
+
+def _refusal_for(segments: list[str]) -> Callable[..., Response]:
+    """Return what makes the answers for problems with a request for this path."""
+    return remote_exception if segments[1:2] == ["webhdfs"] else problem_response
+
+
+def _not_there(request: HttpRequest, segments: list[str], methods: str) -> tuple[Problem, dict[str, str]]:
+    """Return the problem of a path that does not exist, or that does not take this method, and its headers."""
+    path = request.scope["path"]
+    if methods:
+        return problem(Code.METHOD_NOT_ALLOWED, f"{request.method} {path}"), {"Allow": methods}
+    if segments[1:2] == ["v1"] and "" in segments[2:]:
+        return problem(Code.INVALID_NAME, "a name must not be empty"), {}
+    return problem(Code.NO_ROUTE, f"{request.method} {path}"), {}
+
+
+def _request_id(fields: Fields) -> str:
+    given = fields.get(Header.REQUEST_ID)
+    return given if given and _REQUEST_ID.match(given) else f"{random.getrandbits(64):016x}"
+
+
+def _segments(raw_path: bytes) -> list[str]:
+    """Return the segments of a path, each decoded."""
+    segments = raw_path.decode("ascii", errors="replace").split("/")
+    if b"%" not in raw_path:
+        return segments
+    return [unquote(segment, errors="replace").replace("/", _ENCODED_SLASH) for segment in segments]

@@ -1,0 +1,177 @@
+"""Read the bodies of requests: a state as a stream, JSON as a typed structure."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import nullcontext
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from starlette.requests import ClientDisconnect
+
+from milepost.wire import NAME, UPLOAD_MEDIA_TYPE, Code
+from milepost_server.basics.problems import problem
+from milepost_server.blobs.intake import Incoming
+from milepost_server.http.connection.open_bodies import OpenBody
+from milepost_server.http.connection.peer_time import LEAST_BYTES_PER_SECOND, PeerTimeBudget
+from milepost_server.http.connection.protocol import cut_for
+from milepost_server.http.headers import check_without, content_digest, content_length, one
+from milepost_server.http.requests import HttpRequest
+from milepost_server.operations.uploads import Reference
+
+MOST_JSON_BYTES = 64 * 1024
+Body = TypeVar("Body", bound=msgspec.Struct)
+Size = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+
+
+def state_of(request: HttpRequest) -> Incoming:
+    """Return the body as a stream of bytes, with the size and digest that the headers announce."""
+    return _incoming(request, request.context.idle_seconds)
+
+
+def file_of(request: HttpRequest) -> Incoming:
+    """Return the body as `state_of` does. Its sender may be silent for long: a task works while its file is open."""
+    return _incoming(request, request.context.file_idle_seconds)
+
+
+def _incoming(request: HttpRequest, idle_seconds: float) -> Incoming:
+    check_without(request, "content-range", "bytes are written whole, and never a part of them")
+    return Incoming(_counted(request, idle_seconds), content_length(request), content_digest(request))
+
+
+async def _counted(request: HttpRequest, idle_seconds: float) -> AsyncIterator[bytes]:
+    with request.context.connections.body() as body:
+        async for chunk in _chunks(request, idle_seconds, body):
+            await body.takes(len(chunk))
+            yield chunk
+
+
+async def _chunks(request: HttpRequest, idle_seconds: float, body: OpenBody | None = None) -> AsyncIterator[bytes]:
+    loop, stream = asyncio.get_running_loop(), request.stream()
+    sender = PeerTimeBudget(idle_seconds)
+    try:
+        while True:
+            if body is not None and body.is_cut:
+                raise TimeoutError
+            began = loop.time()
+            async with asyncio.timeout(sender.left) as patience:
+                with nullcontext() if body is None else body.waits(patience):
+                    chunk = await anext(stream, None)
+            if chunk is None:
+                break
+            sender.spend(loop.time() - began, len(chunk))
+            if chunk:
+                yield chunk
+    except TimeoutError as error:
+        if body is not None and body.is_cut:
+            raise problem(
+                Code.TOO_MANY_REQUESTS, "nothing of the body came for long, and there was no room for others"
+            ) from error
+        raise problem(
+            Code.INCOMPLETE_BODY,
+            "the rest of the body did not arrive in time, or arrived more slowly than"
+            f" {LEAST_BYTES_PER_SECOND} bytes a second",
+        ) from error
+    except ClientDisconnect as error:
+        raise problem(Code.INCOMPLETE_BODY, "the connection ended inside the body") from error
+    if (cut := cut_for(request.scope)) is not None:
+        raise cut
+
+
+class _Reference(msgspec.Struct, forbid_unknown_fields=True):
+    upload: Annotated[str, msgspec.Meta(pattern=f"^{NAME.pattern}")]
+    size: Size
+    sha256: Digest
+
+
+async def state_or_reference(request: HttpRequest) -> Incoming | Reference:
+    """Return the state as a stream or, if the media type says so, the reference to an upload."""
+    if _media_type(request) != UPLOAD_MEDIA_TYPE:
+        return state_of(request)
+    reference = _decoded(await gathered(request), _Reference)
+    return Reference(reference.upload, reference.size, reference.sha256)
+
+
+async def json_of(request: HttpRequest, kind: type[Body], *, optional: bool = False) -> Body:
+    """Return a JSON body as a structure of ``kind``. If ``optional``, an absent body means the defaults.
+
+    Unknown members are refused, and so is a member that appears twice. The body must have the media type of JSON: any
+    web page can make a browser send a form, plain text, or a body without a type to any server that the browser can
+    reach, but JSON only where that server allows it.
+    """
+    media_type = _media_type(request)
+    if media_type != "application/json" and not (optional and media_type is None and not _has_body(request)):
+        raise problem(Code.UNSUPPORTED_MEDIA_TYPE, f"this call takes application/json, not {(media_type or '')[:60]!r}")
+    data = await gathered(request)
+    return kind() if optional and not data else _decoded(data, kind)
+
+
+async def form_of(request: HttpRequest) -> str:
+    """Return a form (``application/x-www-form-urlencoded``) as text that is still encoded."""
+    media_type = _media_type(request)
+    if media_type != "application/x-www-form-urlencoded":
+        raise problem(Code.UNSUPPORTED_MEDIA_TYPE, f"this call takes a form, not {(media_type or '')[:60]!r}")
+    try:
+        return (await gathered(request)).decode("ascii")
+    except UnicodeDecodeError as error:
+        raise problem(Code.INVALID_REQUEST, "a form is written in ASCII") from error
+
+
+async def no_fields(request: HttpRequest) -> None:
+    """Check the body of a call that takes none: it may be absent, empty, or an object without members.
+
+    Its media type does not matter.
+    The body of a read is not checked: no standard defines what a body of GET or HEAD means.
+    """
+    if request.method in ("GET", "HEAD"):
+        return
+    if _has_body(request):
+        data = await gathered(request)
+        if data:
+            _decoded(data, _NoFields)
+
+
+def _has_body(request: HttpRequest) -> bool:
+    return bool(content_length(request)) or "transfer-encoding" in request.fields
+
+
+def _media_type(request: HttpRequest) -> str | None:
+    """Return the media type that the request names for its body; None if it names none."""
+    content_type = one(request, "Content-Type")
+    return None if content_type is None else content_type.partition(";")[0].strip().lower()
+
+
+class _NoFields(msgspec.Struct, forbid_unknown_fields=True):
+    """A JSON object without members."""
+
+
+async def gathered(request: HttpRequest) -> bytes:
+    """Return a small body whole."""
+    data = bytearray()
+    async for chunk in _chunks(request, request.context.idle_seconds):
+        data += chunk
+        if len(data) > MOST_JSON_BYTES:
+            raise problem(Code.TOO_LARGE, f"a JSON body may have at most {MOST_JSON_BYTES} bytes")
+    return bytes(data)
+
+
+def _decoded(data: bytes, kind: type[Body]) -> Body:
+    try:
+        body = msgspec.json.decode(data, type=kind, strict=True)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise problem(Code.INVALID_REQUEST, f"the body is not what this call takes: {error}") from error
+    json.loads(data, object_pairs_hook=_each_once)
+    return body
+
+
+def _each_once(members: list[tuple[str, Any]]) -> None:
+    """Refuse an object that has two members of one name.
+
+    A reader may take either of them (RFC 8259); msgspec would take the last without an error.
+    """
+    names = [name for name, _ in members]
+    if len(set(names)) < len(names):
+        raise problem(Code.INVALID_REQUEST, "the body has two members of one name")

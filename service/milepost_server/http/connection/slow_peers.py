@@ -1,0 +1,78 @@
+"""Check a connection at intervals, so that no slow peer can hold it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from milepost_server.http.connection.peer_time import PeerTimeBudget
+from milepost_server.http.connection.transport import LingeringTransport
+
+_LOOKS: Final = 10
+"""How many checks there are within the time that a peer has."""
+_STALL_SECONDS: Final = 1.0
+_LINGER_SECONDS: Final = 5.0
+
+
+class SlowPeerGuard:
+    """The guard of one connection, which closes it if the peer does not send what is due, or does not read.
+
+    A check is cheap, and there are only a few in a minute: no timer is set or cancelled for a read or a write.
+    ``reads`` says whether the peer may send at all now; while it may not, it is not late.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, transport: LingeringTransport, seconds: float, reads: Callable[[], bool]
+    ) -> None:
+        self._loop = loop
+        self._transport = transport
+        self._seconds = seconds
+        self._reads = reads
+        self._due: float | None = None
+        self._reader = PeerTimeBudget(seconds)
+        self._sent = 0
+        self._looked = loop.time()
+        self._timer = loop.call_later(seconds / _LOOKS, self._look)
+
+    def expect(self) -> None:
+        """Begin to wait for a head or the like, which must be complete within the time that a peer has."""
+        self._due = self._loop.time() + self._seconds
+
+    def linger(self) -> None:
+        """Begin to wait for the peer to close the connection too."""
+        self._due = self._loop.time() + min(_LINGER_SECONDS, self._seconds)
+
+    def rest(self) -> None:
+        """Stop waiting: the peer need not send anything now."""
+        self._due = None
+
+    def end(self) -> None:
+        """Stop checking."""
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        now, every = self._loop.time(), self._seconds / _LOOKS
+        waited, self._looked = now - self._looked, now
+        stalled = waited - every
+        if stalled > _STALL_SECONDS:  # this process itself stood still, and has not read yet what came meanwhile
+            waited = every
+            self._due = None if self._due is None else self._due + stalled
+        self._timer = self._loop.call_later(every, self._look)
+        self._look_at_reader(waited)
+        if self._due is not None and now >= self._due:
+            if self._transport.hung_up:
+                self._transport.abort()
+            elif self._reads():
+                self._transport.close()
+
+    def _look_at_reader(self, waited: float) -> None:
+        unsent = self._transport.unsent
+        sent = self._transport.written - unsent
+        moved, self._sent = sent - self._sent, sent
+        if not unsent:
+            self._reader = PeerTimeBudget(self._seconds)
+            return
+        self._reader.spend(waited, moved)
+        if self._reader.is_spent:
+            self._transport.abort()

@@ -1,0 +1,141 @@
+"""Read and check the headers of requests."""
+
+from __future__ import annotations
+
+from milepost.wire import (
+    IDEMPOTENCY_KEY,
+    NAME,
+    NAME_RULE,
+    Code,
+    Header,
+    parse_digest_header,
+    unquote_version,
+)
+from milepost_server.basics.problems import problem
+from milepost_server.http.requests import HttpRequest
+from milepost_server.replica.submitter import Caller
+from milepost_server.rules.requests import Attempt
+
+_MOST_DIGITS = 18
+
+
+def checked_name(name: str, what: str = "name") -> str:
+    """Return the name of a store, handle or session unchanged if it is allowed; else raise ``invalid-name``."""
+    if not NAME.match(name):
+        raise problem(
+            Code.INVALID_NAME,
+            f"the {what} {name[:60]!r} is not allowed: {NAME_RULE}",
+        )
+    return name
+
+
+def one(request: HttpRequest, header: str) -> str | None:
+    """Return the value of a header that may appear at most once; None if it is absent."""
+    values = request.fields.all(header)
+    if len(values) > 1:
+        raise problem(Code.INVALID_REQUEST, f"the header {header} appears {len(values)} times, not once")
+    return values[0] if values else None
+
+
+def caller(request: HttpRequest, session: str | None = None) -> Caller:
+    """Return the caller that the headers name. ``session`` is given if the path names the session."""
+    given = session if session is not None else one(request, Header.SESSION)
+    if given is None:
+        raise problem(Code.SESSION_REQUIRED, f"the header {Header.SESSION} is missing")
+    checked_name(given, "session id")
+    return Caller(_attempt(request, given, request.bound_to), epoch_of(request))
+
+
+def caller_of_files(request: HttpRequest) -> Caller:
+    """Return the caller of a write of files, which needs no session: the epoch is what allows it."""
+    return Caller(_attempt(request, "", None), epoch_of(request))
+
+
+def _attempt(request: HttpRequest, session: str, client: str | None) -> Attempt:
+    key = one(request, Header.IDEMPOTENCY_KEY)
+    if key is not None and not IDEMPOTENCY_KEY.match(key):
+        raise problem(Code.INVALID_REQUEST, f"{Header.IDEMPOTENCY_KEY} takes 1 to 64 visible ASCII characters")
+    attempt = _number(request, Header.ATTEMPT)
+    if attempt is not None and key is None:
+        raise problem(Code.INVALID_REQUEST, f"{Header.ATTEMPT} needs {Header.IDEMPOTENCY_KEY} as well")
+    return Attempt(session, key, attempt or 1, client)
+
+
+def creates_only(request: HttpRequest) -> bool:
+    """Return whether If-None-Match says that nothing may be there yet."""
+    value = one(request, Header.IF_NONE_MATCH)
+    if value not in (None, "*"):
+        raise problem(Code.INVALID_REQUEST, f"{Header.IF_NONE_MATCH} takes '*' alone")
+    return value is not None
+
+
+def check_without(request: HttpRequest, header: str, why: str) -> None:
+    """Raise ``invalid-request`` for a header that would change what the call means, and that it does not take.
+
+    If it were ignored, more would be written than its sender allowed.
+    """
+    if header in request.fields:
+        raise problem(Code.INVALID_REQUEST, f"this call takes no {header}: {why}")
+
+
+def epoch_of(request: HttpRequest) -> int | None:
+    """Return the epoch that the request names, None if it names none."""
+    return _number(request, Header.EPOCH)
+
+
+def if_match(request: HttpRequest) -> str | None:
+    """Return the version that If-Match names, without its quotes; None if the header is absent."""
+    value = one(request, Header.IF_MATCH)
+    if value is None:
+        return None
+    version = unquote_version(value)
+    if version is None:
+        raise problem(Code.INVALID_REQUEST, f"{Header.IF_MATCH} takes one quoted version: no weak tag, no list, no '*'")
+    return version
+
+
+def required_if_match(request: HttpRequest) -> str:
+    """Return the version that a replace is conditional on; raise ``precondition-required`` if there is none."""
+    version = if_match(request)
+    if version is None:
+        raise problem(Code.PRECONDITION_REQUIRED, f"the header {Header.IF_MATCH} is missing")
+    return version
+
+
+def content_digest(request: HttpRequest) -> str | None:
+    """Return the announced SHA-256 of the body in lower-case hexadecimal digits; None if it is not announced."""
+    value = one(request, Header.CONTENT_DIGEST)
+    if value is None:
+        return None
+    digest = parse_digest_header(value)
+    if digest is None:
+        raise problem(Code.INVALID_REQUEST, f"{Header.CONTENT_DIGEST} takes sha-256=:BASE64:")
+    return digest
+
+
+def content_length(request: HttpRequest) -> int | None:
+    """Return the announced length of the body in bytes; None if it is not announced."""
+    return _number(request, "Content-Length", least=0)
+
+
+def accepts(request: HttpRequest, media_type: str) -> None:
+    """Raise ``not-acceptable`` if the client accepts neither ``media_type`` nor a range that includes it."""
+    accept = request.fields.get("accept")
+    if not accept:
+        return
+    wide = media_type.partition("/")[0] + "/*"
+    for item in accept.split(","):
+        media, *parameters = (part.strip().lower() for part in item.split(";"))
+        refused = any(parameter.replace(" ", "") in ("q=0", "q=0.0") for parameter in parameters)
+        if not refused and media in (media_type, wide, "*/*", "*"):
+            return
+    raise problem(Code.NOT_ACCEPTABLE, f"this answer has the media type {media_type}")
+
+
+def _number(request: HttpRequest, header: str, least: int = 1) -> int | None:
+    value = one(request, header)
+    if value is None:
+        return None
+    if not value.isascii() or not value.isdigit() or len(value) > _MOST_DIGITS or int(value) < least:
+        raise problem(Code.INVALID_REQUEST, f"{header} takes a whole number, {least} or more")
+    return int(value)

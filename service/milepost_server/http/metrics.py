@@ -1,0 +1,86 @@
+"""The metrics of a replica in the text format of Prometheus, in a registry of the application's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sized
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from milepost_backends.contract import PointerStore
+from milepost_server.blobs.timeouts import BlobsWithTimeout
+from milepost_server.journal import Journal
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
+
+
+class Metrics:
+    """Counters of requests, and gauges that read the journal and the storage when the metrics are fetched."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        pointers: PointerStore,
+        blobs: BlobsWithTimeout,
+        expires: Callable[[], float | None] = lambda: None,
+        instances: Sized = (),
+    ) -> None:
+        """``instances`` are what executors have loaded, as far as this replica heard.
+
+        ``expires`` says at which Unix time the certificate ends that is in use, or None if there is none."""
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "milepost_requests", "Requests by method and status", ("method", "status"), registry=self._registry
+        )
+        self._seconds = Histogram(
+            "milepost_request_seconds", "Seconds from a request to its answer", ("method",), registry=self._registry
+        )
+        self._noted: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+        self._gauge(
+            "milepost_leading", "1 while this replica leads and its lease holds", lambda: float(journal.lease_holds())
+        )
+        self._gauge("milepost_term", "Term of the journal as this replica knows it", lambda: float(journal.term))
+        self._gauge("milepost_revision", "Last committed revision", lambda: float(journal.head.revision))
+        self._gauge("milepost_records", "Records in memory", lambda: float(journal.records))
+        loaded = "Instances of state stores that executors have loaded, as recorded in memory while this replica leads"
+        self._gauge("milepost_state_instances", loaded, lambda: float(len(instances)))
+        self._gauge("milepost_groups_committed", "Groups committed", lambda: float(journal.groups_committed))
+        damaged = "Records whose content or checksum is wrong, and which are therefore not served"
+        self._gauge("milepost_damaged_records", damaged, lambda: float(len(journal.damaged)))
+        unproven = "1 if stored records failed verification when this replica was elected last, so it does not lead"
+        self._gauge("milepost_journal_damaged", unproven, lambda: float(journal.unproven is not None))
+        sent = "Bytes sent to the pointer store in writes, including data that is rewritten along with a change"
+        self._gauge("milepost_pointer_bytes_sent", sent, lambda: float(pointers.bytes_sent))
+        self._gauge(
+            "milepost_storage_full",
+            "1 while new states are refused because the storage is full; removals and locks still work",
+            lambda: float((pointers.full or blobs.full) is not None),
+        )
+        abandoned = "Terms given up early because the outcome of a write was unknown"
+        self._gauge("milepost_terms_abandoned", abandoned, lambda: float(journal.terms_abandoned))
+        if expires() is not None:
+            ends = "Unix time at which the certificate in use ends"
+            self._gauge("milepost_tls_certificate_expiry_seconds", ends, lambda: expires() or 0.0)
+
+    def _gauge(self, name: str, text: str, value: Callable[[], float]) -> None:
+        gauge = Gauge(name, text, registry=self._registry)
+        gauge.set_function(value)
+
+    def note(self, method: str, status: int, seconds: float) -> None:
+        """Count an answer that took ``seconds``. Counters are cached, since finding them takes longer than counting."""
+        noted = self._noted.get((method, status))
+        if noted is None:
+            label = method if method in _METHODS else "other"
+            noted = self._requests.labels(label, status), self._seconds.labels(label)
+            if label == method:
+                self._noted[method, status] = noted
+        requests, of_method = noted
+        requests.inc()
+        of_method.observe(seconds)
+
+    def refused(self, status: int) -> None:
+        """Count an answer to input that never became a request."""
+        self._requests.labels("other", status).inc()
+
+    def text(self) -> bytes:
+        """Return all metrics in the text format."""
+        return generate_latest(self._registry)

@@ -1,0 +1,280 @@
+"""The texts of the OpenAPI description about headers, answers and problems, in one table that every route uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fastapi import Depends
+from starlette.responses import Response
+
+from milepost.wire import MAX_LABELS_LENGTH, MAX_PAGE, PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, PROBLEMS, Code, Header
+from milepost_server.http.bodies import no_fields
+from milepost_server.http.openapi.schemas import NAME_SCHEMA, TAG_PATTERN
+
+HANDLE_EXAMPLE: dict[str, Any] = {
+    "name": "latest",
+    "version": "5f0c1e9ab3d2.42",
+    "size": 5,
+    "sha256": "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824",
+    "created": "2026-01-31T12:00:00.000Z",
+    "updated": "2026-01-31T12:00:00.000Z",
+    "labels": {"batch": "7"},
+    "locks": ["flights-driver-1"],
+    "epoch": 3,
+    "removing": False,
+}
+ANNOUNCEMENT: dict[str, Any] = {
+    "size": {"type": "integer", "minimum": 0},
+    "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+}
+ANNOUNCEMENT_EXAMPLE = {"size": HANDLE_EXAMPLE["size"], "sha256": HANDLE_EXAMPLE["sha256"]}
+CORRUPT_EXAMPLE = {"name": "damaged", "reason": "JSON is malformed: invalid character (byte 0)"}
+EPOCH_EXAMPLE = {
+    "epoch": 3,
+    "session": "flights-driver-1",
+    "holder": "flights-driver",
+    "since": "2026-01-31T12:00:00.000Z",
+}
+
+_REQUEST_HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
+    Header.SESSION: ("The session for which the request is made.", NAME_SCHEMA),
+    Header.EPOCH: ("The driver's fencing token.", {"type": "integer", "minimum": 1}),
+    Header.IDEMPOTENCY_KEY: (
+        "A retry with the same key and request gets the first answer again; scope: session and store, ten minutes.",
+        {"type": "string", "minLength": 1, "maxLength": 64, "pattern": r"^[\x21-\x7e]{1,64}$"},
+    ),
+    Header.ATTEMPT: ("With an idempotency key: the number of this attempt.", {"type": "integer", "minimum": 1}),
+    Header.CONTENT_DIGEST: ("`sha-256=:BASE64:` (RFC 9530); checked before the pointer moves.", {"type": "string"}),
+    Header.LABELS: (
+        "The labels: a JSON object of strings, in ASCII.",
+        {"type": "string", "maxLength": MAX_LABELS_LENGTH, "example": '{"batch": "7"}'},
+    ),
+    Header.IF_MATCH: (
+        "One quoted version; no list, no weak tag, no `*`.",
+        {"type": "string", "pattern": TAG_PATTERN},
+    ),
+    Header.IF_NONE_MATCH: ("`*`: nothing may be there.", {"type": "string", "enum": ["*"]}),
+    "Range": ("One range of bytes.", {"type": "string"}),
+    "Last-Event-ID": ("Resume after this revision.", {"type": "string"}),
+    Header.REQUEST_ID: (
+        "An id of this request, which answer and log repeat; the server makes one if absent.",
+        {"type": "string"},
+    ),
+}
+_ANSWER_HEADERS: dict[str, str] = {
+    Header.ETAG: "The quoted version of the handle.",
+    Header.REVISION: "The revision that the answer reflects; it only rises, with gaps.",
+    Header.TERM: "The term of the leader that answered.",
+    Header.REQUEST_ID: "The id of this request.",
+    Header.REPLAYED: "`true` if this repeats the first answer to the same idempotency key.",
+    Header.REPR_DIGEST: "The SHA-256 of the whole state.",
+    Header.LAST_MODIFIED: "When the file came, by the service's clock.",
+    Header.RETRY_AFTER: "Seconds to wait before the next attempt.",
+    Header.LOCATION: "The same path at the leader, or a signed URL to the bytes of the state.",
+    "Content-Range": "The range of bytes that follows, or the size of the state if none does.",
+    "Accept-Ranges": "`bytes`.",
+    "WWW-Authenticate": "`Bearer`.",
+    "Cache-Control": "`no-store`, since an earlier answer about a pointer may be wrong by now.",
+}
+ALWAYS = (Header.TERM, Header.REQUEST_ID, "Cache-Control")
+"""The headers that every answer has."""
+
+_OF_STATUS = {
+    206: ("Content-Range",),
+    401: ("WWW-Authenticate",),
+    416: ("Content-Range",),
+    429: (Header.RETRY_AFTER,),
+    503: (Header.RETRY_AFTER,),
+}
+"""The headers that come with a status, for every call."""
+CHANGING = (Header.SESSION, Header.IDEMPOTENCY_KEY, Header.ATTEMPT)
+WRITING = (*CHANGING, Header.EPOCH)
+EVERYWHERE = (Code.UNAUTHENTICATED, Code.FORBIDDEN, Code.INTERNAL)
+FIELDS = (Code.INVALID_REQUEST, Code.INCOMPLETE_BODY, Code.TOO_LARGE)
+"""The problems of calls whose body is JSON or must be absent."""
+
+ACTING = (
+    Code.SESSION_REQUIRED,
+    Code.SESSION_UNKNOWN,
+    Code.SESSION_EXPIRED,
+    *FIELDS,
+    Code.IDEMPOTENCY_MISMATCH,
+    Code.CORRUPT,
+    Code.TOO_MANY_REQUESTS,
+    Code.STORAGE_UNAVAILABLE,
+    Code.OUTCOME_UNKNOWN,
+    Code.SHUTTING_DOWN,
+    Code.STORAGE_FULL,
+)
+FILE_WRITING = (Header.EPOCH, Header.IDEMPOTENCY_KEY, Header.ATTEMPT)
+FILE_ACTING = tuple(code for code in ACTING if not code.value.startswith("session-"))
+"""The headers and problems of writes of files, which need no session."""
+
+_QUERY: dict[str, dict[str, Any]] = {
+    "limit": {"type": "integer", "minimum": 1, "maximum": MAX_PAGE},
+    "redirect": {"type": "boolean"},
+    "directory": {"type": "boolean"},
+    "recursive": {"type": "boolean"},
+    "run": NAME_SCHEMA,
+    "version": {"type": "integer", "format": "int64", "minimum": 0, "maximum": 2**63 - 1},
+    "versions": {"type": "integer", "format": "int64", "minimum": 0, "maximum": 2**63 - 1},
+    "seconds": {"type": "number", "format": "double", "minimum": 0},
+}
+"""The schemas of query parameters that are not text."""
+
+PAGED = {"limit": "The largest number of entries on a page.", "token": "The value of `next` on the page before."}
+"""The query parameters of listings."""
+
+RECEIVING = (Code.DIGEST_MISMATCH, Code.UPLOAD_UNKNOWN)
+SENDING = (
+    Code.NOT_EXIST,
+    Code.VERSION_MISMATCH,
+    Code.RANGE_NOT_SATISFIABLE,
+    Code.BLOB_MISSING,
+    Code.CORRUPT,
+    Code.INVALID_REQUEST,
+    Code.NOT_ACCEPTABLE,
+    Code.STORAGE_UNAVAILABLE,
+)
+"""The refusals of whoever asks for bytes."""
+
+
+def openapi_operation(
+    *,
+    success: dict[int, tuple[str, Any]],
+    codes: Iterable[Code] = (),
+    headers: Iterable[str] = (),
+    answers: Iterable[str] = (),
+    body: dict[str, Any] | None = None,
+    query: Mapping[str, str] | None = None,
+    needed_query: Iterable[str] = (),
+    store: bool = True,
+    by_leader: bool = True,
+    elsewhere: tuple[str, Iterable[str]] = ("", ()),
+) -> dict[str, Any]:
+    """Return the arguments of a route's decorator, which describe its answers, problems, headers and body.
+
+    ``success`` has text and example by status. ``elsewhere`` says where a 307 may lead other than to the leader, and
+    which headers it has then. A call without a ``body`` refuses any body that is not empty.
+    """
+    codes = {*codes, *EVERYWHERE, *([Code.INVALID_NAME] if store else []), *([Code.NO_LEADER] if by_leader else [])}
+    always = [*ALWAYS, *([Header.REVISION] if store else [])]
+    responses: dict[int | str, dict[str, Any]] = {
+        status: {"description": text, "headers": answer_headers(status, [*answers, *always]), **_content(example)}
+        for status, (text, example) in success.items()
+    }
+    if by_leader:
+        text, also = elsewhere
+        redirected = answer_headers(307, [Header.LOCATION, *also, *ALWAYS])
+        responses[307] = {"description": f"Redirects to the leader{text}.", "headers": redirected}
+    for status, group in sorted(_by_status(codes).items()):
+        responses[status] = _problem_response(status, group, always)
+    needed = {Header.SESSION, *([Header.IF_MATCH] if Code.PRECONDITION_REQUIRED in codes else [])}
+    parameters = [_parameter(name, name in needed) for name in (*headers, Header.REQUEST_ID)]
+    parameters += [
+        {**_query_parameter(name, text), **({"required": True} if name in needed_query else {})}
+        for name, text in (query or {}).items()
+    ]
+    extra: dict[str, Any] = {"parameters": parameters}
+    arguments = {"responses": responses, "openapi_extra": extra, "status_code": next(iter(success))}
+    if body is None:
+        return {**arguments, "dependencies": [Depends(no_fields)]}
+    extra["requestBody"] = body
+    return arguments
+
+
+def probe_operation(yes: str, no: str | None = None, **query: str) -> dict[str, Any]:
+    """Return the same for a call that a replica answers for itself in plain text: 200 ``yes`` or 503 ``no``.
+
+    The parameters of ``query`` need no value.
+    """
+    texts = {200: yes} if no is None else {200: yes, 503: no}
+    responses = {
+        status: {
+            "description": text,
+            "headers": _described_headers(ALWAYS),
+            "content": {"text/plain": {"schema": {"type": "string"}}},
+        }
+        for status, text in texts.items()
+    }
+    parameters = [_parameter(Header.REQUEST_ID, False)]
+    parameters += [{**_query_parameter(name, text), "allowEmptyValue": True} for name, text in query.items()]
+    return {"responses": responses, "response_class": Response, "openapi_extra": {"parameters": parameters}}
+
+
+def json_body(example: dict[str, Any], properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    """Return the description of a JSON body."""
+    schema = json_schema(properties, required)
+    return {"required": bool(required), "content": {"application/json": {"schema": schema, "example": example}}}
+
+
+def json_schema(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    """Return the schema of an object that takes no other members."""
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def seconds(least: float, most: float) -> dict[str, Any]:
+    """Return the schema of a duration. Without its format, a generated client might use single precision."""
+    return {"type": "number", "format": "double", "minimum": least, "maximum": most}
+
+
+def request_id() -> dict[str, Any]:
+    """Return the description of the one header that every call takes."""
+    return _parameter(Header.REQUEST_ID, False)
+
+
+def _by_status(codes: Iterable[Code]) -> dict[int, list[Code]]:
+    found: dict[int, list[Code]] = {}
+    for code in sorted(codes, key=lambda code: code.value):
+        found.setdefault(PROBLEMS[code].status, []).append(code)
+    return found
+
+
+def _problem_response(status: int, codes: list[Code], always: list[str]) -> dict[str, Any]:
+    examples = {
+        code.value: {
+            "value": {
+                "type": PROBLEM_TYPE_PREFIX + code.value,
+                "title": PROBLEMS[code].title,
+                "status": status,
+                "detail": PROBLEMS[code].title,
+                "retryable": PROBLEMS[code].retryable,
+                "outcome": PROBLEMS[code].outcome.value,
+            }
+        }
+        for code in codes
+    }
+    return {
+        "description": " · ".join(f"`{code.value}`: {PROBLEMS[code].title}" for code in codes),
+        "headers": answer_headers(status, always),
+        "content": {PROBLEM_MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}, "examples": examples}},
+    }
+
+
+def answer_headers(status: int, names: Iterable[str]) -> dict[str, Any]:
+    """Return the descriptions of these headers of an answer, and of those that come with its status."""
+    return _described_headers([*names, *_OF_STATUS.get(status, ())])
+
+
+def _described_headers(names: Iterable[str]) -> dict[str, Any]:
+    return {name: {"description": _ANSWER_HEADERS[name], "schema": {"type": "string"}} for name in names}
+
+
+def _parameter(name: str, required: bool) -> dict[str, Any]:
+    text, schema = _REQUEST_HEADERS[name]
+    return {"name": name, "in": "header", "required": required, "description": text, "schema": schema}
+
+
+def _query_parameter(name: str, text: str) -> dict[str, Any]:
+    return {"name": name, "in": "query", "description": text, "schema": _QUERY.get(name, {"type": "string"})}
+
+
+def _content(example: Any) -> dict[str, Any]:
+    if example is None:
+        return {}
+    if isinstance(example, bytes):
+        return {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
+    if isinstance(example, str):
+        return {"content": {"text/event-stream": {"schema": {"type": "string"}, "example": example}}}
+    return {"content": {"application/json": {"schema": {"type": "object"}, "example": example}}}

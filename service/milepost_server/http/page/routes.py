@@ -1,0 +1,68 @@
+"""Serve the page at ``/`` and the files that it consists of. They hold no data, so they need no token.
+
+What the page shows it asks of the API from the browser, under the rules that hold for every other client.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from milepost.wire import Code
+from milepost_server.basics.problems import problem
+from milepost_server.http.requests import HttpRequest
+
+router = APIRouter(include_in_schema=False)
+
+_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_INDEX = "index.html"
+
+HEADERS = {
+    "Content-Security-Policy": "; ".join(
+        (
+            "default-src 'none'",
+            "script-src 'self'",
+            "style-src 'self'",
+            "img-src 'self'",
+            "connect-src 'self'",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "frame-ancestors 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types 'none'",
+        )
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+}
+"""What the browser enforces: nothing comes from elsewhere, no text becomes markup, and no other page holds this one."""
+
+
+@router.get("/")
+async def index(_: HttpRequest) -> Response:
+    """Answer with the page."""
+    return _answer(_INDEX)
+
+
+@router.get("/page/{name}")
+async def file(request: HttpRequest, name: str) -> Response:
+    """Answer with one of the files that the page consists of."""
+    if name not in _files() or name == _INDEX:
+        raise problem(Code.NO_ROUTE, f"GET {request.scope['path']}")
+    return _answer(name)
+
+
+def _answer(name: str) -> Response:
+    ending = name[name.rindex(".") :]
+    return Response(_files()[name], headers=HEADERS, media_type=_TYPES[ending])
+
+
+@cache
+def _files() -> dict[str, bytes]:
+    """Return the files by name; they are read once."""
+    static = resources.files("milepost_server.http.page").joinpath("static")
+    return {each.name: each.read_bytes() for each in static.iterdir()}

@@ -1,0 +1,63 @@
+"""Read and check query parameters, among them those of pages of listings."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from milepost.wire import MAX_PAGE, Code
+from milepost_server.basics.problems import problem
+from milepost_server.http.openapi.documents import PAGED
+from milepost_server.http.requests import HttpRequest
+
+
+def only_known(request: HttpRequest, known: set[str]) -> None:
+    """Raise ``invalid-request`` for a query parameter that this call does not know, or that appears twice."""
+    names = [name for name, _ in request.query_params.multi_items()]
+    if len(set(names)) < len(names):
+        raise problem(Code.INVALID_REQUEST, "a query parameter appears twice")
+    unknown = sorted(set(request.query_params) - known)
+    if unknown:
+        raise problem(Code.INVALID_REQUEST, f"the query parameter {unknown[0][:60]!r} is unknown to this call")
+
+
+def flag(request: HttpRequest, name: str) -> bool:
+    """Return the value of a parameter that is ``true`` or ``false``; an absent one means false."""
+    value = request.query_params.get(name, "false")
+    if value not in ("true", "false"):
+        raise problem(Code.INVALID_REQUEST, f"{name} takes true or false, not {value[:60]!r}")
+    return value == "true"
+
+
+def page_of(request: HttpRequest, *more: str) -> tuple[str, int]:
+    """Return the name after which the page begins, and how many entries it may have; ``more`` parameters are known."""
+    only_known(request, {*PAGED, *more})
+    query = request.query_params
+    return from_token(query.get("token")), limit_of(query.get("limit"))
+
+
+def limit_of(value: str | None) -> int:
+    """Return the number of entries that the parameter ``limit`` allows on a page."""
+    if value is None:
+        return MAX_PAGE
+    if not value.isascii() or not value.isdigit() or len(value) > 4 or not 1 <= int(value) <= MAX_PAGE:
+        raise problem(Code.INVALID_REQUEST, f"limit takes a whole number from 1 to {MAX_PAGE}")
+    return int(value)
+
+
+def to_token(name: str | None) -> str | None:
+    """Return the opaque token of the page that begins after ``name``; None if there is no such page."""
+    return None if name is None else base64.urlsafe_b64encode(name.encode()).decode().rstrip("=")
+
+
+def from_token(token: str | None) -> str:
+    """Return the name that a token stands for, after which the page begins; empty for the first page."""
+    if token is None:
+        return ""
+    try:
+        name = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode()
+    except (binascii.Error, ValueError) as error:
+        raise problem(Code.INVALID_REQUEST, "the token of the page is not one that this service returned") from error
+    if to_token(name) != token:
+        raise problem(Code.INVALID_REQUEST, "the token of the page is not one that this service returned")
+    return name

@@ -1,0 +1,83 @@
+"""The request as endpoints see it: with its header fields indexed once, and the context that it is served in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from starlette import requests
+from starlette.types import Receive, Scope, Send
+
+from milepost.errors import Problem
+from milepost_server.http.access.job_tokens import Job
+from milepost_server.http.access.tokens import Principal
+from milepost_server.http.context import Context
+from milepost_server.operations.operations import Operations
+
+
+class Fields:
+    """The header fields of a request, which may be asked for in any case. ASGI gives their names in lower case."""
+
+    __slots__ = ("_by_name", "_raw", "_repeats")
+
+    def __init__(self, raw: Sequence[tuple[bytes, bytes]]) -> None:
+        self._raw = raw
+        self._by_name = dict(raw)
+        self._repeats = len(self._by_name) < len(raw)
+
+    def get(self, name: str, default: str = "") -> str:
+        """Return the first value of a field, ``default`` if it is absent."""
+        values = self.all(name)
+        return values[0] if values else default
+
+    def all(self, name: str) -> list[str]:
+        """Return all values of a field, in their order."""
+        key = name.lower().encode("latin-1")
+        if key not in self._by_name:
+            return []
+        if not self._repeats:
+            return [self._by_name[key].decode("latin-1")]
+        return [value.decode("latin-1") for each, value in self._raw if each == key]
+
+    def __contains__(self, name: str) -> bool:
+        return name.lower().encode("latin-1") in self._by_name
+
+    def items(self) -> Iterator[tuple[str, str]]:
+        """Yield all fields in their order, with names in lower case."""
+        return ((name.decode("latin-1"), value.decode("latin-1")) for name, value in self._raw)
+
+
+class HttpRequest(requests.Request):
+    """Starlette's request, for its body and its query, with what each endpoint needs besides."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, context: Context, fields: Fields) -> None:
+        super().__init__(scope, receive, send)
+        self.context = context
+        self.fields = fields
+        self.principal: Principal | None = None
+        self.job: Job | None = None
+        self.problem: Problem | None = None
+        """What the request is refused with, once it is."""
+        self.audit_name = ""
+        """The name of the request in the audit log, empty if it is not to be there."""
+        self.detail = ""
+        """What the audit log tells of it besides its path."""
+
+    @property
+    def token_name(self) -> str:
+        """Whose token the request carries, for the log; empty for nobody's."""
+        return self.job.name if self.job is not None else self.principal.name if self.principal is not None else ""
+
+    @property
+    def owner(self) -> str:
+        """The name of the client to whom the sessions belong that this request opens; empty for nobody."""
+        return "" if self.principal is None else self.principal.name
+
+    @property
+    def bound_to(self) -> str | None:
+        """The name of the client whose sessions alone this request may act in; None if it may act in all of them."""
+        return None if self.principal is None or self.principal.rights.admin else self.principal.name
+
+    @property
+    def operations(self) -> Operations:
+        """The operations of the replica that answers."""
+        return self.context.operations

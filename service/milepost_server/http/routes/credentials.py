@@ -1,0 +1,102 @@
+"""The credentials with which a job reaches its files: how a driver gets them, and how Hadoop gets tokens for them."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl
+
+import msgspec
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from milepost.errors import Problem
+from milepost.wire import Code, Header
+from milepost_server.basics.problems import problem
+from milepost_server.http.access.job_tokens import LIFE_SECONDS
+from milepost_server.http.bodies import form_of
+from milepost_server.http.headers import caller, checked_name
+from milepost_server.http.openapi.documents import FIELDS, openapi_operation
+from milepost_server.http.openapi.files import token_operation
+from milepost_server.http.replies import json_response, reply_headers
+from milepost_server.http.requests import HttpRequest
+
+TOKENS_PATH = "/oauth2/token"
+_MOST_FIELDS = 20
+router = APIRouter(tags=["files"])
+
+_EXAMPLE = {
+    "epoch": 3,
+    "client_id": "flights-3",
+    "client_secret": "5d41402abc4b2a76~9f86d081884c7d65...",
+    "token_path": TOKENS_PATH,
+}
+_TOKEN_EXAMPLE = {"access_token": "milepost-job~5d41...", "token_type": "Bearer", "expires_in": LIFE_SECONDS}
+
+
+@router.post(
+    "/v1/stores/{store}/epoch/credentials",
+    summary="The credentials of the job's files",
+    **openapi_operation(
+        success={200: ("What Hadoop's client shows to get tokens; the same each time.", _EXAMPLE)},
+        codes=[
+            Code.SESSION_REQUIRED,
+            Code.SESSION_UNKNOWN,
+            Code.SESSION_EXPIRED,
+            Code.FENCED,
+            Code.CORRUPT,
+            Code.NOT_SUPPORTED,
+            Code.STORAGE_UNAVAILABLE,
+            *FIELDS,
+        ],
+        headers=[Header.SESSION],
+    ),
+)
+async def credentials(request: HttpRequest, store: str) -> Response:
+    """Return the OAuth2 client credentials under which a job's driver and executors reach its files.
+
+    Only the session that holds the epoch gets them. They are bound to the store and to that epoch, and hold for as long
+    as the client that makes this very request is known to the service, and may write the store. Without tokens there is
+    nothing to show: 501.
+    """
+    checked_name(store, "store")
+    reply = request.operations.epochs.held(caller(request), store)
+    if request.principal is None:
+        raise problem(Code.NOT_SUPPORTED, "this deployment has no tokens, so its files need no credentials")
+    epoch = reply.answer.body["epoch"]
+    request.detail = f"epoch {epoch}"
+    credential = await request.context.authentication.jobs.credential(request.principal, store, epoch)
+    body = {
+        "epoch": epoch,
+        "client_id": credential.client_id,
+        "client_secret": credential.client_secret,
+        "token_path": TOKENS_PATH,
+    }
+    return json_response(body, 200, reply_headers(reply))
+
+
+@router.post(
+    TOKENS_PATH,
+    summary="A token for a job's files",
+    **token_operation("A bearer token for the files of one job under one epoch.", _TOKEN_EXAMPLE),
+)
+async def token(request: HttpRequest) -> Response:
+    """Return a token for client credentials (RFC 6749, section 4.4). Every replica answers this itself.
+
+    What a token of an older epoch writes is refused as the epoch itself is, and reading is allowed with it.
+    """
+    try:
+        fields = dict(parse_qsl(await form_of(request), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
+    except (Problem, ValueError):
+        return _refused("invalid_request", 400)
+    if fields.get("grant_type") != "client_credentials":
+        return _refused("unsupported_grant_type", 400)
+    jobs = request.context.authentication.jobs
+    made = await jobs.token_for(fields.get("client_id", ""), fields.get("client_secret", ""))
+    if made is None:
+        return _refused("invalid_client", 401)
+    body = {"access_token": made, "token_type": "Bearer", "expires_in": LIFE_SECONDS}
+    return Response(msgspec.json.encode(body), 200, media_type="application/json")
+
+
+def _refused(error: str, status: int) -> Response:
+    """Return a refusal as RFC 6749, section 5.2, has it."""
+    return Response(msgspec.json.encode({"error": error}), status, media_type="application/json")

@@ -1,0 +1,95 @@
+"""The routes of ``/v1/stores/{store}/epoch``."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+
+import msgspec
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from milepost.wire import MAX_WAIT_SECONDS, Code, Header
+from milepost_server.basics.problems import problem
+from milepost_server.http.bodies import json_of
+from milepost_server.http.connection.protocol import hung_up
+from milepost_server.http.headers import accepts, caller, checked_name
+from milepost_server.http.openapi.documents import (
+    ACTING,
+    CHANGING,
+    EPOCH_EXAMPLE,
+    json_body,
+    openapi_operation,
+    seconds,
+)
+from milepost_server.http.replies import empty_reply, json_reply
+from milepost_server.http.requests import HttpRequest
+
+router = APIRouter(prefix="/v1/stores/{store}/epoch", tags=["epochs"])
+
+
+class CampaignBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The JSON body of a request for the epoch."""
+
+    wait: float = 0.0
+
+
+@router.post(
+    "",
+    summary="Campaign for the epoch",
+    **openapi_operation(
+        success={200: ("Granted; the holder gets the same answer again.", EPOCH_EXAMPLE)},
+        codes=[Code.HELD, Code.UNSUPPORTED_MEDIA_TYPE, *ACTING],
+        headers=CHANGING,
+        answers=[Header.REPLAYED],
+        body=json_body({"wait": 30}, {"wait": seconds(0, MAX_WAIT_SECONDS)}, []),
+    ),
+)
+async def campaign(request: HttpRequest, store: str) -> Response:
+    """Ask for the next epoch, waiting up to `wait` seconds while another session holds the current one.
+
+    A waiting caller is granted it only while its session is kept alive, that is, renewed within the last half of its
+    TTL. The wait ends when the caller closes the connection, or its sending side.
+    """
+    checked_name(store, "store")
+    body = await json_of(request, CampaignBody, optional=True)
+    if not math.isfinite(body.wait) or not 0 <= body.wait <= MAX_WAIT_SECONDS:
+        raise problem(Code.INVALID_REQUEST, f"wait takes 0 to {MAX_WAIT_SECONDS} seconds")
+    acting = caller(request)
+    gone = asyncio.create_task(hung_up(request.scope, request.receive)) if body.wait else None
+    try:
+        return json_reply(await request.operations.epochs.campaign(acting, store, body.wait, gone))
+    finally:
+        if gone is not None:
+            gone.cancel()
+
+
+@router.get(
+    "",
+    summary="The current epoch",
+    **openapi_operation(
+        success={200: ("The epoch; 0 and nulls where there never was one.", EPOCH_EXAMPLE)},
+        codes=[Code.CORRUPT, Code.NOT_ACCEPTABLE],
+    ),
+)
+async def current(request: HttpRequest, store: str) -> Response:
+    """Return the current epoch of a store, and the session that holds it."""
+    checked_name(store, "store")
+    accepts(request, "application/json")
+    return json_reply(request.operations.epochs.current(store))
+
+
+@router.delete(
+    "",
+    summary="Resign",
+    **openapi_operation(
+        success={204: ("The epoch is free to campaign for.", None)},
+        codes=[Code.FENCED, *ACTING],
+        headers=CHANGING,
+        answers=[Header.REPLAYED],
+    ),
+)
+async def resign(request: HttpRequest, store: str) -> Response:
+    """Give the epoch back. Its number stays the current one until the next is granted."""
+    checked_name(store, "store")
+    return empty_reply(await request.operations.epochs.resign(caller(request), store))

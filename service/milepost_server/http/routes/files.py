@@ -1,0 +1,218 @@
+"""The routes of ``/v1/stores/{store}/files``: the files of a job, for clients that speak no WebHDFS."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from email.utils import format_datetime
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from milepost.wire import STATE_MEDIA_TYPE, Code, Header, digest_header, quote_version
+from milepost_server.basics.problems import problem
+from milepost_server.http import ranges
+from milepost_server.http.access.job_access import epoch_under
+from milepost_server.http.bodies import no_fields, state_of
+from milepost_server.http.headers import accepts, caller_of_files, check_without, checked_name, creates_only, if_match
+from milepost_server.http.openapi.documents import FIELDS, FILE_ACTING, FILE_WRITING, PAGED, SENDING, openapi_operation
+from milepost_server.http.paths import named_path
+from milepost_server.http.queries import flag, only_known, page_of, to_token
+from milepost_server.http.replies import about, empty_reply, json_response, reply_headers
+from milepost_server.http.requests import HttpRequest
+from milepost_server.operations.file_reading import FoundFile
+from milepost_server.operations.reading import Span
+from milepost_server.operations.trees import At
+from milepost_server.replica.submitter import Caller, Reply
+from milepost_server.rules.answers import file_version
+from milepost_server.rules.decisions import Answer
+from milepost_server.rules.stored.trees import Entry
+
+router = APIRouter(prefix="/v1/stores/{store}/files", tags=["files"])
+
+_SHA256 = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
+_WRITTEN = {"path": "output/part-7", "size": 5, "sha256": _SHA256, "version": "42.2cf24dba5fb0a30e"}
+_LISTED = {**_WRITTEN, "directory": False, "modified": "2026-01-31T12:00:00.000Z", "epoch": 3}
+_BODY = {
+    "description": "The file's bytes.",
+    "required": False,
+    "content": {STATE_MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+}
+_OF_FILE = [Header.ETAG, Header.REPR_DIGEST, Header.LAST_MODIFIED]
+
+
+@router.get(
+    "",
+    summary="List a directory",
+    **openapi_operation(
+        success={
+            200: (
+                "A page, by name.",
+                {"files": [_LISTED], "next": "cGFydC03", "now": "2026-01-31T12:00:07.000Z"},
+            )
+        },
+        codes=[
+            Code.NOT_EXIST,
+            Code.NOT_DIRECTORY,
+            Code.CORRUPT,
+            Code.INVALID_REQUEST,
+            Code.NOT_ACCEPTABLE,
+            Code.STORAGE_UNAVAILABLE,
+        ],
+        query={"under": "The directory; the root if it is absent.", **PAGED},
+    ),
+)
+async def list_files(request: HttpRequest, store: str) -> Response:
+    """Return a page of what lies right in a directory, files and directories, with the service's time.
+
+    A snapshot is the directory `.snapshot/{name}`, which no other listing shows.
+    """
+    after, limit = page_of(request, "under")
+    at = await _at(request, store, request.query_params.get("under", ""), root=True)
+    accepts(request, "application/json")
+    page = await request.operations.trees.page(at, after, limit)
+    body = {"files": page.files, "next": to_token(page.next), "now": page.now}
+    return json_response(body, 200, about(page.revision, page.term))
+
+
+@router.head(
+    "/{path:path}",
+    summary="Look at a file",
+    **openapi_operation(
+        success={200: ("It is there.", None)},
+        codes=[
+            Code.NOT_EXIST,
+            Code.VERSION_MISMATCH,
+            Code.CORRUPT,
+            Code.INVALID_REQUEST,
+            Code.NOT_ACCEPTABLE,
+            Code.STORAGE_UNAVAILABLE,
+        ],
+        headers=[Header.IF_MATCH],
+        answers=_OF_FILE,
+    ),
+)
+async def look(request: HttpRequest, store: str, path: str) -> Response:
+    """Say whether a file is there, and which; a directory is none. It is what a `GET` would say, without the bytes."""
+    at = await _at(request, store, path)
+    accepts(request, STATE_MEDIA_TYPE)
+    only_known(request, set())
+    found = request.operations.files.find(at, if_match(request))
+    return Response(headers={**_headers(found), "Content-Length": str(found.entry.size)}, media_type=STATE_MEDIA_TYPE)
+
+
+@router.get(
+    "/{path:path}",
+    summary="Read a file",
+    **openapi_operation(
+        success={200: ("The bytes.", b""), 206: ("A range of them.", b"")},
+        codes=SENDING,
+        headers=[Header.IF_MATCH, "Range"],
+        answers=[*_OF_FILE, "Accept-Ranges"],
+    ),
+)
+async def read(request: HttpRequest, store: str, path: str) -> Response:
+    """Return the bytes of a file, all or a range; damaged bytes are never delivered completely."""
+    at = await _at(request, store, path)
+    accepts(request, STATE_MEDIA_TYPE)
+    only_known(request, set())
+    asked = ranges.asked_for(request)
+
+    def span_of(entry: Entry) -> Span:
+        return ranges.span_of(asked, entry.size) or Span(0, entry.size)
+
+    delivery = await request.operations.files.read(at, if_match(request), span_of)
+    return ranges.bytes_reply(
+        delivery.chunks, asked, delivery.found.entry.size, delivery.span, _headers(delivery.found)
+    )
+
+
+@router.put(
+    "/{path:path}",
+    summary="Write a file",
+    **openapi_operation(
+        success={201: ("The file is there, whole.", _WRITTEN), 200: ("In the place of the one before.", _WRITTEN)},
+        codes=[
+            Code.ALREADY_EXISTS,
+            Code.NOT_DIRECTORY,
+            Code.FENCED,
+            Code.DIGEST_MISMATCH,
+            Code.BLOB_MISSING,
+            *FILE_ACTING,
+        ],
+        headers=[*FILE_WRITING, Header.CONTENT_DIGEST, Header.IF_NONE_MATCH],
+        answers=[Header.ETAG, Header.REPR_DIGEST, Header.REPLAYED],
+        body=_BODY,
+        query={"directory": "`true`: make a directory, with those above it. There is no body then."},
+    ),
+)
+async def write(request: HttpRequest, store: str, path: str) -> Response:
+    """Write a file, once, whole, under the current epoch of the store; the directories above it are made.
+
+    With `If-None-Match: *` nothing may be there; otherwise a file that is there is replaced. No session is needed.
+    """
+    at = await _at(request, store, path)
+    only_known(request, {"directory"})
+    acting, only_new = _acting(request, store), creates_only(request)
+    attempt, trees = acting.attempt, request.operations.trees
+    if flag(request, "directory"):
+        check_without(request, "if-none-match", "a directory that is there already is no conflict")
+        await no_fields(request)
+        made = await trees.make_directory_once(at, acting.epoch, attempt)
+        headers, body = reply_headers(made), {"path": at.path, "directory": True}
+        return json_response(body, 201 if made.answer.created else 200, headers)
+    request.operations.publisher.check_put(at, acting.epoch, attempt, overwrite=not only_new)
+    blob, published = await request.context.data_nodes.take(
+        at, acting.epoch, state_of(request), overwrite=not only_new, key=attempt.key, tries=attempt.number - 1
+    )
+    version = file_version(published.version, blob.sha256)
+    reply = Reply(Answer({}, version, replayed=published.replayed), published.revision or 0, published.by_term)
+    headers = {**reply_headers(reply), Header.REPR_DIGEST: digest_header(blob.sha256)}
+    body = {"path": at.path, "size": blob.size, "sha256": blob.sha256, "version": version}
+    return json_response(body, 201 if published.created else 200, headers)
+
+
+@router.delete(
+    "/{path:path}",
+    summary="Delete a file",
+    **openapi_operation(
+        success={204: ("It is not there any more.", None)},
+        codes=[Code.NOT_EMPTY, Code.FENCED, *FILE_ACTING, *FIELDS],
+        headers=FILE_WRITING,
+        answers=[Header.REPLAYED],
+        query={"recursive": "`true`: delete a directory with all that is in it."},
+    ),
+)
+async def delete(request: HttpRequest, store: str, path: str) -> Response:
+    """Delete a file, or a directory, under the current epoch of the store. It is no error if nothing is there."""
+    at = await _at(request, store, path)
+    only_known(request, {"recursive"})
+    acting = _acting(request, store)
+    recursive = flag(request, "recursive")
+    return empty_reply(
+        await request.operations.trees.delete_once(at, acting.epoch, acting.attempt, recursive=recursive)
+    )
+
+
+async def _at(request: HttpRequest, store: str, path: str, *, root: bool = False) -> At:
+    """Return the place that a request is about, once it can be looked at. Raises problems."""
+    at = At(checked_name(store, "store"), named_path(path))
+    if path.endswith("/") or not (at.path or root):
+        raise problem(Code.INVALID_NAME, f"{path[:80]!r} is no path of a file")
+    await request.operations.trees.ready(store)
+    return at
+
+
+def _acting(request: HttpRequest, store: str) -> Caller:
+    check_without(request, "if-match", "it writes and deletes whatever is at the path")
+    acting = caller_of_files(request)
+    return Caller(acting.attempt, epoch_under(request, store, acting.epoch))
+
+
+def _headers(found: FoundFile) -> dict[str, str]:
+    modified = datetime.fromisoformat(found.entry.modified)
+    return {
+        **about(found.revision, found.term),
+        Header.ETAG: quote_version(found.version),
+        Header.REPR_DIGEST: digest_header(found.entry.sha256),
+        Header.LAST_MODIFIED: format_datetime(modified, usegmt=True),
+    }

@@ -1,0 +1,170 @@
+"""The routes for operators: health, leadership, status and metrics."""
+
+from __future__ import annotations
+
+import math
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from milepost.errors import Problem
+from milepost.wire import Header
+from milepost_server.http.access.certified import is_certified
+from milepost_server.http.access.needs import Need
+from milepost_server.http.access.permission import may
+from milepost_server.http.access.rights import EVERYTHING
+from milepost_server.http.access.tokens import bearer_of
+from milepost_server.http.openapi.documents import openapi_operation, probe_operation
+from milepost_server.http.replies import json_response
+from milepost_server.http.requests import HttpRequest
+
+router = APIRouter(tags=["health"])
+
+
+@router.get("/livez", summary="Is the process alive", **probe_operation("It is."))
+async def livez(_: HttpRequest) -> Response:
+    """Answer that the process is alive, without using any backend."""
+    return Response("ok\n", media_type="text/plain")
+
+
+@router.get(
+    "/readyz",
+    summary="Can this replica serve or redirect",
+    **probe_operation(
+        "It can.",
+        "It can neither serve nor redirect, or a part does not answer.",
+        verbose="If present, with or without a value: a line for each part; to readers of all stores, what was found.",
+        exclude="A part that is not probed: `leadership`, `records`, `pointers` or `blobs`; may be repeated.",
+    ),
+)
+async def readyz(request: HttpRequest) -> Response:
+    """Answer 200 or 503. With `verbose` there is a line for each part; parts that `exclude` names are not probed.
+
+    Where clients have to say who they are, a line says what was found only to who may read every store.
+    """
+    lines = await request.context.probes.run(request.query_params.getlist("exclude"))
+    ready = all(line.ok for line in lines)
+    body = "ok\n" if ready else "not ready\n"
+    if "verbose" in request.query_params:
+        found = await _may_see_what_was_found(request)
+        said = [line.text if found else "ok" if line.ok else "not ready" for line in lines]
+        body = "".join(
+            f"[{'+' if line.ok else '-'}] {line.part}: {text}\n" for line, text in zip(lines, said, strict=True)
+        )
+    return Response(body, 200 if ready else 503, media_type="text/plain")
+
+
+async def _may_see_what_was_found(request: HttpRequest) -> bool:
+    """Return whether who asks may see names of damaged records, and what the storage says of itself.
+
+    Probes are answered to everybody, so a token that is missing, wrong, or cannot be looked up hides it and no more.
+    """
+    context = request.context
+    if context.certified_only and not is_certified(request.scope):
+        return False
+    if context.authentication.required:
+        try:
+            request.principal = await context.authentication.principal(bearer_of(request.fields.get("authorization")))
+        except Problem:
+            return False
+    return may(request, Need.READ_ALL)
+
+
+@router.get("/leader", summary="Does this replica lead", **probe_operation("It does.", "It does not."))
+async def leader(request: HttpRequest) -> Response:
+    """Answer 200 on the leader, 503 on any other replica."""
+    leads = request.context.journal.lease_holds()
+    return Response("leader\n" if leads else "follower\n", 200 if leads else 503, media_type="text/plain")
+
+
+@router.get("/metrics", summary="Prometheus metrics", **probe_operation("Counters and gauges."))
+async def metrics(request: HttpRequest) -> Response:
+    """Return the metrics in the text format of Prometheus."""
+    return Response(request.context.metrics.text(), media_type="text/plain; version=0.0.4")
+
+
+@router.get(
+    "/v1/status",
+    summary="What this replica is and knows",
+    **openapi_operation(
+        success={
+            200: (
+                "Answered by every replica itself.",
+                {
+                    "replica": "host:7070",
+                    "role": "leader",
+                    "leader": "http://127.0.0.1:7070",
+                    "term": 3,
+                    "lease_remaining": 7.5,
+                    "leading_for": 86400.5,
+                    "replicas": ["http://127.0.0.1:7070", "http://127.0.0.1:7071"],
+                    "version": "0.1.0",
+                    "pointers": "embedded:./milepost-data",
+                    "blobs": "file:./milepost-data/blobs",
+                    "epochs_above": 0,
+                },
+            )
+        },
+        store=False,
+        by_leader=False,
+    ),
+)
+async def status(request: HttpRequest) -> Response:
+    """Return what this replica is and knows.
+
+    `lease_remaining` is null for a lease that lasts as long as the process, and on followers. `replicas` are the leader
+    and those that lately told it that they are there; followers, for which it is null, do not know of each other.
+    `epochs_above` is what this replica was started with: it grants only epochs above this number.
+    """
+    context, journal = request.context, request.context.journal
+    return json_response(
+        {
+            "replica": context.name,
+            "role": "leader" if journal.lease_holds() else "follower",
+            "leader": await context.leader_locator.leader(),
+            "term": journal.term,
+            "lease_remaining": _finite(journal.lease_remaining()),
+            "leading_for": journal.leading_for(),
+            "replicas": context.data_nodes.known.all() if journal.lease_holds() else None,
+            "version": context.version,
+            "pointers": context.pointers,
+            "blobs": context.blobs,
+            "epochs_above": journal.epoch_floor,
+        },
+        200,
+        {Header.TERM: str(journal.term)},
+    )
+
+
+@router.get(
+    "/v1/whoami",
+    summary="Who the client is, and what it may do",
+    **openapi_operation(
+        success={
+            200: (
+                "Answered by every replica itself. Without tokens, everybody may do everything, and has no name.",
+                {"name": "flights-driver", "reader": ["common-*"], "writer": ["flights"], "admin": False},
+            )
+        },
+        store=False,
+        by_leader=False,
+    ),
+)
+async def whoami(request: HttpRequest) -> Response:
+    """Return the name of the client whose token the request carries, and its rights by patterns of stores.
+
+    Whoever may write a store may read it, and an administrator may do everything.
+    """
+    principal = request.principal
+    rights = EVERYTHING if principal is None else principal.rights
+    body = {
+        "name": None if principal is None else principal.name,
+        "reader": rights.reader.texts,
+        "writer": rights.writer.texts,
+        "admin": rights.admin,
+    }
+    return json_response(body, 200, {Header.TERM: str(request.context.journal.term)})
+
+
+def _finite(remaining: float | None) -> float | None:
+    return remaining if remaining is not None and math.isfinite(remaining) else None

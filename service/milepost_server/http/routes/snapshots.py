@@ -1,0 +1,230 @@
+"""The routes of ``/v1/stores/{store}/tree``: what is kept of the files of a job."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from milepost.wire import Code, Header
+from milepost_server.basics.problems import problem
+from milepost_server.http.access.needs import Need
+from milepost_server.http.access.permission import may, require
+from milepost_server.http.bodies import json_of
+from milepost_server.http.headers import accepts, caller, checked_name
+from milepost_server.http.openapi.documents import ACTING, CHANGING, FIELDS, WRITING, json_body, openapi_operation
+from milepost_server.http.replies import empty_reply, json_reply
+from milepost_server.http.requests import HttpRequest
+from milepost_server.rules.stored.paths import MOST_BYTES, checked_path
+from milepost_server.rules.stored.trees import MOST_KEPT_PATHS
+
+router = APIRouter(prefix="/v1/stores/{store}/tree", tags=["trees"])
+
+_SNAPSHOT = {"directory": "checkpoint", "batch": 7, "revision": 42}
+_KEPT = {**_SNAPSHOT, "taken": "2026-01-01T12:00:00.000Z", "epoch": 3}
+_REVISION = {"type": "integer", "minimum": 0}
+_PATHS = {
+    "type": "array",
+    "items": {"type": "string", "minLength": 1, "maxLength": MOST_BYTES},
+    "maxItems": MOST_KEPT_PATHS,
+}
+
+
+class VerificationBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The JSON body of a request to verify a tree."""
+
+    digests: bool = False
+
+
+class RevisionBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The JSON body that names a snapshot by its revision."""
+
+    revision: int = msgspec.field(default=0)
+
+
+class CloneBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The JSON body that names a snapshot of another store's tree."""
+
+    source: str
+    snapshot: str
+
+
+class RollbackBody(RevisionBody, forbid_unknown_fields=True):
+    """The JSON body that names a snapshot to go back to, and what is to stay."""
+
+    keep: tuple[Annotated[str, msgspec.Meta(max_length=MOST_BYTES)], ...] = ()
+
+
+@router.get(
+    "",
+    summary="The snapshots and savepoints of a tree",
+    **openapi_operation(
+        success={
+            200: (
+                "Oldest first.",
+                {"snapshots": [_KEPT], "savepoints": [{"name": "before-upgrade", **_KEPT}], "passedOver": []},
+            )
+        },
+        codes=[Code.CORRUPT, Code.NOT_ACCEPTABLE],
+    ),
+)
+async def kept(request: HttpRequest, store: str) -> Response:
+    """Return the snapshots that are kept, the last ten of each query, the savepoints, and those that rollbacks
+    passed over.
+    """
+    checked_name(store, "store")
+    accepts(request, "application/json")
+    return json_reply(request.operations.snapshots.kept(store))
+
+
+@router.post(
+    "/verification",
+    summary="Verify the files of a tree",
+    **openapi_operation(
+        success={
+            200: (
+                "What is there, and what is damaged (the first hundred files by name).",
+                {
+                    "files": 120,
+                    "bytes": 4096,
+                    "intact": True,
+                    "damaged": [],
+                    "damagedCount": 0,
+                    "snapshots": [{**_KEPT, "intact": True}],
+                    "savepoints": [],
+                    "passedOver": [],
+                },
+            )
+        },
+        codes=[*FIELDS, Code.CORRUPT, Code.STORAGE_UNAVAILABLE, Code.UNSUPPORTED_MEDIA_TYPE],
+        body=json_body({"digests": False}, {"digests": {"type": "boolean"}}, []),
+    ),
+)
+async def verify(request: HttpRequest, store: str) -> Response:
+    """Look whether the bytes of every file are there, now and at each snapshot and savepoint.
+
+    Sizes are compared; with `digests`, all files are read, and compared with what was written.
+    """
+    checked_name(store, "store")
+    body = await json_of(request, VerificationBody, optional=True)
+    return json_reply(await request.operations.snapshots.verify(store, digests=body.digests))
+
+
+@router.post(
+    "/rollback",
+    summary="Go back to a snapshot",
+    **openapi_operation(
+        success={200: ("The files are those of the snapshot again.", {"revision": 42})},
+        codes=[Code.NOT_EXIST, Code.FENCED, Code.UNSUPPORTED_MEDIA_TYPE, *ACTING],
+        headers=WRITING,
+        answers=[Header.REPLAYED],
+        body=json_body(
+            {"revision": 42, "keep": ["checkpoint/sources"]}, {"revision": _REVISION, "keep": _PATHS}, ["revision"]
+        ),
+    ),
+)
+async def roll_back(request: HttpRequest, store: str) -> Response:
+    """Let the files be what they were at `revision`, that of a snapshot or of a savepoint, under the store's current
+    epoch.
+
+    What is at the paths in `keep`, sixteen at most, and below them stays as it is. Snapshots that came later are passed
+    over, and so is what is there now: each is kept as a snapshot until the query has made ten new snapshots, and to go
+    back to it undoes this. The query of the job must not be running. Where the deployment has tokens, the session has
+    to hold the epoch, unless an administrator asks.
+    """
+    checked_name(store, "store")
+    body = await json_of(request, RollbackBody)
+    keep, acting = _kept_paths(body.keep), caller(request)
+    request.detail = f"to revision {body.revision}"
+    if not may(request, Need.ADMIN):
+        request.operations.epochs.held(acting, store)
+    return json_reply(await request.operations.snapshots.roll_back(acting, store, body.revision, keep))
+
+
+def _kept_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        checked = tuple(checked_path(path) for path in paths)
+    except ValueError as error:
+        raise problem(Code.INVALID_REQUEST, str(error)) from error
+    if len(checked) > MOST_KEPT_PATHS or "" in checked:
+        raise problem(Code.INVALID_REQUEST, f"keep names at most {MOST_KEPT_PATHS} paths, and not that of the tree")
+    return checked
+
+
+@router.post(
+    "/clone",
+    summary="Clone a snapshot of another job",
+    **openapi_operation(
+        success={201: ("The files of the snapshot are there, as copies.", {"files": 120, "bytes": 4096})},
+        codes=[
+            Code.NOT_EXIST,
+            Code.NOT_EMPTY,
+            Code.FENCED,
+            Code.CORRUPT,
+            Code.BLOB_MISSING,
+            Code.STORAGE_FULL,
+            Code.UNSUPPORTED_MEDIA_TYPE,
+            *ACTING,
+        ],
+        headers=WRITING,
+        answers=[Header.REPLAYED],
+        body=json_body(
+            {"source": "flights", "snapshot": "before-upgrade"},
+            {"source": {"type": "string"}, "snapshot": {"type": "string"}},
+            ["source", "snapshot"],
+        ),
+    ),
+)
+async def clone(request: HttpRequest, store: str) -> Response:
+    """Let the empty tree of this store begin with copies of the files that a snapshot of another one shows.
+
+    A snapshot is named by a savepoint, or by `@` and the revision of a snapshot. Make a savepoint first: another
+    snapshot may go while it is copied. The client needs the right to read the source.
+    """
+    checked_name(store, "store")
+    body = await json_of(request, CloneBody)
+    checked_name(body.source, "source")
+    request.detail = f"from {body.source} at {body.snapshot}"
+    require(request, Need.READ, body.source)
+    reply = await request.operations.snapshots.clone(caller(request), store, body.source, body.snapshot)
+    return json_reply(reply, 201)
+
+
+@router.put(
+    "/savepoints/{savepoint}",
+    summary="Make a savepoint",
+    **openapi_operation(
+        success={200: ("It stays until it is dropped.", {"revision": 42})},
+        codes=[Code.NOT_EXIST, Code.ALREADY_EXISTS, Code.UNSUPPORTED_MEDIA_TYPE, *ACTING],
+        headers=CHANGING,
+        answers=[Header.REPLAYED],
+        body=json_body({"revision": 42}, {"revision": _REVISION}, []),
+    ),
+)
+async def savepoint(request: HttpRequest, store: str, savepoint: str) -> Response:
+    """Keep the snapshot at `revision`, or the newest if that is 0 or absent, under a name: a savepoint."""
+    checked_name(store, "store")
+    checked_name(savepoint, "savepoint")
+    body = await json_of(request, RevisionBody, optional=True)
+    return json_reply(
+        await request.operations.snapshots.make_savepoint(caller(request), store, savepoint, body.revision)
+    )
+
+
+@router.delete(
+    "/savepoints/{savepoint}",
+    summary="Drop a savepoint",
+    **openapi_operation(
+        success={204: ("What only this savepoint kept is dropped in the background.", None)},
+        codes=[Code.NOT_EXIST, *ACTING],
+        headers=CHANGING,
+        answers=[Header.REPLAYED],
+    ),
+)
+async def drop_savepoint(request: HttpRequest, store: str, savepoint: str) -> Response:
+    """Drop a savepoint."""
+    checked_name(store, "store")
+    checked_name(savepoint, "savepoint")
+    return empty_reply(await request.operations.snapshots.drop_savepoint(caller(request), store, savepoint))

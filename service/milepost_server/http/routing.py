@@ -1,0 +1,116 @@
+"""Find the endpoint for a request by the segments of its path, among the routes that FastAPI describes.
+
+FastAPI makes the OpenAPI page of the same routes, so that the page is true. It does not run them: what it does for a
+request (solving dependencies, validating what the endpoints check themselves) takes several times as long as they do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastapi.routing import APIRoute
+from starlette.responses import Response
+
+from milepost_server.http.access.needs import UNKNOWN, Row, row_of
+from milepost_server.http.requests import HttpRequest
+
+Check = Callable[[HttpRequest], Awaitable[None]]
+
+_REST = ":path}"
+"""The end of the name of a parameter that takes the rest of a path, as Starlette writes it."""
+
+_FIRST = re.compile(r"\{[^}]*\}")
+_STORE = "{store}"
+
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """The function that answers a method at a path; it is called with the request and the path's parameters in order.
+
+    ``checks`` are the dependencies of the route: each looks at the request, and raises a problem. ``row`` says who may
+    call it, and ``about_store`` whether its first parameter is the store that it is about.
+    """
+
+    call: Callable[..., Awaitable[Response]]
+    checks: Sequence[Check] = ()
+    row: Row = UNKNOWN
+    about_store: bool = False
+
+    async def answer(self, request: HttpRequest, parameters: Sequence[str]) -> Response:
+        """Run the checks, then return the endpoint's answer. Raises problems."""
+        for check in self.checks:
+            await check(request)
+        return await self.call(request, *parameters)
+
+
+Endpoints = dict[str, Endpoint]
+"""The endpoints at one path, by the method that they answer."""
+
+
+@dataclass(slots=True)
+class _Node:
+    endpoints: Endpoints = field(default_factory=dict)
+    fixed: dict[str, _Node] = field(default_factory=dict)
+    named: _Node | None = None
+    rest: Endpoints = field(default_factory=dict)
+
+
+class Routes:
+    """The endpoints of all routes, in a tree by the segments of their paths."""
+
+    def __init__(self, routes: Iterable[APIRoute]) -> None:
+        self._root = _Node()
+        for route in routes:
+            node = self._root
+            methods = {method: _endpoint(route, method) for method in route.methods or ()}
+            for segment in route.path.split("/"):
+                if segment.endswith(_REST):
+                    node.rest.update(methods)
+                    methods = {}
+                elif segment.startswith("{"):
+                    node.named = node = node.named or _Node()
+                else:
+                    node = node.fixed.setdefault(segment, _Node())
+            node.endpoints.update(methods)
+
+    def find(self, segments: Sequence[str]) -> tuple[Endpoints, list[str]]:
+        """Return the endpoints at a path and the values of the path's parameters; both are empty for an unknown path.
+
+        A parameter takes any segment except an empty one, or the whole rest of the path, which may be empty, too.
+        """
+        node = self._root
+        parameters: list[str] = []
+        for number, segment in enumerate(segments):
+            if node.rest:
+                return node.rest, [*parameters, "/".join(segments[number:])]
+            following = node.fixed.get(segment)
+            if following is None:
+                following = node.named
+                if following is None or not segment:
+                    return {}, []
+                parameters.append(segment)
+            node = following
+        if node.rest and not node.endpoints:
+            return node.rest, [*parameters, ""]
+        return node.endpoints, parameters
+
+
+def allowed(endpoints: Endpoints) -> str:
+    """Return the methods that a path takes, as the value of the header Allow."""
+    return ", ".join(method for method in _METHODS if method in endpoints)
+
+
+def _endpoint(route: APIRoute, method: str) -> Endpoint:
+    checks, first = tuple(map(_check_of, route.dependencies)), _FIRST.search(route.path)
+    about_store = first is not None and first[0] == _STORE
+    return Endpoint(route.endpoint, checks, row_of(method, route.path), about_store)
+
+
+def _check_of(dependency: Any) -> Check:
+    check: Check = dependency.dependency
+    return check

@@ -1,0 +1,247 @@
+"""A data node: it takes the bytes of a file and has them published at whoever leads, and gives the bytes of files.
+
+It holds no rules: the leader decides, under the epoch, when the last byte has come. A body outlives a change of leader.
+What was published is known by the token's key, so that asking again is safe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+from milepost.errors import Problem
+from milepost.wire import Code, Outcome
+from milepost_backends.contract import PATIENCE_SECONDS, BackendError
+from milepost_server.basics.problems import problem
+from milepost_server.basics.timeouts import seen, within
+from milepost_server.blobs.deletion_queue import delete_with_list
+from milepost_server.blobs.delivery import DeliveryCut, deliver
+from milepost_server.blobs.intake import Incoming, begin, take_in
+from milepost_server.blobs.keys import file_key
+from milepost_server.blobs.range_delivery import RangeDelivery
+from milepost_server.blobs.timeouts import BlobsWithTimeout
+from milepost_server.http.webhdfs.datanode.messages import Publish, Published, published
+from milepost_server.http.webhdfs.datanode.peer import NoAnswer, NotReached, Peer
+from milepost_server.http.webhdfs.datanode.transfer_tokens import DownloadToken, UploadToken, check_not_late
+from milepost_server.journal import Journal
+from milepost_server.operations.publishing import Publisher
+from milepost_server.operations.trees import At
+from milepost_server.replica.leader_locator import LeaderLocator
+from milepost_server.replica.submitter import Reply
+from milepost_server.rules.requests import BlobRef
+
+log = logging.getLogger("milepost.datanodes")
+
+PUBLISH_SECONDS = 30.0
+"""How long a data node tries to publish what it has taken, while there is no leader or no answer of it."""
+
+FILE_PATIENCE_SECONDS = 20.0
+"""How long the blob store repeats what fails for a moment, for a client of WebHDFS.
+
+Hadoop's client waits 60 s for the answer after the last byte, and never sends a body again: its query ends.
+"""
+
+ANSWER_SECONDS = 50.0
+"""A data node answers so long after the last byte, but for an exchange that is under way: while Hadoop's client
+waits.
+"""
+
+EXCHANGE_SECONDS = 3.0
+"""How long a data node waits for one answer, which is less than a lease: then it looks who leads, and asks again.
+
+A leader that is frozen, or cut off, keeps its connections and never answers. Another one leads some seconds later.
+"""
+
+_PAUSE_SECONDS = 0.2
+_DISCARD_SECONDS = 5.0
+_MOST_ATTEMPTS = 1000
+"""A data node makes fewer attempts than this to publish what it has taken, so that those of a later try count as
+later.
+"""
+
+_ASK_AGAIN = frozenset(
+    {
+        Code.NO_LEADER,
+        Code.SHUTTING_DOWN,
+        Code.STORAGE_UNAVAILABLE,
+        Code.TOO_MANY_REQUESTS,
+        Code.OUTCOME_UNKNOWN,
+        Code.INTERNAL,
+    }
+)
+
+
+class Taken(NamedTuple):
+    """The bytes that a data node has taken, and how their publication ended."""
+
+    blob: BlobRef
+    published: Published
+
+
+class DataNode:
+    """The data node of this replica. For ``max_state_bytes`` and ``inline_below`` see `Settings`.
+
+    ``clock`` gives monotonic seconds, ``wall`` seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        blobs: BlobsWithTimeout,
+        publisher: Publisher,
+        leader_locator: LeaderLocator,
+        peer: Peer,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+        *,
+        max_state_bytes: int | None,
+        inline_below: int,
+    ) -> None:
+        self._journal = journal
+        self._blobs = blobs
+        self._delivery = RangeDelivery(blobs)
+        self._publisher = publisher
+        self._leader_locator = leader_locator
+        self._peer = peer
+        self._clock = clock
+        self._wall = wall
+        self._max_state_bytes = max_state_bytes
+        self._inline_below = inline_below
+        self._publishing: set[asyncio.Task[Reply | int]] = set()
+
+    async def give(self, token: DownloadToken, start: int, length: int | None) -> tuple[int, AsyncIterator[bytes]]:
+        """Return bytes of the file that a token is for, and how many they are. Raises problems.
+
+        For which of them are proven see `RangeDelivery.deliver`.
+        """
+        if not 0 <= start <= token.size:
+            raise problem(Code.RANGE_NOT_SATISFIABLE, f"{token.path!r} has {token.size} bytes, and none at {start}")
+        end = token.size if length is None else min(token.size, start + length)
+        ref = BlobRef(token.blob, token.size, token.sha256)
+        return end - start, await self._delivery.deliver(ref, start, None if length is None else end)
+
+    async def take(
+        self, token: UploadToken, text: str, incoming: Incoming, tries: int = 0, patience: float = PATIENCE_SECONDS
+    ) -> Taken:
+        """Take the bytes of a file, and return once it is published. ``text`` is the token as it came.
+
+        For ``patience`` see `BlobStore.put`.
+
+        ``tries`` is how often the client has sent the bytes before under the token's key, which a token that the client
+        got has only once. Raises problems. Bytes that are refused are discarded, unless an earlier attempt may have
+        published them: nobody but the data node knows of all attempts, and that it makes no more. All others that are
+        not published are left to the collector.
+        """
+        came = self._clock()
+
+        async def in_time() -> AsyncIterator[bytes]:
+            """Yield the chunks for as long as they can be published: a body without an end is not taken for ever."""
+            nonlocal came
+            async for chunk in body:
+                check_not_late(token, self._wall())
+                yield chunk
+            came = self._clock()
+
+        body, incoming = incoming.chunks, replace(incoming, chunks=in_time())
+        begun = await begin(incoming, self._inline_below, self._max_state_bytes)
+        if begun.data is not None:
+            blob = BlobRef("", len(begun.data), begun.sha256)
+        else:
+            blob = await self._put(token, token.term, begun.rest, patience)
+        end = min(self._clock() + PUBLISH_SECONDS, came + ANSWER_SECONDS)
+        attempt, doubt = tries * _MOST_ATTEMPTS, False
+        while True:
+            attempt += 1
+            try:
+                ended = await self._published(token, text, blob, begun.data, attempt, end)
+            except NotReached as error:
+                why = str(error)
+            except NoAnswer as error:
+                why, doubt = str(error), True
+            except Problem as error:
+                late = error.code is Code.OUTCOME_UNKNOWN and not error.retryable
+                if late or error.code not in _ASK_AGAIN:
+                    if not doubt and error.outcome is Outcome.NOT_APPLIED:
+                        await self._discard(blob)
+                    raise
+                why, doubt = error.detail, doubt or error.outcome is Outcome.UNKNOWN
+            else:
+                if ended.term is None:
+                    return Taken(blob, ended)
+                blob = await self._again(token, ended.term, blob, patience)
+                continue
+            if self._clock() + _PAUSE_SECONDS >= end:
+                said = f"/jobs/{token.store}/{token.path} was taken, but could not be published: {why}"
+                raise problem(Code.OUTCOME_UNKNOWN if doubt else Code.NO_LEADER, said)
+            log.info("%r of %s is not published yet, trying again: %s", token.path, token.store, why)
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _published(
+        self, token: UploadToken, text: str, blob: BlobRef, data: bytes | None, attempt: int, end: float
+    ) -> Published:
+        """Publish once, here or at the leader."""
+        at, seconds = At(token.store, token.path), max(0.1, min(EXCHANGE_SECONDS, end - self._clock()))
+        if self._journal.lease_holds():
+            return published(await self._published_here(token, blob, data, attempt, seconds))
+        leader = await self._leader_locator.elsewhere()
+        if leader is None:
+            raise NotReached("there is no leader at the moment")
+        message = Publish(text, at.store, at.path, blob.size, blob.sha256, blob.key, data, attempt)
+        return await self._peer.publish(leader.rstrip("/"), message, seconds)
+
+    async def _published_here(
+        self, token: UploadToken, blob: BlobRef, data: bytes | None, attempt: int, seconds: float
+    ) -> Reply | int:
+        """Publish as the leader. What takes longer goes on by itself, as at another leader; the next attempt joins it.
+
+        Raises `NoAnswer` then, since this replica may not lead any more.
+        """
+        check_not_late(token, self._wall())
+        publishing = asyncio.create_task(
+            self._publisher.publish(
+                At(token.store, token.path),
+                token.epoch,
+                blob,
+                data,
+                overwrite=token.overwrite,
+                key=token.key,
+                attempt=attempt,
+                begun=token.begun,
+            )
+        )
+        self._publishing.add(publishing)
+        publishing.add_done_callback(self._publishing.discard)
+        publishing.add_done_callback(seen)
+        await asyncio.wait((publishing,), timeout=seconds)
+        if not publishing.done():
+            raise NoAnswer(f"this replica has not published it within {seconds:g} s")
+        return publishing.result()
+
+    async def _put(self, token: UploadToken, term: int, incoming: Incoming, patience: float) -> BlobRef:
+        key = file_key(token.deployment, token.store, term)
+        return await take_in(self._blobs, key, incoming, self._max_state_bytes, patience)
+
+    async def _discard(self, blob: BlobRef) -> None:
+        if not blob.key:
+            return
+        try:
+            await within(_DISCARD_SECONDS, delete_with_list(self._blobs, blob.key))
+        except (BackendError, TimeoutError) as error:
+            log.info("the refused bytes %s are left to the collector: %s", blob.key, error)
+
+    async def _again(self, token: UploadToken, term: int, old: BlobRef, patience: float) -> BlobRef:
+        """Put the bytes once more, under a newer leadership, whose collector may be about to delete the old ones.
+
+        If the old blob was published after all, the next attempt learns that. So nobody deletes it here.
+        """
+        if not old.key:
+            return old
+        log.info("%r of %s was taken under an older leader: its bytes are copied", token.path, token.store)
+        try:
+            chunks = await deliver(self._blobs, old)
+            return await self._put(token, term, Incoming(chunks, old.size, old.sha256), patience)
+        except DeliveryCut as error:
+            raise problem(Code.STORAGE_UNAVAILABLE, f"the bytes cannot be read back: {error}") from error

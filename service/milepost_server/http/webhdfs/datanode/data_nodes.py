@@ -1,0 +1,88 @@
+"""Put the parts of the data nodes together."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Container
+from dataclasses import dataclass
+
+from milepost_server.blobs.intake import Incoming
+from milepost_server.blobs.shared_key import SharedKey
+from milepost_server.http.webhdfs.datanode.data_node import DataNode, Taken
+from milepost_server.http.webhdfs.datanode.registry import DataNodeRegistry
+from milepost_server.http.webhdfs.datanode.transfer_tokens import (
+    LIFE_SECONDS,
+    DownloadToken,
+    Kind,
+    UploadToken,
+    check_not_late,
+    check_time,
+    sign,
+    verify,
+)
+from milepost_server.journal import Journal
+from milepost_server.operations.trees import At
+from milepost_server.rules.requests import NOW, Begun
+from milepost_server.rules.stored.trees import Entry
+
+_MOST_TRIES = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class DataNodes:
+    """This replica's own data node, the data nodes that it knows of while it leads, and the tokens for all of them.
+
+    ``wall`` gives seconds since 1970.
+    """
+
+    own: DataNode
+    known: DataNodeRegistry
+    key: SharedKey
+    journal: Journal
+    wall: Callable[[], float]
+
+    async def upload_token(
+        self, at: At, epoch: int | None, *, overwrite: bool, excluded: Container[str], begun: Begun = NOW
+    ) -> tuple[str, str]:
+        """Return the address of a data node, and the token for one put, which ``begun`` has to allow still at its
+        end.
+        """
+        token = self._upload_token(at, epoch, overwrite, secrets.token_hex(16), begun)
+        return self.known.next(excluded), sign(token, await self.key.get())
+
+    async def take(
+        self, at: At, epoch: int | None, incoming: Incoming, *, overwrite: bool, key: str | None, tries: int
+    ) -> Taken:
+        """Take the bytes of a file as a data node, without a redirect; ``key`` and ``tries`` are the client's own.
+
+        So a body that comes while another replica begins to lead is published there. Raises problems.
+        """
+        token = self._upload_token(at, epoch, overwrite, key or secrets.token_hex(16))
+        return await self.own.take(token, sign(token, await self.key.get()), incoming, min(tries, _MOST_TRIES))
+
+    def _upload_token(self, at: At, epoch: int | None, overwrite: bool, key: str, begun: Begun = NOW) -> UploadToken:
+        journal = self.journal
+        deployment, term = journal.deployment, journal.term
+        return UploadToken(at.store, at.path, epoch, overwrite, key, deployment, term, self._until(), begun)
+
+    async def download_token(self, at: At, entry: Entry, excluded: Container[str]) -> tuple[str, str]:
+        """Return the address of a data node that has the bytes of a file, and the token to read them."""
+        blob = entry.blob if entry.has_own_blob else ""
+        token = DownloadToken(at.store, at.path, blob, entry.size, entry.sha256, self._until())
+        data_node = self.known.next(excluded) if blob else self.known.own
+        return data_node, sign(token, await self.key.get())
+
+    async def token(self, text: str, kind: type[Kind], at: At) -> Kind:
+        """Return the token that an address holds. Raises ``forbidden`` problems for one that is not good here."""
+        token = verify(text, await self.key.get(), kind, at)
+        check_time(token, self.wall())
+        return token
+
+    async def to_publish(self, text: str, at: At) -> UploadToken:
+        """Return the token of a put whose bytes have come. Raises as `token` does, for one that is too old."""
+        token = verify(text, await self.key.get(), UploadToken, at)
+        check_not_late(token, self.wall())
+        return token
+
+    def _until(self) -> int:
+        return int(self.wall()) + LIFE_SECONDS

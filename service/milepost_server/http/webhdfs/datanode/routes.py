@@ -1,0 +1,73 @@
+"""The routes of ``/datanodes``, which are for the replicas of a deployment among themselves: each message proves
+itself.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from milepost.wire import Code
+from milepost_server.basics.problems import problem
+from milepost_server.http.bodies import gathered
+from milepost_server.http.headers import one
+from milepost_server.http.requests import HttpRequest
+from milepost_server.http.webhdfs.datanode.messages import (
+    HEARTBEAT_PATH,
+    PROOF,
+    PUBLISH_PATH,
+    Heartbeat,
+    Publish,
+    checked,
+    published,
+)
+from milepost_server.operations.trees import At
+from milepost_server.rules.requests import BlobRef
+
+router = APIRouter(include_in_schema=False)
+Message = TypeVar("Message", Heartbeat, Publish)
+
+
+@router.post(HEARTBEAT_PATH)
+async def heartbeat(request: HttpRequest) -> Response:
+    """Note that another replica is a data node, to which clients can be sent."""
+    message = await _message(request, Heartbeat)
+    if not request.context.journal.lease_holds():
+        raise problem(Code.NO_LEADER, "this replica does not lead")
+    known = request.context.data_nodes.known
+    if message.leaving:
+        known.forget(message.url)
+    else:
+        known.note(message.url)
+    return Response(b"{}", media_type="application/json")
+
+
+@router.post(PUBLISH_PATH)
+async def publish(request: HttpRequest) -> Response:
+    """Publish a file whose bytes another replica has taken."""
+    message = await _message(request, Publish)
+    at = At(message.store, message.path)
+    token = await request.context.data_nodes.to_publish(message.token, at)
+    ended = await request.operations.publisher.publish(
+        at,
+        token.epoch,
+        BlobRef(message.blob, message.size, message.sha256),
+        message.data,
+        overwrite=token.overwrite,
+        key=token.key,
+        attempt=message.attempt,
+        begun=token.begun,
+    )
+    return Response(msgspec.json.encode(published(ended)), media_type="application/json")
+
+
+async def _message(request: HttpRequest, kind: type[Message]) -> Message:
+    body = await gathered(request)
+    checked(body, one(request, PROOF) or "", await request.context.data_nodes.key.get())
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.DecodeError as error:
+        raise problem(Code.INVALID_REQUEST, f"another release of this replica said that: {error}") from error

@@ -1,0 +1,74 @@
+"""Say problems as Hadoop's client understands them: as the Java exception that it raises."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import msgspec
+from starlette.responses import Response
+
+from milepost.errors import Problem
+from milepost.wire import Code
+from milepost_server.http.problems import closing
+
+
+class JavaException(NamedTuple):
+    """A class of Java, and the status that HDFS answers with it."""
+
+    name: str
+    status: int = 403
+
+    @property
+    def short(self) -> str:
+        """The class's own name."""
+        return self.name.rpartition(".")[2]
+
+
+_MISSING: Final = JavaException("java.io.FileNotFoundException", 404)
+_EXISTS: Final = JavaException("org.apache.hadoop.fs.FileAlreadyExistsException")
+_DENIED: Final = JavaException("org.apache.hadoop.security.AccessControlException")
+_ELSEWHERE: Final = JavaException("org.apache.hadoop.ipc.StandbyException")
+_LATER: Final = JavaException("org.apache.hadoop.ipc.RetriableException")
+_FAILED: Final = JavaException("java.io.IOException")
+_WRONG: Final = JavaException("java.lang.IllegalArgumentException", 400)
+
+EXCEPTIONS: Final[dict[Code, JavaException]] = {
+    Code.NOT_EXIST: _MISSING,
+    Code.NO_ROUTE: _MISSING,
+    Code.BLOB_MISSING: _FAILED,
+    Code.ALREADY_EXISTS: _EXISTS,
+    Code.NOT_DIRECTORY: JavaException("org.apache.hadoop.fs.ParentNotDirectoryException"),
+    Code.NOT_EMPTY: JavaException("org.apache.hadoop.fs.PathIsNotEmptyDirectoryException"),
+    # Never asked for again, so that a fenced driver and its executors end at once.
+    Code.FENCED: _DENIED,
+    Code.FORBIDDEN: _DENIED,
+    # These two are asked for again, also at another replica, for about half a minute.
+    Code.NO_LEADER: _ELSEWHERE,
+    Code.SHUTTING_DOWN: _ELSEWHERE,
+    Code.TOO_MANY_REQUESTS: _LATER,
+    Code.STORAGE_UNAVAILABLE: _LATER,
+    Code.INVALID_NAME: _WRONG,
+    Code.INVALID_REQUEST: _WRONG,
+    # Hadoop's shell says an IOException in one line; of what is no IOException it prints where it was thrown.
+    Code.NOT_SUPPORTED: _FAILED,
+    Code.METHOD_NOT_ALLOWED: _FAILED,
+    Code.RANGE_NOT_SATISFIABLE: _FAILED,
+    Code.STORAGE_FULL: _FAILED,
+}
+"""What each problem is in Java. Any other is an IOException, which is not asked for again."""
+
+
+def remote_exception(error: Problem, headers: dict[str, str] | None = None) -> Response:
+    """Return the answer for a problem, with ``headers`` added.
+
+    It has no Content-Type: with one, the client that Spark ships with looks for a class that it does not have. Hadoop
+    goes on to the next replica only where the message ends in the exception's name.
+    """
+    exception = EXCEPTIONS.get(error.code, _FAILED)
+    message = f"{error.detail}. {exception.short}" if exception is _ELSEWHERE else error.detail
+    body = {"RemoteException": {"exception": exception.short, "javaClassName": exception.name, "message": message}}
+    status = error.status if error.code is Code.UNAUTHENTICATED else exception.status
+    sent = {**(headers or {}), **closing(error)}
+    if error.code is Code.UNAUTHENTICATED:
+        sent["WWW-Authenticate"] = "Bearer"
+    return Response(msgspec.json.encode(body), status, sent)

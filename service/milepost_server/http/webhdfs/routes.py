@@ -1,0 +1,385 @@
+"""The routes of WebHDFS: one for each method, which lead to the operation that the parameter ``op`` names."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import msgspec
+from fastapi import APIRouter
+from starlette.datastructures import QueryParams
+from starlette.responses import Response, StreamingResponse
+
+from milepost.errors import Problem
+from milepost.wire import Code
+from milepost_server.basics.problems import problem
+from milepost_server.http.access.needs import Need
+from milepost_server.http.access.permission import may_read
+from milepost_server.http.bodies import file_of
+from milepost_server.http.connection.incremental_response import IncrementalResponse
+from milepost_server.http.openapi.files import (
+    DELETE_QUERY,
+    DONE,
+    READ_EXAMPLES,
+    READ_QUERY,
+    WRITE_QUERY,
+    files_operation,
+)
+from milepost_server.http.requests import HttpRequest
+from milepost_server.http.webhdfs.datanode.data_node import FILE_PATIENCE_SECONDS
+from milepost_server.http.webhdfs.datanode.transfer_tokens import PARAMETER, DownloadToken, UploadToken
+from milepost_server.http.webhdfs.errors import remote_exception
+from milepost_server.http.webhdfs.parameters import destination, flag, number, onto_existing, replaces, text
+from milepost_server.http.webhdfs.places import JOBS, Above, allowed, epoch_of, in_tree, of_lost_header, place_of
+from milepost_server.http.webhdfs.statuses import (
+    OWNER,
+    SERVER_DEFAULTS,
+    Statuses,
+    block_locations,
+    content_summary,
+    file_status,
+    file_system_status,
+    quota_usage,
+)
+from milepost_server.operations.trees import At, Summary
+from milepost_server.rules.requests import OntoExisting
+from milepost_server.rules.stored.paths import TRASH
+from milepost_server.rules.stored.trees import Entry
+from milepost_server.rules.trees.visibility import ROOT
+
+PREFIX = "/webhdfs/v1"
+router = APIRouter(prefix=PREFIX, tags=["files"])
+
+_BATCH = 1000
+"""How many entries one answer to LISTSTATUS_BATCH has, as HDFS has it."""
+
+READS: Final = (
+    "GETFILESTATUS",
+    "GETFILELINKSTATUS",
+    "LISTSTATUS",
+    "LISTSTATUS_BATCH",
+    "GETFILEBLOCKLOCATIONS",
+    "OPEN",
+    "GETHOMEDIRECTORY",
+    "GETSERVERDEFAULTS",
+    "GETDELEGATIONTOKEN",
+    "GETCONTENTSUMMARY",
+    "GETQUOTAUSAGE",
+    "GETSTATUS",
+    "GETFILECHECKSUM",
+    "GETTRASHROOT",
+)
+WRITES: Final = ("CREATE", "MKDIRS", "RENAME")
+
+_BY_DATA_NODES = frozenset({"OPEN", "CREATE"})
+"""What every replica answers, if the address holds a token."""
+
+_MAKE_SURE = "MKDIRS"
+"""What clients also ask that only read: it changes nothing where the directory is there, and then needs no epoch."""
+
+KEPT: Final = {"Connection": "keep-alive", "Keep-Alive": "timeout=1"}
+"""Has Java keep an idle connection for a second, and not for five.
+
+It sends a body over a kept connection without looking whether that still stands, and then fails for good. No server
+that ended takes connections again within a second. Java heeds the second header only beside the first.
+"""
+
+Answer = Callable[[HttpRequest, At | Above], Awaitable[Response]]
+
+
+@router.get(
+    "/{path:path}",
+    summary="Look at files, and read them",
+    **files_operation(
+        READS,
+        READ_QUERY,
+        {200: "What was asked for, or the bytes at the address that a 307 gave."},
+        READ_EXAMPLES,
+        gives_bytes=True,
+    ),
+)
+async def read(request: HttpRequest, path: str = "") -> Response:
+    """Answer what changes nothing. OPEN is a redirect to a replica, which gives the bytes."""
+    return await _answered(request, path, _READS)
+
+
+@router.put(
+    "/{path:path}",
+    summary="Make and rename files",
+    **files_operation(
+        WRITES,
+        WRITE_QUERY,
+        {200: "MKDIRS and RENAME: done, or not.", 201: "CREATE: the file is there, whole."},
+        {"MKDIRS": DONE, "RENAME": DONE},
+        takes_bytes=True,
+    ),
+)
+async def write(request: HttpRequest, path: str = "") -> Response:
+    """Answer what makes or renames files, under the current epoch of the store.
+
+    CREATE is a redirect to a replica, which takes the bytes; the file is there once the last one has come.
+    """
+    return await _answered(request, path, _WRITES)
+
+
+@router.post("/{path:path}", include_in_schema=False)
+async def change(request: HttpRequest, path: str = "") -> Response:
+    """Refuse what would change bytes that are there (APPEND, CONCAT, TRUNCATE): a file is written once, whole."""
+    return await _answered(request, path, {})
+
+
+@router.delete(
+    "/{path:path}",
+    summary="Delete files",
+    **files_operation(
+        ["DELETE"],
+        DELETE_QUERY,
+        {200: "Whether there was something to delete."},
+        {"DELETE": DONE},
+        redirects=False,
+    ),
+)
+async def delete(request: HttpRequest, path: str = "") -> Response:
+    """Answer what deletes files, under the current epoch of the store."""
+    return await _answered(request, path, {"DELETE": _delete})
+
+
+async def _answered(request: HttpRequest, path: str, known: Mapping[str, Answer]) -> Response:
+    response = await _answer(request, path, known)
+    if "connection" not in response.headers and request.headers.get("connection", "").lower() != "close":
+        response.headers.update(KEPT)
+    return response
+
+
+async def _answer(request: HttpRequest, path: str, known: Mapping[str, Answer]) -> Response:
+    place: At | Above | None = None
+    try:
+        asked = (text(request.query_params, "op") or "").upper()
+        if asked not in known:
+            raise problem(
+                Code.NOT_SUPPORTED, f"{request.method} with op={asked[:40]!r} is not supported{_lost(request)}"
+            )
+        place = place_of(path)
+        looks = request.method == "GET" or asked == _MAKE_SURE
+        allowed(request, Need.READ_OF_JOB if looks else Need.WRITE_OF_JOB, place)
+        leads = request.context.journal.lease_holds()
+        if not leads and not (asked in _BY_DATA_NODES and PARAMETER in request.query_params):
+            raise problem(Code.NO_LEADER, "this replica does not lead")
+        if leads and isinstance(place, At):
+            await request.operations.trees.ready(place.store)
+        return await known[asked](request, place)
+    except Problem as error:
+        return remote_exception(of_lost_header(error, request, place) if isinstance(place, At) else error)
+
+
+def _lost(request: HttpRequest) -> str:
+    """Return what has probably become of ``op``, where letters of the path are question marks, which end a path."""
+    if b"?" not in request.scope["query_string"]:
+        return ""
+    return ": Java sends '?' for letters that its file.encoding does not have, so start it with -Dfile.encoding=UTF-8"
+
+
+# -- what changes nothing ----------------------------------------------------------------------------------------------
+
+
+async def _status(request: HttpRequest, place: At | Above) -> Response:
+    entry = ROOT if isinstance(place, Above) else request.operations.trees.entry(place)
+    return _json({"FileStatus": file_status(entry, "")})
+
+
+async def _list(request: HttpRequest, place: At | Above) -> Response:
+    listed = Statuses()
+    await _children(request, place, listed.add, "", None)
+    return IncrementalResponse([b'{"FileStatuses":', *listed.pieces(), b"}"], 200, {}, None)
+
+
+async def _list_batch(request: HttpRequest, place: At | Above) -> Response:
+    listed = Statuses(_BATCH)
+    await _children(request, place, listed.add, request.query_params.get("startAfter", ""), _BATCH + 1)
+    more = b'},"remainingEntries":%d}}' % (listed.given > _BATCH)
+    return IncrementalResponse(
+        [b'{"DirectoryListing":{"partialListing":{"FileStatuses":', *listed.pieces(), more], 200, {}, None
+    )
+
+
+async def _blocks(request: HttpRequest, place: At | Above) -> Response:
+    entry, query = ROOT if isinstance(place, Above) else request.operations.trees.entry(place), request.query_params
+    blocks = block_locations(entry, number(query, "offset") or 0, number(query, "length"))
+    return _json({"BlockLocations": {"BlockLocation": blocks}})
+
+
+async def _children(
+    request: HttpRequest, place: At | Above, add: Callable[[str, Entry], object], after: str, most: int | None
+) -> None:
+    trees = request.operations.trees
+    if isinstance(place, At):
+        return await trees.each_child(place, add, after, most)
+    if place.path and request.job is None:
+        return await trees.each_store(lambda name: add(name, ROOT), after, most, partial(may_read, request))
+    name = request.job.store if place.path and request.job is not None else JOBS
+    if name > after:
+        add(name, ROOT)
+    return None
+
+
+async def _open(request: HttpRequest, place: At | Above) -> Response:
+    if isinstance(place, Above):
+        raise problem(Code.NOT_EXIST, f"/{place.path} is a directory")
+    query, data_nodes = request.query_params, request.context.data_nodes
+    start, length = number(query, "offset") or 0, number(query, "length")
+    if PARAMETER not in query:
+        entry = request.operations.trees.readable(place)
+        return _to_data_node(request, *await data_nodes.download_token(place, entry, _excluded(query)))
+    token = await data_nodes.token(query[PARAMETER], DownloadToken, place)
+    if token.blob:
+        size, chunks = await data_nodes.own.give(token, start, length)
+        headers = {"Content-Length": str(size), **_closing(request)}
+        return StreamingResponse(chunks, 200, headers, "application/octet-stream")
+    entry = request.operations.trees.readable(place)
+    if entry.has_own_blob or entry.sha256 != token.sha256:  # it was replaced meanwhile
+        return _to_data_node(request, *await data_nodes.download_token(place, entry, _excluded(query)))
+    if start > entry.size:
+        raise problem(Code.RANGE_NOT_SATISFIABLE, f"{place.path!r} has {entry.size} bytes, and none at {start}")
+    data = await request.operations.trees.bytes_of_small(entry)
+    return Response(
+        data[start : None if length is None else start + length], 200, media_type="application/octet-stream"
+    )
+
+
+async def _home(_request: HttpRequest, _place: At | Above) -> Response:
+    return _json({"Path": "/"})
+
+
+async def _defaults(_request: HttpRequest, _place: At | Above) -> Response:
+    return _json({"FsServerDefaults": SERVER_DEFAULTS})
+
+
+async def _no_token(_request: HttpRequest, _place: At | Above) -> Response:
+    """Say that there are no delegation tokens: a client whose Hadoop is set up for Kerberos asks before all else."""
+    return _json({"Token": None})
+
+
+async def _summary(request: HttpRequest, place: At | Above) -> Response:
+    return _json({"ContentSummary": content_summary(await _counted(request, place))})
+
+
+async def _quota_usage(request: HttpRequest, place: At | Above) -> Response:
+    return _json({"QuotaUsage": quota_usage(await _counted(request, place))})
+
+
+async def _file_system_status(request: HttpRequest, place: At | Above) -> Response:
+    """Answer for the whole of a job's tree, as HDFS does for all that it has; nobody adds all trees up."""
+    used = Summary() if isinstance(place, Above) else await request.operations.trees.summary(At(place.store, ""))
+    return _json({"FsStatus": file_system_status(used)})
+
+
+async def _counted(request: HttpRequest, place: At | Above) -> Summary:
+    if isinstance(place, Above):
+        asked = request.query_params["op"].upper()
+        raise problem(Code.NOT_SUPPORTED, f"{asked} of /{place.path} is not supported: ask for one job, /{JOBS}/…")
+    return await request.operations.trees.summary(place)
+
+
+async def _checksum(request: HttpRequest, place: At | Above) -> Response:
+    """Refuse a checksum: the one of HDFS is made of those of its blocks and their pieces, and there are none."""
+    if isinstance(place, Above):
+        raise problem(Code.NOT_EXIST, f"/{place.path} is a directory")
+    digest = request.operations.trees.readable(place).sha256
+    detail = f"GETFILECHECKSUM is not supported: {place.path!r} has no checksum of HDFS's kind. Its sha-256 is {digest}"
+    raise problem(Code.NOT_SUPPORTED, detail)
+
+
+async def _trash_root(_request: HttpRequest, place: At | Above) -> Response:
+    """Answer with a directory of the job's own tree, since nothing is renamed from one tree to another."""
+    above = f"/{JOBS}/{place.store}" if isinstance(place, At) else ""
+    return _json({"Path": f"{above}/{TRASH}/{OWNER}"})
+
+
+# -- what changes something --------------------------------------------------------------------------------------------
+
+
+async def _create(request: HttpRequest, place: At | Above) -> Response:
+    at, query, data_nodes = in_tree(place), request.query_params, request.context.data_nodes
+    epoch = epoch_of(request, at)
+    if PARAMETER not in query:
+        overwrite, parents = replaces(query), flag(query, "createparent", absent=True)
+        begun = request.operations.trees.may_put(at, epoch, overwrite=overwrite, parents=parents)
+        put = data_nodes.upload_token(at, epoch, overwrite=overwrite, excluded=_excluded(query), begun=begun)
+        return _to_data_node(request, *await put)
+    text = query[PARAMETER]
+    token = await data_nodes.token(text, UploadToken, at)
+    if token.epoch != epoch:
+        raise problem(Code.FORBIDDEN, f"the token in this address is for epoch {token.epoch}, not for {epoch}")
+    await data_nodes.own.take(token, text, file_of(request), patience=FILE_PATIENCE_SECONDS)
+    made = {"Location": f"webhdfs://milepost/{JOBS}/{at.store}/{quote(at.path)}"}
+    return Response(status_code=201, headers={**made, **_closing(request)})
+
+
+async def _make_directory(request: HttpRequest, place: At | Above) -> Response:
+    there = ROOT if isinstance(place, Above) else request.operations.trees.find(place)
+    if there is None:
+        at = in_tree(place)
+        allowed(request, Need.WRITE_OF_JOB, at)
+        await request.operations.trees.make_directory(at, epoch_of(request, at))
+    elif not there.directory:
+        raise problem(Code.ALREADY_EXISTS, "the path is that of a file")
+    return _json({"boolean": True})
+
+
+async def _rename(request: HttpRequest, place: At | Above) -> Response:
+    at, query = in_tree(place), request.query_params
+    onto, target = onto_existing(query), in_tree(place_of(destination(query)))
+    if target.store != at.store:
+        raise problem(Code.NOT_SUPPORTED, "a file cannot be renamed from one job's tree to another's")
+    renamed = await request.operations.trees.rename(at, target.path, epoch_of(request, at), onto)
+    return _json({"boolean": renamed}) if onto is OntoExisting.ANSWER_FALSE else Response()
+
+
+async def _delete(request: HttpRequest, place: At | Above) -> Response:
+    at, recursive = in_tree(place), flag(request.query_params, "recursive")
+    deleted = await request.operations.trees.delete(at, epoch_of(request, at), recursive=recursive)
+    return _json({"boolean": deleted})
+
+
+_READS: Mapping[str, Answer] = dict(
+    zip(
+        READS,
+        (
+            *(_status, _status, _list, _list_batch, _blocks, _open, _home, _defaults, _no_token),
+            *(_summary, _quota_usage, _file_system_status, _checksum, _trash_root),
+        ),
+        strict=True,
+    )
+)
+_WRITES: Mapping[str, Answer] = dict(zip(WRITES, (_create, _make_directory, _rename), strict=True))
+
+
+def _json(body: Mapping[str, Any]) -> Response:
+    """Return a JSON answer without a Content-Type; `remote_exception` says why."""
+    return Response(msgspec.json.encode(body))
+
+
+def _to_data_node(request: HttpRequest, data_node: str, token: str) -> Response:
+    """Send the client on to where bytes are taken and given. Its first request never has a body."""
+    query = [(name, value) for name, value in request.query_params.multi_items() if name != PARAMETER]
+    raw_path = request.scope["raw_path"].decode("ascii")
+    location = f"{data_node}{raw_path}?{urlencode([*query, (PARAMETER, token)])}"
+    if flag(request.query_params, "noredirect"):
+        return _json({"Location": location})
+    return Response(status_code=307, headers={"Location": location})
+
+
+def _closing(request: HttpRequest) -> dict[str, str]:
+    """Have the client close its connection to a data node that does not lead.
+
+    Java would use it for the next body, without looking whether it still stands, and fail if the data node has died
+    since. A new connection that is refused makes Hadoop's client ask for another data node.
+    """
+    return {} if request.context.journal.lease_holds() else {"Connection": "close"}
+
+
+def _excluded(query: QueryParams) -> list[str]:
+    """Return the data nodes (host and port) that did not answer the client when it was sent there."""
+    return query.get("excludedatanodes", "").split(",")

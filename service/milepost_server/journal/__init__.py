@@ -1,0 +1,23 @@
+"""The journal package keeps all records in order: group commit, commits in doubt and take-over.
+
+It is the only caller of a pointer store, and `Journal` is what the rest of the service uses. A `Journal` takes over
+what is stored (`loading`), remembers what was committed (`memory`), admits requests (`admission`), commits them in
+groups (`commit`), and finds out what became of commits whose outcome is in doubt (`in_doubt`).
+"""
+
+from milepost_server.journal.journal import Journal, Reading
+from milepost_server.journal.lease import LeadershipLost, NotTakenOver
+from milepost_server.journal.observer import JournalObserver
+from milepost_server.journal.pending import PendingRequest, Served
+from milepost_server.journal.settings import JournalSettings
+
+__all__ = [
+    "Journal",
+    "JournalObserver",
+    "JournalSettings",
+    "LeadershipLost",
+    "NotTakenOver",
+    "Reading",
+    "Served",
+    "PendingRequest",
+]

@@ -1,0 +1,95 @@
+"""The queue in front of the journal: a request waits here until a group takes it, or is withdrawn at its deadline."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from milepost.errors import Problem
+from milepost.wire import Code
+from milepost_backends.contract import BackendError, StorageFull
+from milepost_server.basics.problems import problem
+from milepost_server.journal.pending import PendingRequest, Served
+from milepost_server.journal.retries import Retries
+from milepost_server.rules.requests import INTERNAL, Request, with_id
+
+
+class Admission:
+    """The queue of requests that wait to be committed, at most ``most_waiting`` of them.
+
+    ``clock`` gives monotonic seconds. ``trouble`` is the error for which nothing can be committed at the moment, None
+    while there is none; a request that is withdrawn meanwhile names it.
+    """
+
+    def __init__(self, clock: Callable[[], float], most_waiting: int, retries: Retries) -> None:
+        self.queue: deque[PendingRequest] = deque()
+        self.trouble: BackendError | None = None
+        self._clock = clock
+        self._most_waiting = most_waiting
+        self._retries = retries
+        self._ids = 0
+
+    def admit(self, request: Request, deadline: float, term: int) -> PendingRequest:
+        """Queue a request that joins no running attempt (see `Retries.joined`), and return it as pending.
+
+        A request without an idempotency key gets an id instead, made of ``term`` and a number, which no other has.
+
+        Raises a ``too-many-requests`` problem if too many are waiting already. The leader's own requests always pass.
+        """
+        internal = isinstance(request, INTERNAL)
+        if not internal and len(self.queue) >= self._most_waiting:
+            raise problem(Code.TOO_MANY_REQUESTS, f"{len(self.queue)} requests are already waiting to be written")
+        if request.key is not None:
+            pending = PendingRequest(request, deadline)
+            self._retries.submitted(pending)
+        elif internal:
+            pending = PendingRequest(request, deadline)
+        else:
+            self._ids += 1
+            pending = PendingRequest(with_id(request, f"{term}.{self._ids}"), deadline)
+        self.queue.append(pending)
+        return pending
+
+    async def wait(self, pending: PendingRequest) -> Served:
+        """Wait until the request has ended, at most until its deadline, and return how it ended.
+
+        Raises the problem that it ended with. At the deadline, a request that is still queued is withdrawn
+        (``storage-unavailable`` or ``storage-full``); one that is in flight goes on, as ``outcome-unknown``.
+        """
+        if not pending.done.done():
+            await self._patiently(pending)
+        if not pending.done.done():
+            if not pending.queued:
+                pending.abandoned = True
+                raise problem(Code.OUTCOME_UNKNOWN, "the storage has not confirmed the write before the deadline")
+            pending.fail(self._withdrawn())
+        return pending.done.result()
+
+    async def _patiently(self, pending: PendingRequest) -> None:
+        """Wait until the request ends or its deadline comes: as `asyncio.wait` does, at a third of its price."""
+        loop = asyncio.get_running_loop()
+        pending.waiter = loop.create_future()
+        timer = loop.call_later(max(0.0, pending.deadline - self._clock()), pending.wake)
+        try:
+            await pending.waiter
+        finally:
+            timer.cancel()
+
+    def again(self, requests: Sequence[PendingRequest]) -> None:
+        """Put requests that were taken from the queue back to its front, in their order."""
+        for pending in requests:
+            pending.queued = True
+        self.queue.extendleft(reversed(requests))
+
+    def drop(self, error: Problem) -> None:
+        """End all waiting requests with ``error``."""
+        for pending in self.queue:
+            pending.fail(error)
+        self.queue.clear()
+
+    def _withdrawn(self) -> Problem:
+        if isinstance(self.trouble, StorageFull):
+            return problem(Code.STORAGE_FULL, str(self.trouble))
+        detail = f": {self.trouble}" if self.trouble else ""
+        return problem(Code.STORAGE_UNAVAILABLE, f"the write could not be sent to the storage in time{detail}")

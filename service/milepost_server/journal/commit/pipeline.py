@@ -1,0 +1,267 @@
+"""The commit pipeline: it sends admitted requests to the store in groups, and answers each after its commit.
+
+Several groups may be in flight at once, if the store allows it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from milepost.wire import Code
+from milepost_backends.contract import Done, PointerStore, Unknown
+from milepost_server.basics.problems import problem
+from milepost_server.journal.admission import Admission
+from milepost_server.journal.commit.batching import AdaptiveBatching
+from milepost_server.journal.commit.groups import Decide, Group, NoOpRequest, build
+from milepost_server.journal.commit.judgement import Verdict, judge, without_resolving
+from milepost_server.journal.lease import LeaderLease
+from milepost_server.journal.memory import JournalMemory
+from milepost_server.journal.observer import JournalObserver
+
+log = logging.getLogger("milepost.journal")
+
+_MOST_DELAY_SECONDS: Final = 1.0
+
+
+class Pipeline:
+    """The groups in flight, in the order of their commits, and the requests that wait for them.
+
+    ``wake`` is set when there is something to do, ``progress`` each time that something was done. ``fault`` is an
+    unexpected error, which ends the leadership. ``committed`` counts the groups that were committed. ``refusals``
+    counts how often the store, by a failure of its own, has refused a group since the last one was committed. ``clock``
+    gives monotonic seconds. A commit may take ``seconds``.
+    """
+
+    def __init__(
+        self,
+        store: PointerStore,
+        memory: JournalMemory,
+        admission: Admission,
+        lease: LeaderLease,
+        observer: JournalObserver,
+        decide: Decide,
+        clock: Callable[[], float],
+        seconds: float,
+    ) -> None:
+        self.flight: list[Group] = []
+        self.wake = asyncio.Event()
+        self.progress = asyncio.Event()
+        self.fault: BaseException | None = None
+        self.committed = 0
+        self.refusals = 0
+        self._store = store
+        self._memory = memory
+        self._admission = admission
+        self._lease = lease
+        self._observer = observer
+        self._decide = decide
+        self._clock = clock
+        self._seconds = seconds
+        self._batching = AdaptiveBatching(self.wake.set)
+        self._waiting: list[NoOpRequest] = []
+        self._committed: list[Group] = []
+        self._groups = 0
+        self._delay: asyncio.TimerHandle | None = None
+        self._has_delayed = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether no group is in flight and no request waits for one."""
+        return not (self._admission.queue or self.flight or self._committed)
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether groups have been committed whose callers are not answered yet."""
+        return bool(self._committed)
+
+    def arrived(self) -> None:
+        """Note that a request was admitted."""
+        self._batching.arrived()
+        if self.may_launch():
+            self.wake.set()
+
+    def hurry(self) -> None:
+        """Send the next group without waiting for more requests."""
+        self._batching.give_up()
+        self._has_delayed = True
+
+    def may_launch(self) -> bool:
+        """Return whether there are requests for a group that may be sent now."""
+        if not self._admission.queue or len(self.flight) >= self._store.limits.in_flight:
+            return False
+        return not self._delayed() and (bool(self.flight) or self._batching.complete())
+
+    def _delayed(self) -> bool:
+        """Return whether the next group waits for the store, which would not send it yet. It waits once, and not for
+        long: requests that change nothing wait with it.
+        """
+        if self._has_delayed or (seconds := self._store.commit_delay) <= 0:
+            return False
+        if self._delay is None:
+            self._delay = asyncio.get_running_loop().call_later(min(seconds, _MOST_DELAY_SECONDS), self._delay_ended)
+        return True
+
+    def _delay_ended(self) -> None:
+        self._delay, self._has_delayed = None, True
+        self.wake.set()
+
+    def _end_delay(self) -> None:
+        """Let the group after this one wait again."""
+        if self._delay is not None:
+            self._delay.cancel()
+        self._delay, self._has_delayed = None, False
+
+    def launch(self) -> None:
+        """Send waiting requests as a group behind those in flight, and answer requests that change nothing.
+
+        What is left in the queue is for the next call, before which the caller lets the event loop serve others.
+        """
+        self._end_delay()
+        last = self.flight[-1] if self.flight else None
+        memory = self._memory
+        head = replace(last.head, revision=last.revision, digest=last.digest) if last else memory.head
+        group = Group(self._groups + 1, head, head.revision)
+        built = build(
+            self._admission.queue,
+            memory.view,
+            group,
+            self._store.limits,
+            self._decide,
+            memory.contexts(),
+            memory.size_limit,
+            self._clock,
+        )
+        for entry in built:
+            if entry.depends:
+                self._waiting.append(entry)
+            else:
+                self._answer(entry)
+        if group.members:
+            self._groups = group.number
+            memory.stage(group)
+            self._batching.launched()
+            self.flight.append(group)
+            group.task = asyncio.create_task(self._commit(group))
+            group.task.add_done_callback(self._ended)
+        self.progress.set()
+
+    async def _commit(self, group: Group) -> None:
+        try:
+            async with asyncio.timeout(self._seconds):
+                group.outcome = await self._store.commit(group.head, group.changes, group.revision, group.digest)
+        except TimeoutError:
+            group.outcome = Unknown(f"the store has not answered within {self._seconds} s")
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            self.fault = fault
+        while self.flight and isinstance(self.flight[0].outcome, Done):
+            try:
+                self._note_committed(self.flight.pop(0))
+            except Exception as fault:
+                log.exception("cannot update the memory for a group that was committed: this process ends")
+                self.fault = fault
+        self.wake.set()
+
+    def _note_committed(self, group: Group) -> None:
+        self._committed.append(group)
+        self._memory.commit(group)
+        self.refusals = 0
+        self._admission.trouble = None
+        self._batching.committed(len(group.members))
+        self._report(group)
+
+    def _report(self, group: Group) -> None:
+        """Tell the observer that the group was committed. A fault there ends the leadership; the group stays
+        committed.
+        """
+        self.committed += 1
+        for member in group.members:
+            try:
+                self._observer.committed(member.pending.request, member.accepted)
+            except Exception as fault:
+                log.exception("cannot do what follows from a committed request: this process ends")
+                self.fault = fault
+
+    def acknowledge(self) -> None:
+        """Answer the requests of groups that have been committed, and those that waited for these groups."""
+        committed, self._committed = self._committed, []
+        for group in committed:
+            self._serve(group)
+            ready = [entry for entry in self._waiting if entry.depends <= group.number]
+            self._waiting = [entry for entry in self._waiting if entry.depends > group.number]
+            for entry in ready:
+                self._answer(entry)
+        self.progress.set()
+
+    def _serve(self, group: Group) -> None:
+        for member in group.members:
+            member.pending.serve(member.accepted, member.revision, self._memory.head.term)
+
+    def _answer(self, entry: NoOpRequest) -> None:
+        """Answer a request that changes nothing. It is a read: of committed state alone, and only under the lease."""
+        if self._lease.holds():
+            entry.pending.serve(entry.decision, self._memory.head.revision, self._memory.head.term)
+        else:
+            entry.pending.fail(problem(Code.NO_LEADER, "the lease ran out before the request could be answered"))
+
+    def cancel_commits(self) -> None:
+        """Stop waiting for the commits in flight. Each of them may still be committed."""
+        for group in self.flight:
+            if group.task is not None:
+                group.task.cancel()
+
+    def judge(self, count: int, now: float) -> Verdict:
+        """Judge the groups in flight, of which the first ``count`` were committed and the others never will be.
+
+        The memory then shows those that were committed, and no group is in flight any more. No caller is answered yet:
+        see `conclude`. ``now`` is the monotonic time.
+        """
+        verdict = judge(self.flight, count, now)
+        self._memory.conclude_flight(verdict.committed, self.flight[count:])
+        self.flight = []
+        return verdict
+
+    def conclude(self, verdict: Verdict) -> None:
+        """Do what the verdict says: answer requests that were committed, fail those given up, queue the others
+        again.
+        """
+        again = [*verdict.again, *(entry.pending for entry in self._waiting)]
+        self._waiting, self._admission.trouble = [], None
+        self._batching.give_up()
+        for group in verdict.committed:
+            self._report(group)
+            self._serve(group)
+        for pending, error in verdict.given_up:
+            if pending.abandoned:
+                self._observer.given_up(pending.request)
+            pending.fail(error)
+        self._admission.again(again)
+        self.progress.set()
+        log.info(
+            "the commits in doubt are resolved at term %d: %d groups were committed, %d requests go back to the queue",
+            self._memory.head.term,
+            len(verdict.committed),
+            len(again),
+        )
+
+    def end(self) -> None:
+        """End the pipeline, because leadership is over. Idempotent.
+
+        Requests that were committed are answered; those in flight end with outcome unknown, or as not applied if the
+        store refused them; the others go back to the queue.
+        """
+        self._batching.give_up()
+        self._end_delay()
+        self.acknowledge()
+        error = without_resolving(self.flight)
+        self.cancel_commits()
+        for group in self.flight:
+            for member in group.members:
+                member.pending.fail(error)
+        self._admission.again([entry.pending for entry in self._waiting])
+        self.flight, self._waiting = [], []

@@ -1,0 +1,238 @@
+"""Resolve groups that the store refused, or whose outcome is unknown.
+
+If certainly nothing was written, the leader goes on from memory. Otherwise it takes its journal over under a new term.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from milepost.wire import Code
+from milepost_backends.contract import (
+    BackendError,
+    CommitRefused,
+    Head,
+    JournalDamaged,
+    PointerStore,
+    Refusal,
+    TakeOverLost,
+)
+from milepost_server.basics.problems import problem
+from milepost_server.journal import loading
+from milepost_server.journal.admission import Admission
+from milepost_server.journal.commit import judgement
+from milepost_server.journal.commit.pipeline import Pipeline
+from milepost_server.journal.in_doubt.restoring import Restoring
+from milepost_server.journal.lease import LeaderLease, LeadershipLost, NotTakenOver
+from milepost_server.journal.memory import JournalMemory
+from milepost_server.journal.observer import JournalObserver
+from milepost_server.journal.settings import JournalSettings
+
+log = logging.getLogger("milepost.journal")
+
+T = TypeVar("T")
+
+_REFUSALS: Final = 3
+"""After this many certain failures of the store in a row, the journal is taken over: a new head may cure the store."""
+
+
+class InDoubtCommits:
+    """Resolves the groups of ``pipeline`` that are in doubt.
+
+    It also writes back what somebody else changed in the store meanwhile.
+    ``terms_abandoned`` counts the terms that were given up for it.
+    """
+
+    def __init__(
+        self,
+        store: PointerStore,
+        memory: JournalMemory,
+        pipeline: Pipeline,
+        admission: Admission,
+        lease: LeaderLease,
+        observer: JournalObserver,
+        settings: JournalSettings,
+        clock: Callable[[], float],
+        jitter: random.Random,
+    ) -> None:
+        self.terms_abandoned = 0
+        self._store = store
+        self._memory = memory
+        self._pipeline = pipeline
+        self._admission = admission
+        self._lease = lease
+        self._observer = observer
+        self._settings = settings
+        self._clock = clock
+        self._jitter = jitter
+        self._verdict: judgement.Verdict | None = None
+        self._give_up_at = 0.0
+
+    @property
+    def pending(self) -> bool:
+        """Whether the groups in doubt are judged, but the store is not put right yet."""
+        return self._verdict is not None
+
+    async def resolve(self) -> None:
+        """Resolve the groups in flight, of which the first was refused or has an unknown outcome.
+
+        If all of them were certainly refused, go on from memory. Raises `LeadershipLost`.
+        """
+        pipeline = self._pipeline
+        first = pipeline.flight[0].outcome
+        if isinstance(first, CommitRefused) and first.reason is not Refusal.HEAD_MOVED:
+            await asyncio.wait([group.task for group in pipeline.flight if group.task is not None])
+            pipeline.refusals += first.reason is Refusal.FAILED
+            if pipeline.refusals < _REFUSALS and all(
+                isinstance(group.outcome, CommitRefused) for group in pipeline.flight
+            ):
+                await self._go_on(first)
+                return
+        await self._resolve()
+
+    async def _go_on(self, refused: CommitRefused) -> None:
+        """Go on from memory: nothing was written, so memory and head are still right and the term is kept."""
+        log.warning(
+            "the store refused a commit of journal %s and wrote nothing; this replica goes on leading: %s",
+            self._memory.name,
+            refused.detail,
+        )
+        self._pipeline.conclude(self._pipeline.judge(0, self._clock()))
+        if refused.reason not in (Refusal.FULL, Refusal.TOO_LARGE):
+            await self._until_confirmed()
+
+    async def _until_confirmed(self) -> None:
+        """Wait until the store answers again and shows a head of this term; if it shows another, resolve."""
+
+        async def confirm() -> bool:
+            try:
+                async with asyncio.timeout(self._settings.take_over_seconds):
+                    return await self._store.confirm(self._memory.head)
+            except JournalDamaged as error:
+                log.error(
+                    "somebody else changed what is stored of journal %s; this replica takes it over again: %s",
+                    self._memory.name,
+                    error,
+                )
+                return False
+
+        if not await self._persistently(confirm, "confirm the head of"):
+            await self._resolve()
+
+    async def _resolve(self) -> None:
+        """Take the journal over under the next term, judge the groups in doubt, and put the store right.
+
+        This abandons the current term, so that nothing of it can be committed any more. The groups are judged by what
+        is stored then, and what differs from memory is written back.
+        """
+        flight, memory = self._pipeline.flight, self._memory
+        self.terms_abandoned += 1
+        self._pipeline.refusals = 0
+        log.warning(
+            "term %d of journal %s is abandoned, to resolve its commits; this replica takes the journal over again: %s",
+            memory.head.term,
+            memory.name,
+            flight[0].outcome if flight else "the head moved",
+        )
+        self._pipeline.cancel_commits()
+        ours = memory.head
+
+        def taken(head: Head) -> None:
+            nonlocal ours
+            ours = head
+
+        def moved(head: Head) -> None:
+            taken(head)
+            self._give_up_at = self._clock() + self._settings.give_up_seconds
+            if not self._lease.holds():
+                raise LeadershipLost("the lease ran out while records were being written back")
+
+        restoring = Restoring(
+            self._store, memory.view.state, memory.proof, self._settings.commit_seconds, moved, self._observer
+        )
+
+        async def take_over() -> None:
+            leadership = self._lease.leadership
+            if leadership is None:
+                raise LeadershipLost("leadership was given up while the outcome of a write was in doubt")
+            seconds = self._settings.take_over_seconds
+            loaded = await loading.take_over(
+                self._store, memory.name, self._lease, leadership, ours=ours, taken=taken, seconds=seconds
+            )
+            if self._verdict is None:
+                self._warn_if_older(ours)
+                count = judgement.committed(self._pipeline.flight, ours, loaded.state)
+                self._verdict = self._pipeline.judge(count, self._clock())
+            taken(await restoring.restore(ours, loaded))
+            self._lease.require(leadership)
+
+        await self._persistently(take_over, "take over")
+        verdict, self._verdict = self._verdict, None
+        assert verdict is not None
+        memory.resolve(ours, restoring.unwritten)
+        self._pipeline.conclude(verdict)
+
+    async def _persistently(self, work: Callable[[], Awaitable[T]], doing: str) -> T:
+        """Return the result of ``work``, which is tried again while the lease holds and the store does not answer.
+
+        ``doing`` is what ``work`` does to the journal, for the log. Gives up when ``give_up_seconds`` have passed since
+        it began or, later, since it made progress. Raises `LeadershipLost`.
+        """
+        delay = 0.05
+        self._give_up_at = self._clock() + self._settings.give_up_seconds
+        while True:
+            if not self._lease.holds():
+                raise LeadershipLost("the lease ran out while the outcome of a write was in doubt")
+            try:
+                return await work()
+            except TakeOverLost as error:
+                raise LeadershipLost("another replica took the journal over") from error
+            except (BackendError, TimeoutError) as error:
+                self._admission.trouble = error if isinstance(error, BackendError) else None
+                log.warning("cannot %s journal %s yet, trying again: %s", doing, self._memory.name, error)
+                self._give_up_certain()
+                if self._clock() >= self._give_up_at:
+                    raise NotTakenOver(f"cannot {doing} journal {self._memory.name}: {error!r}") from error
+                await asyncio.sleep(delay * (0.5 + self._jitter.random()))
+                delay = min(2.0, delay * 2)
+
+    def _give_up_certain(self) -> None:
+        """Fail the requests in flight if the store refused the first group for a reason of its own.
+
+        That refusal is certain, so the callers need not wait until the journal is taken over.
+        """
+        flight = self._pipeline.flight
+        error = judgement.certain_refusal(flight[0]) if flight else None
+        if error is not None:
+            for member in (member for group in flight for member in group.members):
+                member.pending.fail(error)
+
+    def _warn_if_older(self, head: Head) -> None:
+        """Log it if the head that was taken over is older than memory: then what is stored is an older copy."""
+        if head.revision <= self._memory.head.revision:
+            log.error(
+                "journal %s went back from revision %d to %d: somebody put an older copy in its place; the changes that"
+                " were acknowledged since are written back from memory",
+                self._memory.name,
+                self._memory.head.revision,
+                head.revision - 1,
+            )
+
+    def drop(self) -> None:
+        """End requests that are judged but not answered, because leadership was lost before the store was put right.
+
+        Does nothing if there are none.
+        """
+        verdict, self._verdict = self._verdict, None
+        if verdict is None:
+            return
+        unknown = problem(Code.OUTCOME_UNKNOWN, "leadership was lost while the outcome of the write was being resolved")
+        for pending in (member.pending for group in verdict.committed for member in group.members):
+            pending.fail(unknown)
+        for pending, error in verdict.given_up:
+            pending.fail(error)
+        self._admission.again(verdict.again)

@@ -1,0 +1,334 @@
+"""The journal of a leader: it admits requests, commits them in groups, and answers each after its commit."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from milepost.wire import Code
+from milepost_backends.contract import (
+    BackendError,
+    Change,
+    CommitRefused,
+    Done,
+    Head,
+    JournalDamaged,
+    Leadership,
+    PointerStore,
+    StorageUnavailable,
+    Unknown,
+)
+from milepost_server.basics.problems import problem
+from milepost_server.journal import loading
+from milepost_server.journal.admission import Admission
+from milepost_server.journal.commit.groups import Decide
+from milepost_server.journal.commit.growth_check import GrowthCheck
+from milepost_server.journal.commit.pipeline import Pipeline
+from milepost_server.journal.in_doubt.commits import InDoubtCommits
+from milepost_server.journal.lease import LeaderLease
+from milepost_server.journal.memory import JournalMemory
+from milepost_server.journal.observer import JournalObserver, NoObserver
+from milepost_server.journal.pending import PendingRequest, Served
+from milepost_server.journal.retries import Retries
+from milepost_server.journal.settings import JournalSettings
+from milepost_server.rules.decide import decide as rules_decide
+from milepost_server.rules.decisions import Accepted, DecisionContext
+from milepost_server.rules.memory.view import View
+from milepost_server.rules.records import encode
+from milepost_server.rules.requests import LEADER, CreateDeployment, Request
+
+log = logging.getLogger("milepost.journal")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The committed state at one revision, read while the lease surely held."""
+
+    view: View
+    revision: int
+    term: int
+
+
+class Marker(Protocol):
+    """The mark, kept outside the pointer store, that a deployment was already created there.
+
+    It prevents that a deployment whose records were all lost is silently created anew, as if it were empty.
+    """
+
+    async def refuse_to_found(self) -> None:
+        """Raise `JournalDamaged` if the mark names a deployment, of which the pointer store has nothing left.
+
+        Raises `StorageUnavailable` if the mark cannot be read.
+        """
+
+    async def set(self, deployment: str) -> None:
+        """Set the mark for the id ``deployment``. Raises `StorageUnavailable`, `StorageFull`."""
+
+
+class Journal:
+    """One journal of a pointer store, which this process leads for one period of leadership after another.
+
+    ``clock`` gives monotonic seconds, ``wall`` the time of day as text. ``generation`` counts the leaderships of this
+    process; ``first_term`` is the term with which the current one began.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        store: PointerStore,
+        *,
+        clock: Callable[[], float],
+        wall: Callable[[], str],
+        observer: JournalObserver | None = None,
+        marker: Marker | None = None,
+        settings: JournalSettings | None = None,
+        decide: Decide = rules_decide,
+        jitter: random.Random | None = None,
+    ) -> None:
+        self.name = name
+        self.retries = Retries()
+        self.deployment = ""
+        self.generation = 0
+        self.first_term = 0
+        self.unproven: str | None = None
+        """Why the last take-over could not prove that the stored records are complete, so that this process does not
+        lead; None if it could.
+        """
+        self._store = store
+        self._marker = marker
+        self._settings = settings = settings or JournalSettings()
+        self._decide = GrowthCheck(store).deciding(decide)
+        observer = observer or NoObserver()
+        self._closing = False
+        self._lease = LeaderLease(clock)
+        self._memory = JournalMemory(
+            name, clock, wall, epoch_floor=settings.epoch_floor, most_uploads=settings.most_uploads
+        )
+        self._admission = Admission(clock, settings.most_waiting, self.retries)
+        self._pipeline = Pipeline(
+            store, self._memory, self._admission, self._lease, observer, self._decide, clock, settings.commit_seconds
+        )
+        self._in_doubt = InDoubtCommits(
+            store,
+            self._memory,
+            self._pipeline,
+            self._admission,
+            self._lease,
+            observer,
+            settings,
+            clock,
+            jitter or random.Random(),
+        )
+
+    # -- properties ------------------------------------------------------------------------------------------------
+
+    @property
+    def leading(self) -> bool:
+        """Whether this process leads and admits requests."""
+        return self._lease.leadership is not None and not self._closing
+
+    @property
+    def head(self) -> Head:
+        """The head after the last commit."""
+        return self._memory.head
+
+    @property
+    def term(self) -> int:
+        """The term of the current leadership, or of the last one if this process does not lead."""
+        return self._memory.head.term
+
+    @property
+    def epoch_floor(self) -> int:
+        """The number above which all epochs are that this process grants."""
+        return self._settings.epoch_floor
+
+    @property
+    def records(self) -> int:
+        """The number of committed records."""
+        return len(self._memory.view.state.records)
+
+    @property
+    def damaged(self) -> list[str]:
+        """The keys of damaged records, sorted.
+
+        These are records whose checksum is wrong, which are not served, and records that are right in memory but could
+        not be written back to the store.
+        """
+        return self._memory.damaged
+
+    @property
+    def groups_committed(self) -> int:
+        """The number of groups that this process committed."""
+        return self._pipeline.committed
+
+    @property
+    def terms_abandoned(self) -> int:
+        """The number of terms that this process gave up in order to resolve commits whose outcome was in doubt."""
+        return self._in_doubt.terms_abandoned
+
+    # -- leadership ------------------------------------------------------------------------------------------------
+
+    async def lead(self, leadership: Leadership) -> None:
+        """Take the journal over under ``leadership``, load its records, and begin to admit requests.
+
+        Raises `LeadershipLost`, TimeoutError, and what `PointerStore.take_over` and `PointerStore.load` raise.
+        """
+        try:
+            await self._take_over(leadership)
+        except (BackendError, TimeoutError) as error:
+            self.unproven = str(error) if isinstance(error, JournalDamaged) else None
+            raise
+        self.unproven = None
+
+    async def _take_over(self, leadership: Leadership) -> None:
+        memory, seconds = self._memory, self._settings.take_over_seconds
+
+        def taken(head: Head) -> None:
+            memory.head = head
+
+        loaded = await loading.take_over(
+            self._store, self.name, self._lease, leadership, ours=None, taken=taken, seconds=seconds
+        )
+        loading.verify(loaded, memory.head, self._settings.accepted_losses)
+        memory.begin(loaded, memory.head, self._store.limits.journal_bytes)
+        self.deployment = await self._create_deployment()
+        memory.name_damage()
+        self.generation += 1
+        self.first_term = memory.head.term
+        self._closing, self._pipeline.fault = False, None
+        self._lease.leadership = leadership
+        log.info(
+            "leading journal %s of deployment %s at term %d, revision %d: requests are admitted from now on",
+            self.name,
+            self.deployment,
+            memory.head.term,
+            memory.head.revision,
+        )
+
+    async def _create_deployment(self) -> str:
+        """Return the id of the deployment; create the deployment if the journal has none yet."""
+        memory = self._memory
+        request = CreateDeployment(LEADER, deployment=secrets.token_hex(6))
+        decision = self._decide(View(memory.view.state), request, self.context(memory.head.revision + 1))
+        assert isinstance(decision, Accepted)
+        deployment = str(decision.answer.body["deployment"])
+        if decision.changes:
+            if self._marker is not None:
+                await self._marker.refuse_to_found()
+            made = decision.changes.items()
+            changes = [Change(key, encode(key, record)) for key, record in made if record is not None]
+            memory.proof.apply(changes)
+            revision, digest = memory.head.revision + 1, memory.proof.digest
+            async with asyncio.timeout(self._settings.commit_seconds):
+                outcome = await self._store.commit(memory.head, changes, revision, digest)
+            if not isinstance(outcome, Done):
+                raise StorageUnavailable(f"the deployment could not be created: {outcome.detail}")
+            memory.head = outcome.head
+            memory.view.state.apply(made)
+            if self._marker is not None:
+                await self._marker.set(deployment)
+        return deployment
+
+    async def run(self) -> None:
+        """Commit submitted requests until cancelled. Raises `LeadershipLost` when this process has to stop leading."""
+        pipeline = self._pipeline
+        try:
+            while True:
+                if pipeline.fault is not None:
+                    raise pipeline.fault
+                if pipeline.flight and isinstance(pipeline.flight[0].outcome, CommitRefused | Unknown):
+                    pipeline.acknowledge()
+                    await self._in_doubt.resolve()
+                elif pipeline.may_launch():
+                    pipeline.launch()
+                    await asyncio.sleep(0)  # send this commit before answering the callers of the last one
+                    pipeline.acknowledge()  # and these before what waits is decided, however much it is
+                elif pipeline.has_answers:
+                    pipeline.acknowledge()
+                else:
+                    pipeline.wake.clear()
+                    await pipeline.wake.wait()
+        finally:
+            self.lose_lease()
+
+    async def drain(self) -> None:
+        """Stop admitting requests, and wait until those that were admitted have ended."""
+        pipeline = self._pipeline
+        self._closing = True
+        pipeline.hurry()
+        pipeline.wake.set()
+        while not pipeline.idle or self._in_doubt.pending:
+            pipeline.progress.clear()
+            await pipeline.progress.wait()
+
+    def lose_lease(self) -> None:
+        """End the leadership and every pending request. Idempotent.
+
+        A request that was never sent to the store, or was refused there, ends as not applied; any other ends with
+        outcome unknown.
+        """
+        self._lease.leadership = None
+        self._in_doubt.drop()
+        self._pipeline.end()
+        self._admission.drop(problem(Code.NO_LEADER, "leadership was lost before the write was sent to the storage"))
+        self._pipeline.progress.set()
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def lease_remaining(self) -> float | None:
+        """Return the seconds that the lease still runs, infinite if it ends with the process; None without a lease."""
+        return self._lease.remaining()
+
+    def leading_for(self) -> float | None:
+        """Return for how many seconds this process has led without a break; None unless the lease surely holds."""
+        return self._lease.held_for()
+
+    def lease_holds(self) -> bool:
+        """Return whether the lease surely holds, so that answers may be given from memory."""
+        return self._lease.holds()
+
+    def read(self) -> Reading:
+        """Return the committed state. Raises a ``no-leader`` problem unless the lease surely holds."""
+        if not self._lease.holds():
+            raise problem(Code.NO_LEADER, "this replica does not lead, or its lease is in doubt")
+        return Reading(View(self._memory.view.state), self._memory.head.revision, self._memory.head.term)
+
+    def context(self, revision: int) -> DecisionContext:
+        """Return what the rules may know of the present when they decide the change to ``revision``."""
+        return self._memory.contexts()(revision)
+
+    def revision_before(self, seconds: float) -> int:
+        """Return the latest revision that surely was committed so long ago, 0 if none was under this leadership."""
+        return self._memory.revision_before(seconds)
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    def submit(self, request: Request, deadline: float, generation: int | None = None) -> PendingRequest:
+        """Admit a request and return it as pending; a retry joins the attempt of its key that is still running.
+
+        ``generation`` is the leadership under which the request's blob was put, None if it has none. Under another
+        leadership the request is refused, since the blob may have been collected.
+
+        Raises ``no-leader``, ``shutting-down``, ``too-many-requests`` and ``idempotency-mismatch`` problems.
+        """
+        if (joined := self.retries.joined(request, deadline)) is not None:
+            return joined  # before any refusal: that would say "not applied" of an attempt that may be applied yet
+        if self._closing:
+            raise problem(Code.SHUTTING_DOWN, "this replica is shutting down, or gives the lead to another")
+        if not self.leading or generation not in (None, self.generation):
+            raise problem(Code.NO_LEADER, "this replica does not lead")
+        pending = self._admission.admit(request, deadline, self.first_term)
+        self._pipeline.arrived()
+        return pending
+
+    def wait(self, pending: PendingRequest) -> Awaitable[Served]:
+        """Return an awaitable that gives the end of a submitted request, at its deadline at the latest.
+
+        See `Admission.wait` for what it raises.
+        """
+        return self._admission.wait(pending)

@@ -1,0 +1,71 @@
+"""The lease of a leader: while it runs, no other replica leads, so the leader may answer from memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from milepost_backends.contract import Leadership
+
+
+class LeadershipLost(Exception):
+    """Raised when this process must stop leading.
+
+    As a rule its lease is over, or another replica took the journal over.
+    """
+
+
+class NotTakenOver(LeadershipLost):
+    """Raised when this process stops leading although its lease still runs.
+
+    It could not take the journal over for so long that another replica should try.
+    """
+
+
+class LeaderLease:
+    """The lease under which this process leads the journal.
+
+    ``leadership`` is the won election that the lease comes from. `Journal` sets it once the journal is taken over and
+    loaded, and it is None while this process does not lead. ``clock`` gives monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._leadership: Leadership | None = None
+        self._since = 0.0
+        self._clock = clock
+
+    @property
+    def leadership(self) -> Leadership | None:
+        """The won election under which this process leads."""
+        return self._leadership
+
+    @leadership.setter
+    def leadership(self, leadership: Leadership | None) -> None:
+        self._leadership = leadership
+        self._since = self._clock()
+
+    def held_for(self) -> float | None:
+        """Return for how many seconds this process has led; None if it does not lead."""
+        return self._clock() - self._since if self.holds() else None
+
+    def holds(self) -> bool:
+        """Return whether the lease surely runs now, so that answers may be given from memory."""
+        return self.leadership is not None and self.leadership.remaining(self._clock()) > 0
+
+    def remaining(self) -> float | None:
+        """Return for how many more seconds the lease runs; None if this process does not lead.
+
+        The result is infinite where the lease lasts as long as the process, as a lock on a file does.
+        """
+        return None if self.leadership is None else max(0.0, self.leadership.remaining(self._clock()))
+
+    def require(self, leadership: Leadership) -> None:
+        """Raise `LeadershipLost` unless the lease of ``leadership`` still runs. Call it after each take-over.
+
+        This is for a process that was paused before its take-over was committed. In the pause its lease may have run
+        out, and a successor may have taken the journal over. The late take-over then takes the journal from that
+        successor, which still answers from memory. But where the lease runs after the take-over, there is no successor
+        yet: any later one takes over under a higher term, and fences everything that is written under this term. No
+        other check is needed.
+        """
+        if leadership.remaining(self._clock()) <= 0:
+            raise LeadershipLost("the lease ran out while the journal was taken over")

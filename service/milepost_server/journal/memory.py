@@ -1,0 +1,131 @@
+"""The leader's copy of its journal in memory: all records, their checksums and their size.
+
+While the lease holds, this copy is the truth, whatever somebody else does to the pointer store.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from milepost_backends.contract import Head
+from milepost_server.journal.commit.groups import Group
+from milepost_server.journal.commit.size_limit import SizeLimit
+from milepost_server.journal.loading import Loaded
+from milepost_server.journal.proof import Proof
+from milepost_server.journal.revision_ages import RevisionAges
+from milepost_server.rules.decisions import DecisionContext
+from milepost_server.rules.memory.state import State
+from milepost_server.rules.memory.view import View
+from milepost_server.rules.records import ENDED_SESSION_SECONDS, KEPT_KEYS_SECONDS, Corrupt
+
+log = logging.getLogger("milepost.journal")
+
+
+class JournalMemory:
+    """The records of a journal, as committed and as they will be once the groups in flight have been committed.
+
+    ``head`` is the head after the last commit. ``view`` shows both states of the records; ``proof`` and ``size_limit``
+    already include the groups in flight. ``unwritten`` has the keys of records that are right in memory but could not
+    be written back to the store. ``clock`` gives monotonic seconds, ``wall`` the time of day as text. ``epoch_floor``
+    and ``most_uploads`` are those of `JournalSettings`.
+    """
+
+    def __init__(
+        self, name: str, clock: Callable[[], float], wall: Callable[[], str], *, epoch_floor: int, most_uploads: int
+    ) -> None:
+        self.name = name
+        self.head = Head(name, 0, 0, "")
+        self.view = View(State())
+        self.proof = Proof()
+        self.size_limit = SizeLimit(None)
+        self.unwritten: set[str] = set()
+        self._damaged: frozenset[str] = frozenset()
+        self._ages = RevisionAges(ENDED_SESSION_SECONDS)
+        self._clock = clock
+        self._wall = wall
+        self._epoch_floor = epoch_floor
+        self._most_uploads = most_uploads
+
+    def begin(self, loaded: Loaded, head: Head, most_bytes: int | None) -> None:
+        """Begin a leadership with the records that were loaded under ``head``, and forget all earlier ones.
+
+        ``most_bytes`` bounds the size of all records together; None sets no limit.
+        """
+        self.head = head
+        self.view = View(loaded.state)
+        self.proof = loaded.proof
+        self.size_limit = SizeLimit(most_bytes)
+        self.size_limit.taken = loaded.size
+        self.unwritten = set()
+        self._ages = RevisionAges(ENDED_SESSION_SECONDS)
+        self._ages.note(self._clock(), head.revision)
+
+    @property
+    def damaged(self) -> list[str]:
+        """The sorted keys of records that are not served because their checksum is wrong, and of ``unwritten`` ones."""
+        corrupt = (key for key in self._damaged if isinstance(self.view.state.get(key), Corrupt))
+        return sorted({*corrupt, *self.unwritten})
+
+    def name_damage(self) -> None:
+        """Find the records whose checksum is wrong, and log each of them."""
+        self._damaged = frozenset(self.view.state.damaged())
+        for key in self.damaged:
+            record = self.view.state.get(key)
+            if isinstance(record, Corrupt):
+                log.error("the record %s of journal %s is damaged and not served: %s", key, self.name, record.reason)
+
+    def contexts(self) -> Callable[[int], DecisionContext]:
+        """Return a function from a revision to what the rules may know when they decide the change to that revision.
+
+        The clock is read only once, for all requests of a group.
+        """
+        now, lineage, wall = self._clock(), self.head.lineage, self._wall()
+        keys_horizon = self._ages.before(now - KEPT_KEYS_SECONDS)
+        sessions_horizon = self._ages.before(now - ENDED_SESSION_SECONDS)
+        floor, most, committed = self._epoch_floor, self._most_uploads, self.head.revision
+
+        def context(revision: int) -> DecisionContext:
+            return DecisionContext(revision, lineage, wall, keys_horizon, sessions_horizon, floor, most, committed)
+
+        return context
+
+    def revision_before(self, seconds: float) -> int:
+        """Return the latest revision that surely was committed so long ago, 0 if none was under this leadership."""
+        return self._ages.before(self._clock() - seconds)
+
+    def stage(self, group: Group) -> None:
+        """Add a group that is about to be written to the proof and the size. The view has its changes already."""
+        group.replaced = self.proof.apply(group.values.items())
+        group.digest = self.proof.digest
+        self.size_limit.taken += group.growth
+
+    def commit(self, group: Group) -> None:
+        """Make a committed group what readers see from now on, with the snapshots that its inventories need.
+
+        A snapshot shows the records right after this group, without any later change.
+        """
+        self.view.commit(group.number)
+        for member in group.members:
+            if member.accepted.inventory is not None:
+                member.accepted.inventory.snapshot = self.view.state.snapshot()
+        self.head = replace(self.head, revision=group.revision, digest=group.digest)
+        self.unwritten.difference_update(group.values)
+        self._ages.note(self._clock(), group.revision)
+
+    def conclude_flight(self, committed: Sequence[Group], others: Sequence[Group]) -> None:
+        """Take all groups out of flight: those that ``committed`` are shown to readers, the ``others`` are undone."""
+        for group in reversed(others):
+            self.proof.put_back(group.replaced)
+            self.size_limit.taken -= group.growth
+        for group in committed:
+            self.commit(group)
+        self.view.discard_in_flight()
+
+    def resolve(self, head: Head, unwritten: Sequence[str]) -> None:
+        """Note that the store holds these records under ``head``, except for those that are ``unwritten``."""
+        self.head = head
+        self.unwritten = set(unwritten)
+        self._ages.note(self._clock(), head.revision)
+        self.name_damage()

@@ -1,0 +1,56 @@
+"""Pending requests: a `PendingRequest` is a request on its way through the journal, a `Served` one way that it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from milepost_server.rules.decisions import Accepted, Blocked, Decision, Refused
+from milepost_server.rules.requests import Request
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A final decision of the rules, with the revision and the term of the state that it reflects."""
+
+    decision: Decision
+    revision: int
+    term: int
+
+
+@dataclass(eq=False, slots=True)
+class PendingRequest:
+    """A request on its way through the journal, its deadline (monotonic seconds), and its end.
+
+    ``done`` ends with what truly became of the request, even when no caller waits for it any more: with a `Served`, or
+    with a problem whose outcome is ``not_applied`` (it can never be committed) or ``unknown`` (leadership was lost).
+    ``queued`` is true while the request waits for a group. ``abandoned``: its caller was already answered that the
+    outcome is unknown. ``waiter`` ends with ``done``, or at the deadline if that comes first. ``spared``: the request
+    was tried once more although the store was full, since it frees room; that is done only once.
+    """
+
+    request: Request
+    deadline: float
+    done: asyncio.Future[Served] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    queued: bool = True
+    abandoned: bool = False
+    spared: bool = False
+    waiter: asyncio.Future[None] | None = None
+
+    def serve(self, decision: Accepted | Refused | Blocked, revision: int, term: int) -> None:
+        """End the request with a decision of the rules, which reflects ``revision`` and ``term``."""
+        if not self.done.done():
+            self.done.set_result(Served(decision, revision, term))
+            self.wake()
+
+    def fail(self, error: Exception) -> None:
+        """End the request with ``error``, without a decision of the rules."""
+        if not self.done.done():
+            self.done.set_exception(error)
+            self.done.exception()  # mark it as seen: asyncio would complain where no caller waits
+            self.wake()
+
+    def wake(self) -> None:
+        """Wake the waiting caller, because the request has ended or its deadline has come."""
+        if self.waiter is not None and not self.waiter.done():
+            self.waiter.set_result(None)

@@ -1,0 +1,92 @@
+"""The hashes of all records of a journal and their sum: they prove that what was loaded is what was committed.
+
+`milepost_server.rules.checksums` says what is summed up. A `Proof` is kept in step with the view: it includes the
+groups in flight.
+
+A damaged record counts with the hash that it had before the damage, so that its right content may be put back later.
+If one record alone is damaged, that hash is what the sum of the others lacks. If several are, only the sum of their
+hashes is known: that sum stays in the digest until the last of them is replaced, removed or put back. When one of them
+is replaced or removed earlier, its old hash stays in that sum, and the digest says of how many records this is true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from milepost_server.rules.checksums import MODULUS, Digest, hash_of
+
+UNKNOWN: Final = -1
+"""Stands for the hash of a damaged record, where only the sum of the hashes of several such records is known."""
+
+Replaced = dict[str, int | None]
+"""The hashes that the records of some keys had before a change; None where there was no record."""
+
+
+class Proof:
+    """The hash of each record by its key, and the sum ``total`` of all hashes that are not `UNKNOWN`."""
+
+    def __init__(self) -> None:
+        self.hashes: dict[str, int] = {}
+        self.total = 0
+        self._unknown: set[str] = set()
+        self._residue = 0  # the sum of the hashes that are not known one by one
+        self._summed = 0  # the number of hashes in that sum
+
+    @property
+    def digest(self) -> str:
+        """The digest of all records, in the form in which a head stores it."""
+        if not self._unknown:
+            return str(Digest(len(self.hashes), self.total))
+        return str(Digest(len(self.hashes), self.total + self._residue, self._summed - len(self._unknown)))
+
+    def apply(self, changes: Iterable[tuple[str, bytes | None]]) -> Replaced:
+        """Add changes to the proof. Return the hashes that were there before, with which `put_back` undoes it."""
+        return self.count((key, None if value is None else hash_of(key, value)) for key, value in changes)
+
+    def count(self, hashes: Iterable[tuple[str, int | None]]) -> Replaced:
+        """Do as `apply` does, with hashes in place of values."""
+        return {key: self._set(key, hashed) for key, hashed in hashes}
+
+    def put_back(self, replaced: Mapping[str, int | None]) -> None:
+        """Undo the last changes; ``replaced`` is what `apply` or `count` returned for them."""
+        for key, hashed in replaced.items():
+            self._set(key, hashed)
+
+    def mark_unknown(self, damaged: Iterable[str], total: int, lost: int = 0) -> None:
+        """Note that the right hashes of the ``damaged`` records are not known one by one.
+
+        Until now they were counted with the hashes that they state themselves. ``total`` is the right sum over all
+        records; ``lost`` is the number of records that are gone, but whose hashes are still part of that sum.
+        """
+        for key in damaged:
+            self._set(key, UNKNOWN)
+        self._residue, self._summed = total - self.total, len(self._unknown) + lost
+        self._infer_the_last()
+
+    def mark_known(self, key: str, hashed: int) -> None:
+        """Note that a record which was marked unknown was put back, so that its hash ``hashed`` is known again."""
+        self._residue -= hashed
+        self._summed -= 1
+        self._set(key, hashed)
+        self._infer_the_last()
+
+    def _infer_the_last(self) -> None:
+        """If the sum consists of one hash only, that is the hash of the last damaged record."""
+        if self._summed == 1:
+            for key in list(self._unknown):
+                self._set(key, self._residue % MODULUS)
+
+    def _set(self, key: str, hashed: int | None) -> int | None:
+        before = self.hashes.pop(key, None)
+        if before == UNKNOWN:
+            self._unknown.remove(key)
+        else:
+            self.total -= before or 0
+        if hashed is not None:
+            self.hashes[key] = hashed
+        if hashed == UNKNOWN:
+            self._unknown.add(key)
+        else:
+            self.total += hashed or 0
+        return before

@@ -1,0 +1,269 @@
+"""Clone the files of a job: let the tree of another job begin with copies of what a snapshot or a savepoint shows.
+
+Nothing is shared, so that either job can go on, and end, without the other. All copies are there, in one manifest,
+before a single commit names it: a clone that breaks off leaves an empty tree.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from milepost.errors import Problem
+from milepost.wire import Code, Outcome, is_state_metadata
+from milepost_backends.contract import BlobStore
+from milepost_server.basics.gathering import gather_or_cancel
+from milepost_server.basics.loop_time import LoopTimeBudget
+from milepost_server.basics.problems import problem
+from milepost_server.basics.streams import stream_of
+from milepost_server.blobs.deletion_queue import DeletionQueue
+from milepost_server.blobs.delivery import DeliveryCut, deliver
+from milepost_server.blobs.intake import Incoming, take_in
+from milepost_server.blobs.keys import blob_key, file_key
+from milepost_server.journal import Journal
+from milepost_server.journal.retries import MaySubmit, Superseded
+from milepost_server.operations.file_bytes import blob_ref, bytes_of_small
+from milepost_server.operations.records import store_in
+from milepost_server.operations.trees import At, all_readable, tree_in
+from milepost_server.replica.submitter import Caller, Reply, Submitter, reply_of
+from milepost_server.replica.trees.loading import Manifests
+from milepost_server.rules.decisions import Accepted, Refused
+from milepost_server.rules.memory.state import State
+from milepost_server.rules.requests import BlobRef, CloneTree
+from milepost_server.rules.stored.manifest_rows import ManifestRows
+from milepost_server.rules.stored.trees import Entry, Savepoint, TreePath, TreeSnapshot
+from milepost_server.rules.trees.manifests import packed
+from milepost_server.rules.trees.visibility import visible_at
+
+_AT_ONCE = 8
+"""So many files are copied at the same time."""
+
+_PACK_BYTES = 8 * 1024 * 1024
+"""The bytes of so many small files are in memory at most, with those of files that are being copied."""
+
+
+@dataclass(slots=True)
+class _Copies:
+    """What was copied so far: ``records`` by path, and the keys of the blobs that were put for it.
+
+    The bytes of small files are kept in ``small`` until they make a blob.
+    """
+
+    caller: Caller
+    source: str
+    store: str
+    revision: int
+    term: int
+    records: list[TreePath] = field(default_factory=list)
+    small: list[TreePath] = field(default_factory=list)
+    small_bytes: int = 0
+    blobs: list[str] = field(default_factory=list)
+
+    @property
+    def original(self) -> bytes:
+        """What the absolute paths of the source's files have in them."""
+        return f"/jobs/{self.source}/".encode()
+
+    def add(self, path: str, entry: Entry) -> None:
+        """Note a file or directory that was copied."""
+        kept = self.records if entry.data is None else self.small
+        kept.append(TreePath(path, (entry,)))
+        self.small_bytes += len(entry.data or b"")
+
+    def take_small(self) -> list[TreePath]:
+        """Take the small files out."""
+        taken, self.small, self.small_bytes = self.small, [], 0
+        return taken
+
+
+class Cloning:
+    """Clones trees. Its work on the event loop is divided into turns."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        blobs: BlobStore,
+        deletions: DeletionQueue,
+        loop_time: LoopTimeBudget,
+        submitter: Submitter,
+        manifests: Manifests,
+    ) -> None:
+        self._journal = journal
+        self._blobs = blobs
+        self._deletions = deletions
+        self._loop_time = loop_time
+        self._submitter = submitter
+        self._manifests = manifests
+
+    async def clone(self, caller: Caller, store: str, source: str, snapshot: str) -> Reply:
+        """Let the empty tree of ``store`` begin with what a snapshot of ``source`` shows. Raises problems.
+
+        Absolute paths in Spark's own descriptions of state are changed to those of the copies. Any other file that
+        names the source's directory is refused: nobody knows what its copy would lead to.
+        """
+        for tree in (source, store):
+            await self._manifests.ready(tree)
+        request = CloneTree(caller.attempt, store, "", caller.epoch, f"{source}/{snapshot}")
+        dry_run = await self._submitter.dry_run_once_trimmed(request)
+        if isinstance(dry_run, Accepted) and dry_run.answer.replayed:
+            return await self._submitter.perform(request)
+        generation, term = self._journal.generation, self._journal.term
+
+        async def attempt(may_submit: MaySubmit) -> Reply:
+            found = self._found(source, snapshot)
+            copies = _Copies(caller, source, store, found.revision, term)
+            return await self._copied(copies, replace(request, snapshot=found), generation, may_submit)
+
+        return await self._submitter.deduplicated(caller, store, attempt)
+
+    def _found(self, source: str, snapshot: str) -> TreeSnapshot:
+        tree = tree_in(self._state(), source)
+        revision = tree.revisions.get(snapshot)
+        kept: tuple[TreeSnapshot | Savepoint, ...] = (*tree.savepoints, *tree.snapshots, *tree.passed_over)
+        for each in kept:
+            if each.revision == revision:
+                return TreeSnapshot(each.directory, each.batch, each.revision)
+        raise problem(Code.NOT_EXIST, f"the tree of {source!r} has no snapshot {snapshot!r}")
+
+    async def _copied(self, copies: _Copies, request: CloneTree, generation: int, may_submit: MaySubmit) -> Reply:
+        try:
+            rows, request = await self._prepared(copies, request)
+        except BaseException:
+            await self._discard(copies)
+            raise
+        assert request.manifest is not None
+        with self._state().holding(request.manifest.blob, rows):
+            try:
+                served = await self._submitter.submit_and_wait(request, generation, may_submit)
+            except Superseded:
+                await self._discard(copies)
+                raise
+            except Problem as error:
+                if error.outcome is Outcome.NOT_APPLIED:
+                    await self._discard(copies)
+                raise
+        if isinstance(served.decision, Refused):
+            await self._discard(copies)
+        return reply_of(served)
+
+    async def _prepared(self, copies: _Copies, request: CloneTree) -> tuple[ManifestRows, CloneTree]:
+        """Copy all that there is; return the rows of the manifest, and the request that names it."""
+        await self._copy_all(copies)
+        blob = self._key(copies)
+        rows, request = await asyncio.to_thread(_compacted, copies, blob, request)
+        await self._put(blob, rows.content)
+        return rows, request
+
+    async def _copy_all(self, copies: _Copies) -> None:
+        shown = await self._shown(copies)
+        waiting = iter(shown)
+
+        async def some() -> None:
+            for path, entry in waiting:
+                copies.add(path, await self._copy(copies, path, entry))
+                if copies.small_bytes >= _PACK_BYTES:
+                    await self._pack(copies)
+                await asyncio.sleep(0)  # not every copy waits for something, and there may be thousands
+
+        await gather_or_cancel(some() for _ in range(_AT_ONCE))
+        await self._pack(copies)
+
+    async def _pack(self, copies: _Copies) -> None:
+        """Put the bytes of small files, which are in memory, into one blob."""
+        small, pack = copies.take_small(), self._key(copies)
+        compacted, content = await asyncio.to_thread(packed, small, pack)
+        if content:
+            await self._put(pack, content)
+        copies.records += compacted
+
+    async def _shown(self, copies: _Copies) -> list[tuple[str, Entry]]:
+        found: list[tuple[str, Entry]] = []
+
+        def add(path: str) -> None:
+            state, source = self._state(), copies.source
+            record = state.path(source, path)
+            if record is not None and not isinstance(record, TreePath):
+                raise problem(Code.CORRUPT, f"the record of {path!r} of {source!r} is damaged: {record.reason}")
+            store, tree = store_in(state, source), tree_in(state, source)
+            entry = None if record is None else visible_at(record, copies.revision, store, tree)
+            if entry is not None:
+                found.append((path, entry))
+
+        await self._loop_time.each_after(lambda last: self._state().paths(copies.source, "", last), "", add)
+        all_readable(self._state(), At(copies.source, ""))
+        if copies.revision < tree_in(self._state(), copies.source).unsure:
+            detail = f"a damaged record was deleted that the snapshot of {copies.source!r} may have shown"
+            raise problem(Code.CORRUPT, f"{detail}: take a later one")
+        if copies.revision not in tree_in(self._state(), copies.source).kept:
+            detail = f"the snapshot of {copies.source!r} at revision {copies.revision} went while it was looked through"
+            raise problem(Code.NOT_EXIST, f"{detail}: make a savepoint of it first")
+        return found
+
+    async def _copy(self, copies: _Copies, path: str, entry: Entry) -> Entry:
+        """Copy a file; what is returned was created before the clone is committed, under the caller's epoch."""
+        made = Entry(self._journal.read().revision, entry.modified, copies.caller.epoch, entry.directory)
+        if entry.directory:
+            return made
+        is_metadata = is_state_metadata(path, entry.size)
+        if entry.has_own_blob and not is_metadata:
+            ref = await self._copy_blob(copies, path, entry)
+            return msgspec.structs.replace(made, size=ref.size, sha256=ref.sha256, blob=ref.key)
+        data = await self._bytes(entry)
+        if copies.original in data:
+            if not is_metadata:
+                raise _names(copies, path)
+            data = data.replace(copies.original, f"/jobs/{copies.store}/".encode())
+        sha256 = hashlib.sha256(data).hexdigest()
+        return msgspec.structs.replace(made, size=len(data), sha256=sha256, data=data)
+
+    async def _bytes(self, entry: Entry) -> bytes:
+        if not entry.has_own_blob:
+            return await bytes_of_small(self._blobs, entry)
+        return b"".join([chunk async for chunk in await deliver(self._blobs, blob_ref(entry))])
+
+    async def _copy_blob(self, copies: _Copies, path: str, entry: Entry) -> BlobRef:
+        chunks = await deliver(self._blobs, blob_ref(entry))
+
+        async def looked_through() -> AsyncIterator[bytes]:
+            end = b""
+            async for chunk in chunks:
+                if copies.original in end + chunk:
+                    raise _names(copies, path)
+                end = (end + chunk)[-len(copies.original) :]
+                yield chunk
+
+        key = self._key(copies, file_key)
+        try:
+            return await take_in(self._blobs, key, Incoming(looked_through(), entry.size, entry.sha256), None)
+        except DeliveryCut as error:
+            raise problem(Code.CORRUPT, f"{path!r} of {copies.source!r} cannot be read: {error}") from error
+
+    async def _put(self, key: str, content: bytes) -> None:
+        await take_in(self._blobs, key, Incoming(stream_of(content)), None)
+
+    def _key(self, copies: _Copies, fresh: Callable[[str, str, int], str] = blob_key) -> str:
+        key = fresh(self._journal.deployment, copies.store, copies.term)
+        copies.blobs.append(key)
+        return key
+
+    async def _discard(self, copies: _Copies) -> None:
+        await self._loop_time.each(copies.blobs, lambda key: self._deletions.schedule(key, 0.0))
+
+    def _state(self) -> State:
+        return self._journal.read().view.state
+
+
+def _compacted(copies: _Copies, blob: str, request: CloneTree) -> tuple[ManifestRows, CloneTree]:
+    """Return the rows of the copies, and the request that names them."""
+    rows = ManifestRows.of(sorted(copies.records, key=lambda record: record.path))
+    sizes = [entry.size for record in copies.records for entry in record.entries if not entry.directory]
+    return rows, replace(request, manifest=rows.manifest(blob), files=len(sizes), bytes=sum(sizes))
+
+
+def _names(copies: _Copies, path: str) -> Exception:
+    named = copies.original.decode()
+    return problem(Code.INVALID_REQUEST, f"{path!r} of {copies.source!r} names {named!r}: its copy would lead there")

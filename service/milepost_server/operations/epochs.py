@@ -1,0 +1,149 @@
+"""Operations on the epoch of a store, which is the fencing token of its Spark job."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from milepost.errors import EpochHeld, Problem
+from milepost.wire import Code, Outcome
+from milepost_server.basics.problems import problem, refusal
+from milepost_server.journal import Journal
+from milepost_server.journal.retries import MaySubmit
+from milepost_server.operations.records import store_in
+from milepost_server.replica.epoch_queues import CampaignPlace, EpochQueues
+from milepost_server.replica.leases import Leases
+from milepost_server.replica.submitter import Caller, Reply, Submitter
+from milepost_server.rules.answers import epoch_body, epoch_holder
+from milepost_server.rules.decisions import Answer
+from milepost_server.rules.guards import session_is_callers, session_lives
+from milepost_server.rules.records import Session
+from milepost_server.rules.requests import Campaign, Resign
+
+_LOOK_SECONDS = 5.0
+"""How often a waiting caller checks by itself, even if nothing wakes it."""
+
+
+class EpochOperations:
+    """The operations that ask for the epoch of a store, give it back, and read it."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        epoch_queues: EpochQueues,
+        leases: Leases,
+        submitter: Submitter,
+        clock: Callable[[], float],
+    ) -> None:
+        self._journal = journal
+        self._epoch_queues = epoch_queues
+        self._leases = leases
+        self._submitter = submitter
+        self._clock = clock
+
+    async def campaign(
+        self, caller: Caller, store: str, wait: float, gone: asyncio.Future[None] | None = None
+    ) -> Reply:
+        """Ask for the epoch, and wait ``wait`` seconds at most while another session holds it.
+
+        ``gone`` ends when the caller has closed its connection. A waiting caller is granted the epoch only in its turn,
+        not after it is known to be gone, and only if its session was renewed less than half of its TTL ago: the client
+        counts its TTL from when it sent that renewal, so it still trusts the session, unless the renewal took more than
+        the other half to arrive.
+        """
+        end = self._clock() + wait
+        request = Campaign(caller.attempt, store)
+
+        async def attempt(may_submit: MaySubmit) -> Reply:
+            try:
+                return await self._submitter.perform(request, may_submit)
+            except EpochHeld as error:
+                held = error
+            if wait <= 0:
+                raise held
+            with self._epoch_queues.place(store, caller.session) as place:
+                if gone is not None:
+                    gone.add_done_callback(lambda _: place.wake())
+                while await self._may_ask_again(place, end, gone):
+                    try:
+                        return await self._submitter.perform(request, may_submit)
+                    except EpochHeld as error:
+                        held = error
+                raise _still_held(place, held)
+
+        return await self._submitter.deduplicated(caller, store, attempt)
+
+    async def resign(self, caller: Caller, store: str) -> Reply:
+        """Give the epoch back, so that another session may be granted the next one."""
+        return await self._submitter.perform(Resign(caller.attempt, store))
+
+    def held(self, caller: Caller, store: str) -> Reply:
+        """Return the current epoch if the caller's session holds it.
+
+        Raises ``fenced`` problems if it does not, ``session-unknown`` and ``session-expired`` ones if it does not live.
+        To a retry they do not say that its first attempt was not applied: the session may have held the epoch then.
+        """
+        try:
+            return self._held(caller, store)
+        except Problem as error:
+            if caller.attempt.number == 1:
+                raise
+            raise problem(error.code, error.detail, outcome=Outcome.UNKNOWN, extras=error.extras) from error
+
+    def _held(self, caller: Caller, store: str) -> Reply:
+        reading = self._journal.read()
+        view = reading.view
+        context = self._journal.context(reading.revision)
+        foreign = session_is_callers(view, caller.attempt, context)
+        if refused := foreign or session_lives(view, caller.session, context):
+            raise refusal(refused)
+        record = store_in(view, store)
+        holder = epoch_holder(view, record)
+        if holder is None or holder.id != caller.session:
+            detail = f"session {caller.session!r} does not hold the epoch of {store!r}"
+            raise problem(Code.FENCED, detail, extras={"current": record.epoch})
+        return Reply(Answer(epoch_body(view, record)), reading.revision, reading.term)
+
+    def current(self, store: str) -> Reply:
+        """Return the current epoch of a store, 0 if there never was one.
+
+        Raises a ``corrupt`` problem if the store's record cannot be read.
+        """
+        reading = self._journal.read()
+        body = epoch_body(reading.view, store_in(reading.view, store))
+        return Reply(Answer(body), reading.revision, reading.term)
+
+    async def _may_ask_again(self, place: CampaignPlace, end: float, gone: asyncio.Future[None] | None) -> bool:
+        """Wait until it is time to ask for the epoch again, and return True; False if there is nothing to wait for.
+
+        It is time when the epoch is free in the caller's turn, or when the session has ended, which the rules then
+        answer. False means that the time is over, or that the caller is gone.
+        """
+        while (left := end - self._clock()) > 0 and not (gone is not None and gone.done()):
+            view = self._journal.read().view
+            session = view.session(place.session)
+            if not isinstance(session, Session) or session.ended:
+                asked, place.asked_at_end = place.asked_at_end, True
+                return not asked
+            holder = epoch_holder(view, store_in(view, place.queue.store))
+            self._epoch_queues.held(place.queue, holder.id if holder else "")
+            if holder is None or holder.id == session.id:
+                if self._leases.was_renewed_lately(session.id):
+                    return True
+                self._epoch_queues.pass_over(place)
+            place.called = False
+            await place.wait(min(left, _LOOK_SECONDS))
+        return False
+
+
+def _still_held(place: CampaignPlace, held: EpochHeld) -> EpochHeld:
+    """Return the error for a caller that has waited in vain.
+
+    As a rule another session holds the epoch. If the epoch is free, the error says why the caller did not get it.
+    """
+    if place.queue.holder:
+        return held
+    detail = f"the epoch is free, but session {place.session!r} was not renewed lately: renew it and ask again"
+    error = problem(Code.HELD, detail, extras=held.extras)
+    assert isinstance(error, EpochHeld)
+    return error

@@ -1,0 +1,99 @@
+"""Put the operations of a replica together, each from the parts that it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from milepost_server.operations.cloning import Cloning
+from milepost_server.operations.epochs import EpochOperations
+from milepost_server.operations.file_reading import FileReader
+from milepost_server.operations.handles import HandleOperations
+from milepost_server.operations.instances import InstanceOperations
+from milepost_server.operations.leading import LeadingOperations
+from milepost_server.operations.lookups import StateLookups
+from milepost_server.operations.publishing import Publisher
+from milepost_server.operations.reading import StateReader
+from milepost_server.operations.sessions import SessionOperations
+from milepost_server.operations.snapshots import SnapshotOperations
+from milepost_server.operations.states import StateOperations
+from milepost_server.operations.stores import StoreOperations
+from milepost_server.operations.trees import TreeOperations
+from milepost_server.operations.uploads import UploadOperations
+from milepost_server.operations.verification import Verification
+from milepost_server.replica.replica import Replica
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """All operations that clients can ask of a replica, grouped by what they work on."""
+
+    snapshots: SnapshotOperations
+    epochs: EpochOperations
+    files: FileReader
+    handles: HandleOperations
+    instances: InstanceOperations
+    leading: LeadingOperations
+    lookups: StateLookups
+    publisher: Publisher
+    reader: StateReader
+    sessions: SessionOperations
+    states: StateOperations
+    stores: StoreOperations
+    trees: TreeOperations
+    uploads: UploadOperations
+
+
+def operations_of(replica: Replica) -> Operations:
+    """Return the operations on a replica's journal and blobs. They have no state of their own."""
+    journal, blobs, submitter = replica.journal, replica.blobs, replica.submitter
+    clock, settings = replica.clock, replica.settings
+    uploads = UploadOperations(
+        journal, blobs, replica.uploads, submitter, clock, settings.upload_seconds, settings.max_state_bytes
+    )
+    trees = TreeOperations(
+        journal,
+        blobs,
+        replica.loop_time,
+        submitter,
+        replica.manifests,
+        replica.attempts_at_puts,
+        replica.applied_writes,
+    )
+    verification = Verification(journal, blobs, replica.loop_time)
+    cloning = Cloning(journal, blobs, replica.deletions, replica.loop_time, submitter, replica.manifests)
+    files = FileReader(journal, blobs, trees)
+    reader = StateReader(journal, blobs, settings.download_seconds)
+    return Operations(
+        snapshots=SnapshotOperations(journal, submitter, replica.manifests, verification, cloning),
+        epochs=EpochOperations(journal, replica.epoch_queues, replica.leases, submitter, clock),
+        files=files,
+        handles=HandleOperations(journal, replica.loop_time, submitter),
+        instances=InstanceOperations(journal, replica.instances, replica.loop_time, clock),
+        leading=LeadingOperations(journal, replica.step_down),
+        lookups=StateLookups(replica.lookups, reader, files, trees),
+        publisher=Publisher(
+            journal, replica.deletions, submitter, replica.manifests, replica.attempts_at_puts, replica.applied_writes
+        ),
+        reader=reader,
+        sessions=SessionOperations(
+            journal,
+            replica.leases,
+            replica.epoch_queues,
+            replica.changes,
+            replica.loop_time,
+            submitter,
+            clock,
+        ),
+        states=StateOperations(
+            journal,
+            blobs,
+            replica.deletions,
+            uploads,
+            submitter,
+            max_state_bytes=settings.max_state_bytes,
+            inline_below=settings.inline_below,
+        ),
+        stores=StoreOperations(journal, replica.loop_time, submitter),
+        trees=trees,
+        uploads=uploads,
+    )

@@ -1,0 +1,20 @@
+"""Read the records that several operations need."""
+
+from __future__ import annotations
+
+from milepost_server.basics.problems import refusal
+from milepost_server.rules.guards import store_readable
+from milepost_server.rules.memory.lookup import Lookup
+from milepost_server.rules.records import Store
+
+
+def store_in(view: Lookup, name: str) -> Store:
+    """Return the store's own record, or a new one if there is none.
+
+    Raises a ``corrupt`` problem if the record cannot be read: then it is unknown which handles were cleared, and which
+    epoch is the current one.
+    """
+    if damaged := store_readable(view, name):
+        raise refusal(damaged)
+    record = view.store(name)
+    return record if isinstance(record, Store) else Store(name)

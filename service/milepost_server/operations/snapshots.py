@@ -1,0 +1,109 @@
+"""Operations on what is kept of a tree: look at its snapshots, make a savepoint, verify their files, go back to one,
+clone one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from milepost_server.journal import Journal
+from milepost_server.operations.cloning import Cloning
+from milepost_server.operations.records import store_in
+from milepost_server.operations.trees import tree_in
+from milepost_server.operations.verification import Verification
+from milepost_server.replica.submitter import Caller, Reply, Submitter
+from milepost_server.replica.trees.loading import Manifests
+from milepost_server.rules.decisions import Answer
+from milepost_server.rules.memory.lookup import Lookup
+from milepost_server.rules.records import Store
+from milepost_server.rules.requests import DropSavepoint, MakeSavepoint, RollBack
+from milepost_server.rules.stored.paths import SNAPSHOTS
+from milepost_server.rules.stored.trees import Entry, Savepoint, Tree, TreeSnapshot
+from milepost_server.rules.trees.visibility import shown
+
+
+class SnapshotOperations:
+    """The operations on the snapshots and savepoints of a store's tree."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        submitter: Submitter,
+        manifests: Manifests,
+        verification: Verification,
+        cloning: Cloning,
+    ) -> None:
+        self._journal = journal
+        self._submitter = submitter
+        self._manifests = manifests
+        self._verification = verification
+        self._cloning = cloning
+
+    def kept(self, store: str) -> Reply:
+        """Return what is kept of a tree: snapshots, savepoints, and what rollbacks passed over, each the oldest first.
+
+        Raises ``corrupt`` problems.
+        """
+        reading = self._journal.read()
+        record = store_in(reading.view, store)
+        tree = tree_in(reading.view, store)
+
+        def describe(snapshot: TreeSnapshot | Savepoint) -> dict[str, Any]:
+            return snapshot_body(snapshot) | _commit(reading.view, record, tree, snapshot)
+
+        body = {
+            "snapshots": [describe(snapshot) for snapshot in tree.snapshots],
+            "savepoints": [{"name": savepoint.name, **describe(savepoint)} for savepoint in tree.savepoints],
+            "passedOver": [describe(snapshot) for snapshot in tree.passed_over],
+        }
+        return Reply(Answer(body), reading.revision, reading.term)
+
+    async def verify(self, store: str, *, digests: bool) -> Reply:
+        """Check that the bytes of all files are there, now and at each snapshot and savepoint; with ``digests``, read
+        them all.
+
+        Raises problems: ``corrupt`` if it is not known what the tree has, ``storage-unavailable``, ``no-leader``.
+        """
+        await self._manifests.ready(store)
+        report = await self._verification.verify(store, digests=digests)
+        kept = self.kept(store)
+        return replace(kept, answer=Answer(report.body(kept.answer.body)))
+
+    async def make_savepoint(self, caller: Caller, store: str, name: str, revision: int) -> Reply:
+        """Keep the snapshot at ``revision``, or the newest if that is 0, under a name. Raises problems."""
+        return await self._submitter.perform(MakeSavepoint(caller.attempt, store, name, revision))
+
+    async def drop_savepoint(self, caller: Caller, store: str, name: str) -> Reply:
+        """Drop a savepoint. Raises problems."""
+        return await self._submitter.perform(DropSavepoint(caller.attempt, store, name))
+
+    async def roll_back(self, caller: Caller, store: str, revision: int, keep: tuple[str, ...]) -> Reply:
+        """Let the tree be what it was at the revision of a snapshot or a savepoint, under the caller's epoch; but what
+        is at the paths ``keep``, and below them, stays. Raises problems.
+        """
+        await self._manifests.ready(store)
+        return await self._submitter.perform(RollBack(caller.attempt, store, "", caller.epoch, revision, keep))
+
+    async def clone(self, caller: Caller, store: str, source: str, snapshot: str) -> Reply:
+        """Let the empty tree of ``store`` begin with what a snapshot of ``source`` shows. Raises problems.
+
+        Its files are copied first, which takes long if they are many.
+        """
+        return await self._cloning.clone(caller, store, source, snapshot)
+
+
+def snapshot_body(snapshot: TreeSnapshot | Savepoint) -> dict[str, Any]:
+    """Return a snapshot or a savepoint as JSON."""
+    return {"directory": snapshot.directory, "batch": snapshot.batch, "revision": snapshot.revision}
+
+
+def _commit(view: Lookup, store: Store, tree: Tree, snapshot: TreeSnapshot | Savepoint) -> dict[str, Any]:
+    """Return when the batch of a snapshot was committed, and under which epoch, as JSON; null where that is not
+    known.
+    """
+    inside = f"{snapshot.directory}/" if snapshot.directory else ""
+    commit = shown(view, store, tree, f"{SNAPSHOTS}/@{snapshot.revision}/{inside}commits/{snapshot.batch}")
+    if not isinstance(commit, Entry):
+        return {"taken": None, "epoch": None}
+    return {"taken": commit.modified, "epoch": commit.epoch}

@@ -1,0 +1,135 @@
+"""Operations that bring the bytes of a state: add a handle, or replace the state of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from milepost.errors import Problem
+from milepost.wire import Code, Outcome
+from milepost_backends.contract import BlobStore
+from milepost_server.basics.problems import noted, problem
+from milepost_server.blobs.deletion_queue import DeletionQueue
+from milepost_server.blobs.intake import Incoming, begin, take_in
+from milepost_server.blobs.keys import blob_key
+from milepost_server.journal import Journal, Served
+from milepost_server.journal.retries import MaySubmit, Superseded
+from milepost_server.operations.uploads import Reference, UploadOperations
+from milepost_server.replica.submitter import Caller, Reply, Submitter, reply_of
+from milepost_server.rules.decisions import Accepted, Decision
+from milepost_server.rules.records import Handle
+from milepost_server.rules.requests import Add, BlobRef, Replace, Request, UploadRef
+
+State = Incoming | Reference
+"""A state that a client brings: its bytes, or a reference to an upload that has them already."""
+
+RequestOf = Callable[[BlobRef, bytes | None, UploadRef | None], Request]
+
+_AWAY = frozenset({Code.SHUTTING_DOWN, Code.NO_LEADER})
+_AWAY_SECONDS = 0.5
+"""How long the blob of a request may take to be deleted if its refusal sends the caller on to another replica.
+
+A slow deletion here must not keep the caller from that replica for longer. `_AWAY` has the codes of such refusals.
+"""
+
+
+class StateOperations:
+    """The operations add and replace: they put the blob first, and move the pointer second.
+
+    A state has at most ``max_state_bytes`` bytes; None sets no limit. With fewer than ``inline_below`` it is kept in
+    its record.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        blobs: BlobStore,
+        deletions: DeletionQueue,
+        uploads: UploadOperations,
+        submitter: Submitter,
+        *,
+        max_state_bytes: int | None,
+        inline_below: int,
+    ) -> None:
+        self._journal = journal
+        self._blobs = blobs
+        self._deletions = deletions
+        self._uploads = uploads
+        self._submitter = submitter
+        self._max_state_bytes = max_state_bytes
+        self._inline_below = inline_below
+
+    async def add(self, caller: Caller, store: str, name: str, state: State, labels: Mapping[str, str]) -> Reply:
+        """Create a handle with a state, and lock it for the caller's session: Flink's ``addAndLock``."""
+
+        def request(blob: BlobRef, data: bytes | None, upload: UploadRef | None) -> Request:
+            return Add(caller.attempt, store, name, caller.epoch, blob, labels, upload, data)
+
+        return await self._with_state(caller, store, state, request)
+
+    async def replace(
+        self, caller: Caller, store: str, name: str, version: str, state: State, labels: Mapping[str, str] | None
+    ) -> Reply:
+        """Replace the state of a handle that is at ``version``: Flink's ``replace``.
+
+        The old blob is deleted ``linger_seconds`` later, so that readers can finish.
+        """
+
+        def request(blob: BlobRef, data: bytes | None, upload: UploadRef | None) -> Request:
+            return Replace(caller.attempt, store, name, caller.epoch, version, blob, labels, upload, data)
+
+        return await self._with_state(caller, store, state, request)
+
+    async def _with_state(self, caller: Caller, store: str, state: State, request_of: RequestOf) -> Reply:
+        if isinstance(state, Reference):
+            return await self._uploads.add_or_replace(
+                caller, store, state, lambda announced, upload: request_of(announced, None, upload)
+            )
+        return await self._with_blob(caller, store, state, request_of)
+
+    async def _with_blob(self, caller: Caller, store: str, incoming: Incoming, request_of: RequestOf) -> Reply:
+        """Put the bytes, then move the pointer. Bytes that no record can ever name any more are deleted at once.
+
+        If they are fewer than ``inline_below``, they go into the record, and are no blob.
+        """
+        journal = self._journal
+        if not journal.lease_holds():
+            raise problem(Code.NO_LEADER, "this replica does not lead")
+        generation = journal.generation
+        key = blob_key(journal.deployment, store, journal.term)
+
+        async def attempt(may_submit: MaySubmit) -> Reply:
+            begun = await begin(incoming, self._inline_below, self._max_state_bytes)
+            if begun.data is not None:
+                few = BlobRef("", len(begun.data), begun.sha256)
+                return reply_of(
+                    await self._submitter.submit_and_wait(request_of(few, begun.data, None), None, may_submit)
+                )
+            blob = await take_in(self._blobs, key, begun.rest, self._max_state_bytes)
+            return await self._move_pointer(request_of(blob, None, None), blob, generation, may_submit)
+
+        return await self._submitter.deduplicated(caller, store, attempt)
+
+    async def _move_pointer(self, request: Request, blob: BlobRef, generation: int, may_submit: MaySubmit) -> Reply:
+        served: Served | None = None
+        try:
+            served = await self._submitter.submit_and_wait(request, generation, may_submit)
+            reply = reply_of(served)
+        except Superseded:
+            await self._deletions.try_delete(blob.key)
+            raise
+        except Problem as error:
+            if served is not None or error.outcome is Outcome.NOT_APPLIED:
+                failure = await self._deletions.try_delete(blob.key, _AWAY_SECONDS if error.code in _AWAY else None)
+                if failure is not None:
+                    raise noted(error, f"and the bytes could not be discarded yet: {failure}") from error
+            raise
+        if not _took(served.decision, blob):
+            await self._deletions.try_delete(blob.key)
+        return reply
+
+
+def _took(decision: Decision, blob: BlobRef) -> bool:
+    """Return whether the pointer was moved to this very blob. The replay of an earlier attempt does not use it."""
+    return isinstance(decision, Accepted) and any(
+        isinstance(record, Handle) and record.blob == blob.key for record in decision.changes.values()
+    )

@@ -1,0 +1,333 @@
+"""Operations on trees: look at files, rename and delete them. Their bytes go through data nodes (`publishing`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from milepost.wire import Code
+from milepost_backends.contract import BlobStore
+from milepost_server.basics.loop_time import LoopTimeBudget
+from milepost_server.basics.problems import problem
+from milepost_server.journal import Journal
+from milepost_server.operations.file_bytes import bytes_of_small
+from milepost_server.operations.records import store_in
+from milepost_server.replica.applied_writes import AppliedWrites, check_same
+from milepost_server.replica.submitter import Reply, Submitter
+from milepost_server.replica.trees.attempts import NewestAttempts, known_key
+from milepost_server.replica.trees.loading import Manifests
+from milepost_server.rules.answers import entry_body
+from milepost_server.rules.memory.lookup import Lookup
+from milepost_server.rules.memory.state import State
+from milepost_server.rules.records import Corrupt
+from milepost_server.rules.requests import (
+    LEADER,
+    NO_BLOB,
+    Attempt,
+    Begun,
+    DeletePath,
+    MakeDirectory,
+    OntoExisting,
+    PutFile,
+    RenamePath,
+    TreeRequest,
+)
+from milepost_server.rules.stored.paths import SNAPSHOTS, ancestors_of, snapshot_of
+from milepost_server.rules.stored.trees import Entry, Tree
+from milepost_server.rules.trees.visibility import shown
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """A path of a store's tree."""
+
+    store: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class FilePage:
+    """A page of what lies in a directory, sorted by name. ``next`` is the name after which the next one begins, None on
+    the last page. ``now`` is the time by the clock that said when each file came.
+    """
+
+    files: list[dict[str, Any]]
+    next: str | None
+    now: str
+    revision: int
+    term: int
+
+
+@dataclass(slots=True)
+class Summary:
+    """How many files and directories there are, and how many bytes the files have."""
+
+    files: int = 0
+    directories: int = 0
+    bytes: int = 0
+
+    def add(self, entry: Entry) -> None:
+        """Count an entry."""
+        self.files += not entry.directory
+        self.directories += entry.directory
+        self.bytes += entry.size
+
+
+class TreeOperations:
+    """The operations on the files of a store's tree. A write names the driver's epoch, and needs no session."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        blobs: BlobStore,
+        loop_time: LoopTimeBudget,
+        submitter: Submitter,
+        manifests: Manifests,
+        attempts: NewestAttempts,
+        committed: AppliedWrites,
+    ) -> None:
+        self._journal = journal
+        self._blobs = blobs
+        self._loop_time = loop_time
+        self._submitter = submitter
+        self._manifests = manifests
+        self._attempts = attempts
+        self._committed = committed
+
+    async def each_store(
+        self,
+        visit: Callable[[str], object],
+        after: str = "",
+        most: int | None = None,
+        shown: Callable[[str], bool] = lambda _: True,
+    ) -> None:
+        """Call ``visit`` in turns with the names of stores after ``after``, ``most`` of them if that is given.
+
+        Those that are not ``shown`` are passed over as if they were not there.
+        """
+        given = 0
+
+        def add(name: str) -> bool:
+            nonlocal given
+            if shown(name):
+                visit(name)
+                given += 1
+            return given == most
+
+        await self._loop_time.each_after(lambda last: self._journal.read().view.state.stores(last), after, add)
+
+    async def ready(self, store: str) -> None:
+        """Wait until all is in memory that says what is in a store's tree; the other operations need that.
+
+        Raises problems: ``corrupt``, ``storage-unavailable``, ``no-leader``.
+        """
+        await self._manifests.ready(store)
+
+    def entry(self, at: At) -> Entry:
+        """Return what is at a path. Raises ``not-exist`` and ``corrupt`` problems."""
+        found = self.find(at)
+        if found is None:
+            raise problem(Code.NOT_EXIST, f"{at.path!r} does not exist in the tree of {at.store!r}")
+        return found
+
+    def find(self, at: At) -> Entry | None:
+        """Return what is at a path; None if nothing is. Raises ``corrupt`` problems."""
+        view = self._journal.read().view.state
+        found = shown(view, store_in(view, at.store), tree_in(view, at.store), at.path)
+        if isinstance(found, Corrupt):
+            raise problem(Code.CORRUPT, f"the record of {at.path!r} is damaged: {found.reason}")
+        return found
+
+    async def children(self, at: At, after: str = "", most: int | None = None) -> list[tuple[str, Entry]]:
+        """Return the names and entries of what lies in a directory; of a file, its own entry under an empty name.
+
+        They are sorted, and begin after the name ``after``; ``most`` is how many there may be.
+        """
+        found: list[tuple[str, Entry]] = []
+        await self.each_child(at, lambda name, entry: found.append((name, entry)), after, most)
+        return found
+
+    async def each_child(
+        self, at: At, visit: Callable[[str, Entry], object], after: str = "", most: int | None = None
+    ) -> None:
+        """Call ``visit`` with each of the `children`, in turns.
+
+        What is renamed while a long directory is read may be missing, or be there under either name.
+        """
+        entry = self.entry(at)
+        if not entry.directory:
+            visit("", entry)
+            return
+        all_readable(self._journal.read().view.state, at)
+        given = 0
+        before = len(at.path) + 1 if at.path else 0
+
+        def add(path: str) -> bool:
+            nonlocal given
+            view = self._journal.read().view.state
+            there = shown(view, store_in(view, at.store), tree_in(view, at.store), path)
+            if isinstance(there, Entry):
+                visit(path[before:], there)
+                given += 1
+            return given == most
+
+        def paths(last: str) -> Iterator[str]:
+            return _children(self._journal.read().view.state, at, last)
+
+        await self._loop_time.each_after(paths, f"{at.path}/{after}" if at.path else after, add)
+        if snapshot_of(at.path) is not None:
+            self.entry(at)  # of a snapshot that went meanwhile, the rest would be missing
+
+    async def summary(self, at: At) -> Summary:
+        """Count what is at a path and everything below it, in turns. Raises ``not-exist`` and ``corrupt`` problems.
+
+        What is renamed while a large directory is counted may be missing, or be counted twice.
+        """
+        found, entry = Summary(), self.entry(at)
+        found.add(entry)
+        if not entry.directory:
+            return found
+        all_readable(self._journal.read().view.state, at)
+
+        def add(path: str) -> None:
+            view = self._journal.read().view.state
+            there = shown(view, store_in(view, at.store), tree_in(view, at.store), path)
+            if isinstance(there, Entry):
+                found.add(there)
+
+        await self._loop_time.each_after(lambda last: _below(self._journal.read().view.state, at, last), "", add)
+        self.entry(at)  # of a snapshot that went meanwhile, the rest would be missing
+        return found
+
+    def readable(self, at: At) -> Entry:
+        """Return the file at a path. Raises ``not-exist`` problems, also for a directory."""
+        entry = self.entry(at)
+        if entry.directory:
+            raise problem(Code.NOT_EXIST, f"{at.path!r} is a directory")
+        return entry
+
+    async def bytes_of_small(self, entry: Entry) -> bytes:
+        """Return the bytes of a file that has no blob of its own. Raises ``corrupt`` and other problems."""
+        return await bytes_of_small(self._blobs, entry)
+
+    def may_put(self, at: At, epoch: int | None, *, overwrite: bool, parents: bool) -> Begun:
+        """Refuse early, before any byte is sent, a put that the rules would refuse now. Raises problems.
+
+        Return what has to be there still once the bytes have come. Without ``parents`` no directory is made.
+        """
+        begun = Begun(parents=parents)
+        self._submitter.dry_run(PutFile(LEADER, at.store, at.path, epoch, NO_BLOB, b"", overwrite, begun))
+        for above in reversed(ancestors_of(at.path)):
+            there = self.find(At(at.store, above))
+            if there is not None:
+                return replace(begun, directory=above, created_revision=there.created_revision)
+        return begun
+
+    async def page(self, at: At, after: str, limit: int) -> FilePage:
+        """Return a page of at most ``limit`` `children` of a directory, whose names come after ``after``.
+
+        Of a store that does not exist there are none. Raises ``not-exist`` problems, and ``not-directory`` for a file.
+        """
+        if not self.entry(at).directory:
+            raise problem(Code.NOT_DIRECTORY, f"{at.path!r} is a file")
+        found = await self.children(at, after, limit + 1)
+        before = f"{at.path}/" if at.path else ""
+        reading = self._journal.read()
+        return FilePage(
+            [entry_body(before + name, entry) for name, entry in found[:limit]],
+            found[limit - 1][0] if len(found) > limit else None,
+            self._journal.context(reading.revision).wall,
+            reading.revision,
+            reading.term,
+        )
+
+    async def make_directory(self, at: At, epoch: int | None) -> None:
+        """Let there be a directory, with those above it. Raises problems."""
+        await self.make_directory_once(at, epoch, LEADER)
+
+    async def make_directory_once(self, at: At, epoch: int | None, attempt: Attempt) -> Reply:
+        """Do `make_directory`, unless a later attempt at it has begun; ``created`` says whether it was not there."""
+        return await self._perform(MakeDirectory(attempt, at.store, at.path, epoch))
+
+    async def rename(self, at: At, target: str, epoch: int | None, onto: OntoExisting) -> bool:
+        """Rename a file or a directory; whether that was done. Raises problems."""
+        reply = await self._submitter.perform(RenamePath(LEADER, at.store, at.path, epoch, target, onto))
+        return bool(reply.answer.body["renamed"])
+
+    async def delete(self, at: At, epoch: int | None, *, recursive: bool) -> bool:
+        """Delete a file or a directory; whether there was one. Raises problems."""
+        reply = await self.delete_once(at, epoch, LEADER, recursive=recursive)
+        return bool(reply.answer.body["deleted"])
+
+    async def delete_once(self, at: At, epoch: int | None, attempt: Attempt, *, recursive: bool) -> Reply:
+        """Do `delete`, unless a later attempt at it has begun: something else may be at the path since then."""
+        return await self._perform(DeletePath(attempt, at.store, at.path, epoch, recursive))
+
+    async def _perform(self, request: TreeRequest) -> Reply:
+        """Submit a request, unless it has been committed under its key, or a later attempt has begun.
+
+        What it would be about then may not be what it was about the first time.
+        """
+        store, key, number = request.store_name, request.key, request.attempt.number
+        if key is None:
+            return await self._submitter.perform(request)
+        known_as = known_key(store, key)
+        self._attempts.begin(known_as, number)
+        if (committed := self._committed.of(known_as)) is not None:
+            check_same(committed, request)
+            reading = self._journal.read()
+            return Reply(committed.answer, reading.revision, reading.term)
+        return await self._submitter.perform(request, lambda _: self._attempts.check(known_as, number))
+
+
+def tree_in(view: Lookup, store: str) -> Tree:
+    """Return the record of a store's tree. Raises a ``corrupt`` problem if it cannot be read."""
+    record = view.tree(store)
+    if isinstance(record, Corrupt):
+        raise problem(Code.CORRUPT, f"the record of the tree of {store!r} is damaged: {record.reason}")
+    return record or Tree(store)
+
+
+def _children(view: State, at: At, after: str) -> Iterator[str]:
+    """Yield what may lie right in a directory, sorted, from after ``after`` on. Snapshots are listed nowhere else."""
+    inside = snapshot_of(at.path)
+    if inside is None:
+        yield from view.children(at.store, at.path, after)
+        return
+    snapshot, inner = inside
+    if not snapshot:
+        names = (f"{SNAPSHOTS}/{name}" for name in sorted(tree_in(view, at.store).revisions))
+        yield from (path for path in names if path > after)
+        return
+    before = f"{SNAPSHOTS}/{snapshot}/"
+    for path in view.children(at.store, inner, after.removeprefix(before)):
+        yield f"{before}{path}"
+
+
+def _below(view: State, at: At, after: str) -> Iterator[str]:
+    """Yield what may lie somewhere below a directory, from after ``after`` on; in `SNAPSHOTS` one after the other."""
+    inside = snapshot_of(at.path)
+    if inside is None:
+        yield from view.paths(at.store, at.path, after)
+        return
+    snapshot, inner = inside
+    reached, last = snapshot_of(after) or ("", "")
+    for name in (snapshot,) if snapshot else sorted(tree_in(view, at.store).revisions):
+        if name < reached:
+            continue
+        if not snapshot and name != reached:
+            yield f"{SNAPSHOTS}/{name}"
+        for path in view.paths(at.store, inner, last if name == reached else ""):
+            yield f"{SNAPSHOTS}/{name}/{path}"
+
+
+def all_readable(state: State, at: At) -> None:
+    """Refuse to list what may lack a file: of a record that cannot be read, nobody knows which path it is of.
+
+    A driver that does not see its newest commit would run that batch again. Raises a ``corrupt`` problem.
+    """
+    damaged = next(state.damaged_paths(at.store), None)
+    if damaged is not None:
+        detail = f"{at.path or '/'!r} cannot be listed: the record {damaged}, of a path that is not known, is damaged"
+        raise problem(Code.CORRUPT, detail)

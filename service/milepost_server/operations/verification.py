@@ -1,0 +1,183 @@
+"""Check that the bytes of all files are there that a tree shows, now and at each snapshot and savepoint that is
+kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from milepost.errors import Problem
+from milepost.wire import Code
+from milepost_backends.contract import BlobStore
+from milepost_server.basics.gathering import gather_or_cancel
+from milepost_server.basics.loop_time import LoopTimeBudget
+from milepost_server.basics.problems import problem
+from milepost_server.blobs.delivery import check_bytes, verify
+from milepost_server.blobs.sizes import Sizes
+from milepost_server.journal import Journal
+from milepost_server.operations.file_bytes import blob_ref, bytes_of_small
+from milepost_server.operations.records import store_in
+from milepost_server.operations.trees import tree_in
+from milepost_server.rules.memory.state import State
+from milepost_server.rules.stored.paths import path_key
+from milepost_server.rules.stored.trees import Entry, Savepoint, TreePath, TreeSnapshot
+from milepost_server.rules.trees.visibility import visible_at, visible_in
+
+_AT_ONCE = 16
+"""So many files are looked at at the same time."""
+
+_MOST_NAMED = 100
+"""A report names so many damaged files at most."""
+
+_DAMAGE = (Code.CORRUPT, Code.BLOB_MISSING)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A file, and the revisions at which it is shown; 0 stands for now."""
+
+    path: str
+    entry: Entry
+    at: frozenset[int]
+
+
+@dataclass(slots=True)
+class Report:
+    """What was found: how many files and bytes there are now, and which files are damaged, and why."""
+
+    files: int = 0
+    bytes: int = 0
+    damaged: dict[str, str] = field(default_factory=dict)
+    broken: set[int] = field(default_factory=set)
+    """The revisions at which a damaged file is shown, or was perhaps, if its record was deleted; 0 stands for now."""
+
+    def body(self, kept: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
+        """Return the report as JSON: what is ``kept``, by its kind, and of each whether it is intact."""
+        named = sorted(self.damaged)[:_MOST_NAMED]
+        return {
+            "files": self.files,
+            "bytes": self.bytes,
+            "intact": 0 not in self.broken,
+            "damaged": [{"path": path, "reason": self.damaged[path]} for path in named],
+            "damagedCount": len(self.damaged),
+            **{
+                kind: [{**snapshot, "intact": snapshot["revision"] not in self.broken} for snapshot in snapshots]
+                for kind, snapshots in kept.items()
+            },
+        }
+
+
+class Verification:
+    """Verifies trees. Its work on the event loop is divided into turns."""
+
+    def __init__(self, journal: Journal, blobs: BlobStore, loop_time: LoopTimeBudget) -> None:
+        self._journal = journal
+        self._blobs = blobs
+        self._loop_time = loop_time
+
+    async def verify(self, store: str, *, digests: bool) -> Report:
+        """Look whether each file is there, whole by its size; with ``digests`` also read each of them.
+
+        Files that come or go meanwhile count as they are at the end. What only a snapshot shows that a rollback passed
+        over is no damage of the job, which may have gone back because of it: it counts at that snapshot alone. Raises
+        ``storage-unavailable`` problems where it cannot be known.
+        """
+        files = await self._shown(store)
+        report = Report()
+
+        def count(shown: Shown) -> None:
+            if 0 in shown.at:
+                report.files += 1
+                report.bytes += shown.entry.size
+
+        await self._loop_time.each(files, count)
+        waiting, sizes = iter(files), Sizes(self._blobs, self._loop_time)
+        found: dict[Shown, str] = {}
+        if not digests:
+            await sizes.learn(shown.entry.blob for shown in files if shown.entry.data is None)
+
+        async def look() -> None:
+            for shown in waiting:
+                if (reason := await self._damage(shown, sizes, digests)) is not None:
+                    found[shown] = reason
+                await asyncio.sleep(0)  # not every look waits for something, and there may be thousands
+
+        await gather_or_cancel(look() for _ in range(_AT_ONCE))
+
+        tree = tree_in(self._lookup(), store)
+        kept: tuple[TreeSnapshot | Savepoint, ...] = (*tree.snapshots, *tree.savepoints)
+        wanted = {0, *(each.revision for each in kept)}
+
+        def note(shown: Shown) -> None:
+            at = self._at(store, shown)
+            report.broken |= at
+            if at & wanted:
+                report.damaged[shown.path] = found[shown]
+
+        await self._loop_time.each(found, note)
+        tree = tree_in(self._lookup(), store)
+        report.broken.update(revision for revision in tree.kept if revision < tree.unsure)
+        return report
+
+    async def _shown(self, store: str) -> list[Shown]:
+        files: list[Shown] = []
+        await self._loop_time.each_after(
+            lambda last: self._lookup().paths(store, "", last), "", lambda path: files.extend(self._files(store, path))
+        )
+        state = self._lookup()
+        named = {path_key(store, shown.path) for shown in files if shown.entry.created_revision == 0}
+        for key in state.damaged_paths(store):
+            if key not in named:
+                files.extend(self._files(store, key))
+        return files
+
+    def _files(self, store: str, path: str) -> Iterator[Shown]:
+        """Yield each file that is at a path, now or at a revision that is kept."""
+        view = self._lookup()
+        record, of_store, tree = view.path(store, path), store_in(view, store), tree_in(view, store)
+        if not isinstance(record, TreePath):
+            yield Shown(path, Entry(0, "", blob=path), frozenset({0, *tree.kept}))  # a damaged record
+            return
+        shown: dict[Entry, set[int]] = {}
+        for revision in (0, *tree.kept):
+            entry = visible_in(record, of_store, tree) if not revision else visible_at(record, revision, of_store, tree)
+            if entry is not None and not entry.directory:
+                shown.setdefault(entry, set()).add(revision)
+        yield from (Shown(path, entry, frozenset(at)) for entry, at in shown.items())
+
+    def _at(self, store: str, damaged: Shown) -> frozenset[int]:
+        """Return at which revisions this very file is shown by now."""
+        same = (damaged.entry.blob, damaged.entry.start, damaged.entry.sha256)
+        for shown in self._files(store, damaged.path):
+            if (shown.entry.blob, shown.entry.start, shown.entry.sha256) == same:
+                return shown.at
+        return frozenset()
+
+    async def _damage(self, shown: Shown, sizes: Sizes, digests: bool) -> str | None:
+        """Return what is wrong with a file; None if nothing is."""
+        entry = shown.entry
+        try:
+            if entry.created_revision == 0:
+                return "its record is damaged"
+            if entry.data is not None:
+                if digests:
+                    check_bytes(entry.data, entry.sha256)
+            elif entry.start is not None and digests:
+                await bytes_of_small(self._blobs, entry)
+            elif entry.start is not None:
+                await sizes.check(entry.blob, entry.start + entry.size, at_least=True)
+            elif entry.blob and digests:
+                await verify(self._blobs, blob_ref(entry))
+            elif entry.blob:
+                await sizes.check(entry.blob, entry.size)
+        except Problem as error:
+            if error.code not in _DAMAGE:
+                raise problem(Code.STORAGE_UNAVAILABLE, f"cannot look at {shown.path!r}: {error.detail}") from error
+            return error.detail
+        return None
+
+    def _lookup(self) -> State:
+        return self._journal.read().view.state

@@ -1,0 +1,90 @@
+"""The effects of committed requests: blobs are deleted, leases begin and end, waiting clients are woken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from milepost_server.blobs.deletion_queue import DeletionQueue
+from milepost_server.replica.applied_writes import AppliedWrites
+from milepost_server.replica.changes import Changes
+from milepost_server.replica.epoch_queues import EpochQueues
+from milepost_server.replica.leases import Leases, UploadLeases
+from milepost_server.replica.settings import Settings
+from milepost_server.replica.trees.attempts import known_key
+from milepost_server.rules.decisions import Accepted
+from milepost_server.rules.records import Handle, Record, Session, Stored, Upload, store_of
+from milepost_server.rules.requests import (
+    Add,
+    DeletePath,
+    EndSession,
+    ExpireSession,
+    MakeDirectory,
+    Replace,
+    Request,
+    is_leaders,
+)
+
+
+class Effects:
+    """The `JournalObserver` of a replica, which carries out what follows from each committed request."""
+
+    def __init__(
+        self,
+        deletions: DeletionQueue,
+        leases: Leases,
+        uploads: UploadLeases,
+        changes: Changes,
+        epoch_queues: EpochQueues,
+        applied_writes: AppliedWrites,
+        settings: Settings,
+    ) -> None:
+        self._deletions = deletions
+        self._leases = leases
+        self._uploads = uploads
+        self._changes = changes
+        self._epoch_queues = epoch_queues
+        self._applied_writes = applied_writes
+        self._settings = settings
+
+    def committed(self, request: Request, accepted: Accepted) -> None:
+        """Schedule the deletion of blobs that are not needed any more, keep the leases up to date, and wake waiters."""
+        for key in accepted.discards:
+            self._deletions.schedule(key, self._settings.linger_seconds)
+        for key in accepted.orphans:  # later, since a put that has begun may still be writing this blob
+            self._deletions.schedule(key, self._settings.collect_after_seconds)
+        self._changes.announce(accepted.changes)
+        self._epoch_queues.committed(accepted.changes.values())
+        if isinstance(request, DeletePath | MakeDirectory) and request.key and not is_leaders(request.key):
+            self._applied_writes.note(known_key(request.store_name, request.key), request, accepted.answer)
+        if isinstance(request, EndSession | ExpireSession):
+            self._leases.forget(request.session)
+            return
+        if isinstance(request, Add | Replace) and request.upload is not None:
+            self._taken(request.store_name, request.upload.id, accepted.changes.values())
+        for key, record in accepted.changes.items():
+            if isinstance(record, Session):
+                self._leases.renew(record)
+            elif isinstance(record, Upload):
+                self._uploads.note(store_of(key) or "", record)
+
+    def found(self, key: str, record: Record) -> None:
+        """Begin the lease of a session or upload that was put back, with its full time as after a take-over."""
+        if isinstance(record, Session):
+            self._leases.begin(record)
+        elif isinstance(record, Upload) and not record.ended:
+            self._uploads.begin(store_of(key) or "", record)
+
+    def given_up(self, request: Request) -> None:
+        """Delete the blob of the request. The blob of an upload stays, since another attempt may use it."""
+        if isinstance(request, Add | Replace) and request.upload is None:
+            self._deletions.schedule(request.blob.key, 0.0)
+
+    def _taken(self, store: str, upload: str, changed: Iterable[Stored | None]) -> None:
+        """Note that the blob of a used upload may still be put while its signed URL is valid, and some time after that.
+
+        A put that begins while the URL is valid may end later.
+        """
+        seconds = self._uploads.expires_in(store, upload) + self._settings.collect_after_seconds
+        for record in changed:
+            if isinstance(record, Handle):
+                self._deletions.may_be_put(record.blob, seconds)

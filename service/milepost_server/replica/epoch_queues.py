@@ -1,0 +1,150 @@
+"""The callers that wait for the epoch of a store: one queue for each store; only its first caller is woken.
+
+A commit that frees no epoch wakes nobody, and one that does wakes one caller. If that caller does not take the epoch,
+the next one in the queue is called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import count
+
+from sortedcontainers import SortedDict
+
+from milepost_server.rules.records import Record, Session, Store
+
+
+class CampaignPlace:
+    """A caller's place in the queue of a store.
+
+    ``called`` is true when the epoch is free and it is this caller's turn. ``asked_at_end`` is true when the caller has
+    sent its request once more since its session ended, in order to get the answer that the session has ended.
+    """
+
+    def __init__(self, queue: _Queue, number: int, session: str) -> None:
+        self.session = session
+        self.queue = queue
+        self.number = number
+        self.called = False
+        self.asked_at_end = False
+        self._woken = asyncio.Event()
+
+    def wake(self) -> None:
+        """Wake the caller, so that it checks whether to ask for the epoch again."""
+        self._woken.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until the caller is woken, for ``seconds`` at most."""
+        try:
+            async with asyncio.timeout(max(0.0, seconds)):
+                await self._woken.wait()
+        except TimeoutError:
+            return
+        finally:
+            self._woken.clear()
+
+
+class _Queue:
+    """The queue of callers for the epoch of one store.
+
+    ``holder`` is the session that was last seen to hold the epoch, "" for none.
+    """
+
+    def __init__(self, store: str) -> None:
+        self.store = store
+        self.holder = ""
+        self.places: SortedDict[int, CampaignPlace] = SortedDict()
+
+    def call(self, behind: int = -1) -> None:
+        """Call the first caller, or the first one behind the place number ``behind``."""
+        number = next(self.places.irange(behind, inclusive=(False, True)), None)
+        if number is not None:
+            place = self.places[number]
+            place.called = True
+            place.wake()
+
+
+class EpochQueues:
+    """The queues of all stores for which a caller waits."""
+
+    def __init__(self) -> None:
+        self._queues: dict[str, _Queue] = {}
+        self._held_by: dict[str, set[str]] = {}
+        self._of_session: dict[str, set[CampaignPlace]] = {}
+        self._numbers = count()
+
+    @contextmanager
+    def place(self, store: str, session: str) -> Iterator[CampaignPlace]:
+        """Give a caller a place at the end of the store's queue, for as long as the context lasts."""
+        queue = self._queues.get(store)
+        if queue is None:
+            queue = self._queues[store] = _Queue(store)
+        place = CampaignPlace(queue, next(self._numbers), session)
+        queue.places[place.number] = place
+        self._of_session.setdefault(session, set()).add(place)
+        try:
+            yield place
+        finally:
+            self._leave(place)
+
+    def _leave(self, place: CampaignPlace) -> None:
+        queue = place.queue
+        del queue.places[place.number]
+        of_session = self._of_session[place.session]
+        of_session.discard(place)
+        if not of_session:
+            del self._of_session[place.session]
+        if not queue.places:
+            self.held(queue, "")
+            del self._queues[queue.store]
+        elif place.called:
+            queue.call()
+
+    def pass_over(self, place: CampaignPlace) -> None:
+        """Call the next caller, because the one at ``place`` cannot take the epoch now."""
+        if place.called:
+            place.called = False
+            place.queue.call(place.number)
+
+    def held(self, queue: _Queue, holder: str) -> None:
+        """Note that the session ``holder`` holds the epoch of the queue's store; "" for none."""
+        if queue.holder == holder:
+            return
+        if queue.holder:
+            stores = self._held_by[queue.holder]
+            stores.discard(queue.store)
+            if not stores:
+                del self._held_by[queue.holder]
+        queue.holder = holder
+        if holder:
+            self._held_by.setdefault(holder, set()).add(queue.store)
+
+    def committed(self, records: Iterable[Record | None]) -> None:
+        """Note that these records were committed: if one of them frees an epoch, call the first caller."""
+        if not self._queues:
+            return
+        for record in records:
+            if isinstance(record, Store):
+                queue = self._queues.get(record.name)
+                if queue is not None and queue.holder != (record.epoch_session or ""):
+                    self.held(queue, record.epoch_session or "")
+                    if not record.epoch_session:
+                        queue.call()
+            elif isinstance(record, Session) and record.ended:
+                for store in tuple(self._held_by.get(record.id, ())):
+                    self.held(self._queues[store], "")
+                    self._queues[store].call()
+                self.heard_of(record.id)
+
+    def heard_of(self, session: str) -> None:
+        """Wake the waiting callers of a session that was renewed or has ended, so that they check again."""
+        for place in self._of_session.get(session, ()):
+            place.wake()
+
+    def end(self) -> None:
+        """Wake all waiting callers, because leadership is over and no epoch is granted here any more."""
+        for queue in self._queues.values():
+            for place in queue.places.values():
+                place.wake()

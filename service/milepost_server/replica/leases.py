@@ -1,0 +1,153 @@
+"""The deadlines of sessions and uploads.
+
+They are kept in the leader's memory only, so a keepalive writes nothing to the store.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from milepost_server.basics.deadline_queue import DeadlineQueue
+from milepost_server.rules.records import Corrupt, Session, Upload
+
+AT_ONCE: Final = 256
+"""How many expiries are begun, or looked for, in one step."""
+
+
+@dataclass(slots=True)
+class _Lease:
+    session: Session
+    deadline: float
+    renewed: float
+    ending: bool = False
+
+
+class Leases:
+    """The deadlines of the living sessions under this leadership. ``clock`` gives monotonic seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._leases: dict[str, _Lease] = {}
+        self._deadlines: DeadlineQueue[str] = DeadlineQueue()
+
+    def clear(self) -> None:
+        """Forget all deadlines, because a new leadership begins."""
+        self._leases = {}
+        self._deadlines.clear()
+
+    def begin(self, session: Session | Corrupt) -> None:
+        """Give a session from before this leadership a full TTL again, unless it has ended."""
+        if isinstance(session, Session) and not session.ended and session.id not in self._leases:
+            self.renew(session)
+            self._leases[session.id].renewed = -math.inf  # it was not its client that renewed it
+
+    def renew(self, session: Session, received: float | None = None) -> None:
+        """Restart the TTL of a session at ``received``, when the renewing request came in; None means now.
+
+        A renewal that is older than one already counted does not shorten the lease; a shorter TTL does.
+        """
+        start = self._clock() if received is None else received
+        lease = self._leases.get(session.id)
+        if lease is None or lease.session.created_revision != session.created_revision:
+            lease = self._leases[session.id] = _Lease(session, start + session.ttl, start)
+            self._deadlines.set(session.id, lease.deadline)
+        elif not lease.ending:
+            shorter = session.ttl < lease.session.ttl
+            lease.deadline = start + session.ttl if shorter else max(start + session.ttl, lease.deadline)
+            lease.session = session
+            lease.renewed = max(lease.renewed, start)
+            self._deadlines.set(session.id, lease.deadline)
+
+    def forget(self, session: str) -> None:
+        """Drop the deadline of a session that has ended."""
+        self._leases.pop(session, None)
+        self._deadlines.discard(session)
+
+    def ending(self, session: str) -> bool:
+        """Return whether the session's expiry has begun. From then on a keepalive must be refused."""
+        lease = self._leases.get(session)
+        return lease is not None and lease.ending
+
+    def was_renewed_lately(self, session: str) -> bool:
+        """Return whether the client renewed the session under this leadership, less than half of its TTL ago."""
+        lease = self._leases.get(session)
+        return lease is not None and self._clock() - lease.renewed < lease.session.ttl / 2
+
+    def expires_in(self, session: str) -> float:
+        """Return the seconds until the session's deadline, 0 when it has passed."""
+        lease = self._leases.get(session)
+        return max(0.0, lease.deadline - self._clock()) if lease else 0.0
+
+    def begin_expiry(self) -> list[Session]:
+        """Begin the expiry of sessions whose deadline has passed, `AT_ONCE` at most, and return them."""
+        overdue = [self._leases[session] for session in self._deadlines.take(self._clock(), AT_ONCE)]
+        for lease in overdue:
+            lease.ending = True
+        return [lease.session for lease in overdue]
+
+    @property
+    def overdue(self) -> bool:
+        """Whether there may be more leases whose deadline has passed."""
+        return self._deadlines.waiting(self._clock())
+
+    def expiry_failed(self, session: Session) -> None:
+        """Make the lease due again at once, because its expiry could not be committed."""
+        lease = self._leases.get(session.id)
+        if lease is not None and lease.session.created_revision == session.created_revision:
+            lease.ending = False
+            lease.deadline = self._clock()
+            self._deadlines.set(session.id, lease.deadline)
+
+
+class UploadLeases:
+    """The deadlines of the pending uploads under this leadership. ``clock`` gives monotonic seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._deadlines: DeadlineQueue[tuple[str, str]] = DeadlineQueue()
+        self._ending: set[tuple[str, str]] = set()
+
+    def clear(self) -> None:
+        """Forget all deadlines, because a new leadership begins."""
+        self._deadlines.clear()
+        self._ending = set()
+
+    def begin(self, store: str, upload: Upload) -> None:
+        """Give a pending upload from before this leadership its full time again."""
+        self.note(store, upload)
+
+    def note(self, store: str, upload: Upload) -> None:
+        """Begin or drop the deadline of an upload whose record was committed: it was announced, or it has ended."""
+        if upload.ended:
+            self.forget(store, upload.id)
+        else:
+            self._deadlines.set((store, upload.id), self._clock() + upload.ttl)
+
+    def forget(self, store: str, upload: str) -> None:
+        """Drop the deadline of an upload that has ended."""
+        self._deadlines.discard((store, upload))
+        self._ending.discard((store, upload))
+
+    def expires_in(self, store: str, upload: str) -> float:
+        """Return the seconds until the upload's deadline, 0 when it has passed."""
+        return max(0.0, (self._deadlines.get((store, upload)) or 0.0) - self._clock())
+
+    def begin_expiry(self) -> list[tuple[str, str]]:
+        """Begin the expiry of uploads whose deadline has passed, `AT_ONCE` at most. Return the store and id of each."""
+        overdue = self._deadlines.take(self._clock(), AT_ONCE)
+        self._ending.update(overdue)
+        return overdue
+
+    @property
+    def overdue(self) -> bool:
+        """Whether there may be more leases whose deadline has passed."""
+        return self._deadlines.waiting(self._clock())
+
+    def expiry_failed(self, store: str, upload: str) -> None:
+        """Make the lease due again at once, because its expiry could not be committed."""
+        if (store, upload) in self._ending:
+            self._ending.discard((store, upload))
+            self._deadlines.set((store, upload), self._clock())

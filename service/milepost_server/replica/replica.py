@@ -1,0 +1,406 @@
+"""A replica: it takes part in the election, leads while it holds the lease, and resigns when it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from milepost.errors import Problem
+from milepost.wire import Code
+from milepost_backends.contract import (
+    BackendError,
+    BlobStore,
+    Election,
+    Leadership,
+    Misconfigured,
+    PointerStore,
+    StorageUnavailable,
+)
+from milepost_server.basics.loop_time import LoopTimeBudget
+from milepost_server.basics.problems import problem
+from milepost_server.basics.worker_pool import WorkerPool
+from milepost_server.blobs.collector import collect
+from milepost_server.blobs.deletion_queue import DeletionQueue
+from milepost_server.blobs.deployment_marker import DeploymentMarker
+from milepost_server.blobs.timeouts import BlobsWithTimeout
+from milepost_server.journal import Journal, LeadershipLost, NotTakenOver
+from milepost_server.replica.applied_writes import AppliedWrites
+from milepost_server.replica.changes import Changes
+from milepost_server.replica.effects import Effects
+from milepost_server.replica.epoch_queues import EpochQueues
+from milepost_server.replica.leases import Leases, UploadLeases
+from milepost_server.replica.maintenance import expire_sessions, expire_uploads, finish_removals, scrub, sweep_instances
+from milepost_server.replica.removals import Removals
+from milepost_server.replica.settings import Settings
+from milepost_server.replica.step_down import StepDown, SteppedDown
+from milepost_server.replica.submitter import Submitter
+from milepost_server.replica.trees.attempts import NewestAttempts
+from milepost_server.replica.trees.checking import ManifestCheck
+from milepost_server.replica.trees.compaction import Compaction
+from milepost_server.replica.trees.loading import Manifests
+from milepost_server.replica.trees.trimming import Trimming
+from milepost_server.rules.instances.instances import Instances
+from milepost_server.rules.memory.state import State
+from milepost_server.rules.records import DEPLOYMENT_KEY, Deployment
+
+log = logging.getLogger("milepost.replica")
+
+LOOKUPS = (sys.executable, "-P", "-m", "milepost.state.processors.lookups")
+"""The program that decodes files of managed state. What is in them can hurt its process, and not this one."""
+
+_LEAN = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1", "OMP_NUM_THREADS": "1"}
+"""With these it takes 75 MiB, and reserves no gigabyte of address space, so that its memory can be bounded."""
+_MOST_LOOKUPS = 2
+_LOOKUPS_IDLE_SECONDS = 60.0
+_BACKOFF_SECONDS = 0.5
+_PAUSE_SECONDS = 0.05
+"""The pause before the next election after leadership was lost, so that a leader that loses at once does not spin."""
+
+
+class Replica:
+    """One replica of the service: its backends, its journal, and all that it keeps in memory while it leads.
+
+    ``advertise`` is the address by which the election names this replica when it leads. ``on_loaded`` is called at each
+    take-over, when all records are in memory. ``on_fault`` is called when the replica can never lead again: because of
+    a fault of its own, or because of a ``refusal``.
+    """
+
+    def __init__(
+        self,
+        *,
+        pointers: PointerStore,
+        election: Election,
+        blobs: BlobStore,
+        advertise: str,
+        settings: Settings,
+        clock: Callable[[], float],
+        wall: Callable[[], str],
+        jitter: random.Random | None = None,
+        on_loaded: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.pointers = pointers
+        self.election = election
+        self.blobs = BlobsWithTimeout(blobs, settings.blob_seconds)
+        self.advertise = advertise
+        self.settings = settings
+        self.clock = clock
+        self.changes = Changes()
+        self.epoch_queues = EpochQueues()
+        self.loop_time = LoopTimeBudget(clock)
+        self.leases = Leases(clock)
+        self.uploads = UploadLeases(clock)
+        self.deletions = DeletionQueue(self.blobs, clock)
+        self.mark = DeploymentMarker(self.blobs, pointers, settings.journal.accepted_losses)
+        self.applied_writes = AppliedWrites(clock)
+        effects = Effects(
+            self.deletions, self.leases, self.uploads, self.changes, self.epoch_queues, self.applied_writes, settings
+        )
+        self.journal = Journal(
+            "root",
+            pointers,
+            clock=clock,
+            wall=wall,
+            observer=effects,
+            marker=self.mark,
+            settings=settings.journal,
+            jitter=jitter,
+        )
+        self.instances = Instances(settings.instances, lambda: f"{random.getrandbits(64):016x}")
+        self.manifest_check = ManifestCheck(self.journal, self.blobs, self.deletions, self.loop_time, clock)
+        self.removals = Removals(self.journal, self.deletions)
+        self.manifests = Manifests(self.journal, self.blobs)
+        self.attempts_at_puts = NewestAttempts(clock)
+        self._trimming = Trimming(self.journal, self.manifests, self.loop_time, clock)
+        self._compaction = Compaction(
+            self.journal, self.blobs, self.manifests, self.deletions, self.loop_time, clock, settings
+        )
+        self.lookups = WorkerPool(LOOKUPS, most=_MOST_LOOKUPS, idle_seconds=_LOOKUPS_IDLE_SECONDS, environment=_LEAN)
+        self.submitter = Submitter(
+            self.journal, self.removals, self._trimming.make_room, clock, settings.request_seconds
+        )
+        self.leadership: Leadership | None = None
+        self._step_down = StepDown(self._drain, 2 * settings.resign_seconds)
+        self._parts: list[asyncio.Task[None]] = []
+        self._task: asyncio.Task[None] | None = None
+        self._beside: asyncio.Task[None] | None = None
+        self._on_loaded = on_loaded
+        self.on_fault: Callable[[], None] = lambda: None
+        self.refusal: Misconfigured | None = None
+        """Why a backend that was away at the start cannot be used, now that it answers."""
+        self.beside: Callable[[], Coroutine[Any, Any, None]] | None = None
+        """What runs beside the election for as long as the replica takes part in it."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether this replica leads, under a lease that surely holds, and so may answer."""
+        return self.journal.lease_holds()
+
+    async def start(self) -> None:
+        """Open the backends and begin to take part in the election. Raises `Misconfigured`.
+
+        A backend that does not answer is tried again for as long as it takes; the replica is not ready until then. If
+        it answers at last that it cannot be used, that is the ``refusal``.
+        """
+        opened = await self._open()
+        self._task = asyncio.create_task(self._run(opened), name="milepost-leader")
+        self._task.add_done_callback(self._ended)
+        if self.beside is not None:
+            self._beside = asyncio.create_task(self.beside(), name="milepost-beside")
+            self._beside.add_done_callback(self._ended)
+
+    async def resign(self) -> None:
+        """Stop admitting requests, wait for those in flight for ``resign_seconds`` at most, and resign. Idempotent."""
+        if self._beside is not None:
+            self._beside.cancel()
+            await asyncio.wait((self._beside,), timeout=self.settings.resign_seconds)
+            self._beside = None
+        if self.leadership is not None:
+            await self._drain()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait((self._task,))
+            self._task = None
+
+    async def step_down(self) -> int:
+        """Let another replica lead, and go on as a candidate; return the term that has ended.
+
+        Requests in flight are waited for as in `resign`. Raises ``no-leader`` problems, and ``outcome-unknown`` ones
+        if it is not known whether others see the end yet.
+        """
+        if self.leadership is None:
+            raise problem(Code.NO_LEADER, "this replica does not lead")
+        log.info("this replica was asked to step down at term %d: it ends what is in flight first", self.journal.term)
+        await self._step_down.ask()
+        return self.journal.term
+
+    async def _drain(self) -> None:
+        """Stop admitting requests, and wait for those in flight, ``resign_seconds`` at most."""
+        try:
+            async with asyncio.timeout(self.settings.resign_seconds):
+                await self.journal.drain()
+        except TimeoutError:
+            log.warning(
+                "requests are still in flight after %s s: this replica resigns now, and their outcome is unknown",
+                self.settings.resign_seconds,
+            )
+
+    async def stop(self) -> None:
+        """Step down, then close the backends."""
+        await self.resign()
+        await self.lookups.close()
+        await self.election.close()
+        await self.pointers.close()
+        await self.blobs.close()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Report a fault of Milepost's own, which ends the process: a replica that cannot lead must not look alive."""
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            log.critical(
+                "this replica failed by a fault of its own and cannot lead any more: the process ends", exc_info=fault
+            )
+            self.on_fault()
+
+    async def _open(self) -> bool:
+        """Open all backends. Return False if one does not answer yet; raise any error that waiting does not help."""
+        try:
+            await self.blobs.open()
+            await self.pointers.open()
+            await self.election.open()
+        except StorageUnavailable as error:
+            log.warning("cannot open the backends yet, trying again every %s s: %s", _BACKOFF_SECONDS, error)
+            return False
+        return True
+
+    async def _open_at_last(self) -> None:
+        """Open the backends once they answer. Raises `Misconfigured`, as `start` does: waiting does not help."""
+        while True:
+            await asyncio.sleep(_BACKOFF_SECONDS)
+            try:
+                if await self._open():
+                    log.info("the backends are open now: this replica takes part in the election")
+                    return
+            except Misconfigured:
+                raise
+            except BackendError as error:
+                log.error("cannot open the backends, trying again in %s s: %s", _BACKOFF_SECONDS, error)
+
+    async def _run(self, opened: bool) -> None:
+        if not opened:
+            try:
+                await self._open_at_last()
+            except Misconfigured as error:
+                self.refusal = error
+                self.on_fault()
+                return
+        while True:
+            try:
+                leadership = await self.election.campaign()
+            except BackendError as error:
+                log.warning("cannot take part in the election, trying again in %s s: %s", _BACKOFF_SECONDS, error)
+                await asyncio.sleep(_BACKOFF_SECONDS)
+                continue
+            pause, others_first = _PAUSE_SECONDS, False
+            try:
+                await self._lead(leadership)
+            except NotTakenOver as error:
+                pause = self.settings.stand_back_seconds
+                log.error(
+                    "this replica stands back from the election for %s s so that another can lead: %s", pause, error
+                )
+            except SteppedDown as error:
+                others_first = True
+                log.info(
+                    "this replica stands back from the election until another leads, for %s s at most: %s",
+                    self.settings.step_down_seconds,
+                    error,
+                )
+            except LeadershipLost as error:
+                log.warning("this replica does not lead any more, and takes part in the election again: %s", error)
+            finally:
+                self.leadership = None
+                self.journal.lose_lease()
+                self.deletions.clear()
+                self.blobs.full = None  # who puts no blobs any more does not learn whether there is room again
+                self.changes.end()
+                self.epoch_queues.end()
+                self.instances.clear()
+                await leadership.resign()
+                self._step_down.resigned()
+                await self._end_parts()
+            if others_first:
+                await self._until_another_leads(self.clock() + self.settings.step_down_seconds)
+            await asyncio.sleep(pause)
+
+    async def _until_another_leads(self, end: float) -> None:
+        """Wait until the election names another replica, but not beyond ``end``: perhaps none stands by."""
+        while (left := end - self.clock()) > 0:
+            try:
+                if await self.election.leader() not in (None, self.advertise):
+                    return
+            except BackendError as error:
+                log.info("cannot see whether another replica leads, looking again: %s", error)
+            await asyncio.sleep(min(left, _BACKOFF_SECONDS))
+        log.warning("no other replica has led within %s s: this one takes part again", self.settings.step_down_seconds)
+
+    async def _take_over(self, leadership: Leadership) -> None:
+        """Take the journal over and begin the leases; try again while the lease holds. Raises `LeadershipLost`."""
+        give_up = self.clock() + self.settings.journal.give_up_seconds
+        while True:
+            if leadership.remaining(self.clock()) <= 0:
+                raise LeadershipLost("the lease ran out before the journal could be taken over")
+            try:
+                await self.journal.lead(leadership)
+                state = self.journal.read().view.state
+                await self._start_leases(state)
+                self._on_loaded()
+                break
+            except (BackendError, TimeoutError) as error:
+                log.warning("cannot take the journal over yet: %s", repr(error))
+                if self.clock() >= give_up:
+                    raise NotTakenOver(f"cannot take the journal over: {error!r}") from error
+                await asyncio.sleep(_BACKOFF_SECONDS)
+            except Problem as error:
+                raise LeadershipLost("the lease ran out while the journal was taken over") from error
+
+    async def _start_leases(self, state: State) -> None:
+        """Give each session and pending upload its full time. Nothing is committed before that, so none ends early."""
+        self.leases.clear()
+        self.uploads.clear()
+        await self.loop_time.each(state.sessions.values(), self.leases.begin)
+        await self.loop_time.each(state.pending_uploads(), lambda pending: self.uploads.begin(*pending))
+
+    async def _lead(self, leadership: Leadership) -> None:
+        await self._take_over(leadership)
+        self._step_down.begin()
+        self.leadership = leadership
+        await self._first_of(
+            self.journal.run(),
+            self._until_lost(leadership),
+            self._step_down.until_wanted(),
+            self.deletions.run(self.settings.deletion_interval_seconds),
+            expire_sessions(self.journal, self.leases, self.clock, self.settings.expire_interval_seconds),
+            expire_uploads(self.journal, self.uploads, self.clock, self.settings.expire_interval_seconds),
+            finish_removals(self.journal, self.removals, self.clock, self.settings.maintenance_interval_seconds),
+            scrub(self.journal, self.clock, self.settings.maintenance_interval_seconds),
+            self._trimming.run(self.settings.maintenance_interval_seconds),
+            self._compaction.run(),
+            sweep_instances(self.instances, self.clock, self.settings.maintenance_interval_seconds),
+            self._keep_mark(),
+            self.manifest_check.run(self.settings.collect_interval_seconds),
+            self._collect(),
+        )
+
+    async def _first_of(self, *parts: Coroutine[Any, Any, None]) -> None:
+        """Run all parts until the first one ends, raise the error with which it did, and cancel the others."""
+        self._parts = [asyncio.ensure_future(part) for part in parts]
+        try:
+            done, _ = await asyncio.wait(self._parts, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in self._parts:
+                task.cancel()
+
+    async def _end_parts(self) -> None:
+        """Wait until the parts of the last leadership have ended, ``resign_seconds`` at most.
+
+        One of them may be stuck in a call to its storage.
+        """
+        parts, self._parts = self._parts, []
+        if not parts:
+            return
+        _, stuck = await asyncio.wait(parts, timeout=self.settings.resign_seconds)
+        if stuck:
+            log.warning(
+                "%d background tasks of the last leadership have not ended after %s s: they are left behind",
+                len(stuck),
+                self.settings.resign_seconds,
+            )
+
+    async def _until_lost(self, leadership: Leadership) -> None:
+        await leadership.wait_lost()
+        raise LeadershipLost("the election was lost")
+
+    async def _keep_mark(self) -> None:
+        """Set the deployment marker again, now and then, in case it could not be set or somebody removed it."""
+        while True:
+            pause = self.settings.collect_interval_seconds
+            try:
+                if isinstance(self.journal.read().view.state.get(DEPLOYMENT_KEY), Deployment):
+                    await self.mark.set(self.journal.deployment, may_go_on=self.journal.lease_holds)
+            except Problem:
+                log.info(
+                    "the deployment marker is not checked this time, since the lease is in doubt; trying again in %s s",
+                    pause,
+                )
+            except BackendError as error:
+                pause = self.settings.maintenance_interval_seconds
+                log.warning(
+                    "cannot set the deployment marker %s yet, trying again in %s s: %s", self.mark.key, pause, error
+                )
+            await asyncio.sleep(pause)
+
+    async def _collect(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.collect_interval_seconds)
+            try:
+                await collect(
+                    self.journal,
+                    self.pointers,
+                    self.blobs,
+                    self.deletions,
+                    self.loop_time,
+                    older_than=self.settings.collect_after_seconds,
+                    may_go_on=self.journal.lease_holds,
+                    ready=self.manifests.ready,
+                )
+            except (Problem, BackendError) as error:
+                log.warning(
+                    "unused blobs could not be collected, trying again in %s s: %s",
+                    self.settings.collect_interval_seconds,
+                    error,
+                )

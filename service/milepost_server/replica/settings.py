@@ -1,0 +1,67 @@
+"""The settings of a replica, in one place. They are passed as arguments; nothing reads them from a global."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from milepost_server.journal import JournalSettings
+from milepost_server.rules.instances.instances import Limits
+from milepost_server.rules.records import KEPT_KEYS_SECONDS
+
+IDLE_SECONDS = 30.0
+FILE_IDLE_SECONDS = 1800.0
+"""Spark keeps a file of state open from the first row that changes the state to the end of the task, and writes to it
+every 64 KiB or so; a file of a log is open for a moment. A task that gets nothing into its file for half an hour is
+taken for dead. What silent bodies hold is bounded, and the longest silent one goes where others need room.
+"""
+INLINE_BELOW = 4096
+MOST_INLINE = 32 * 1024
+"""A record holds no more bytes than that, so that many fit into one commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings of a replica. Times are in seconds, sizes in bytes.
+
+    ``request_seconds``: how long a write may wait for the storage before it is answered with an error.
+    ``blob_seconds``: how long one step of the blob store may take.
+    ``idle_seconds``: how long a client may send nothing inside of a request; ``file_idle_seconds``: inside of the bytes
+    of a file, which a task of Spark's keeps open while it works.
+    ``linger_seconds``: how long a replaced blob is kept for readers that are still reading it.
+    ``collect_after_seconds``: how old a blob that no record names must be before it is deleted.
+    ``stand_back_seconds``: how long a replica that could not take the journal over lets others try.
+    ``step_down_seconds``: how long a replica that was asked to step down waits for another to lead. A candidate on a
+    busy machine may need seconds to notice; where there is none, nobody leads meanwhile.
+    ``resign_seconds``: how long a replica that resigns waits for what is in flight.
+    ``max_state_bytes``: the largest size of a state; None for no limit of Milepost's own.
+    ``inline_below``: a state, or a file of a tree, with fewer bytes is kept in its record, and has no blob.
+    ``compact_from``: so many records of files make a manifest; fewer are left as they are.
+    ``compact_after_seconds``: how long a file's record has not changed when it is compacted into a manifest.
+    ``upload_seconds``: how long an upload may wait to be used, and how long the URL to put its bytes is valid.
+    ``instances``: how much is kept in memory of what executors have loaded.
+    ``download_seconds``: how long the URL that a reader is redirected to is valid.
+
+    The others say how often a background task of the leader runs.
+    """
+
+    request_seconds: float = 20.0
+    blob_seconds: float = 30.0
+    idle_seconds: float = IDLE_SECONDS
+    file_idle_seconds: float = FILE_IDLE_SECONDS
+    linger_seconds: float = 60.0
+    collect_after_seconds: float = 3600.0
+    collect_interval_seconds: float = 600.0
+    expire_interval_seconds: float = 0.25
+    maintenance_interval_seconds: float = 30.0
+    deletion_interval_seconds: float = 1.0
+    resign_seconds: float = 10.0
+    stand_back_seconds: float = 5.0
+    step_down_seconds: float = 10.0
+    max_state_bytes: int | None = None
+    inline_below: int = INLINE_BELOW
+    compact_from: int = 512
+    compact_after_seconds: float = KEPT_KEYS_SECONDS
+    upload_seconds: float = 900.0
+    download_seconds: float = 300.0
+    instances: Limits = field(default_factory=Limits)
+    journal: JournalSettings = field(default_factory=JournalSettings)

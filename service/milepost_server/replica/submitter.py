@@ -1,0 +1,162 @@
+"""Submit requests to the journal for a caller, and wait for their ends."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from milepost.wire import Code
+from milepost_server.basics.problems import problem, refusal
+from milepost_server.journal import Journal, Served
+from milepost_server.journal.retries import MaySubmit
+from milepost_server.replica.removals import Removals
+from milepost_server.rules.decide import decide
+from milepost_server.rules.decisions import Accepted, Answer, Blocked, Decision, FinishNeeded, Refused
+from milepost_server.rules.guards import session_is_callers
+from milepost_server.rules.requests import Attempt, Request, StoreRequest
+
+_MOST_REMOVALS_IN_THE_WAY = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The session, key and attempt of a client's request, and the epoch that it names; None if it names none."""
+
+    attempt: Attempt
+    epoch: int | None = None
+
+    @property
+    def session(self) -> str:
+        """The id of the session for which the request is made."""
+        return self.attempt.session
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer with the revision and the term that it reflects."""
+
+    answer: Answer
+    revision: int
+    term: int
+    finish: FinishNeeded | None = None
+
+
+def _always(_: Request) -> None:
+    """Allow every request to be submitted."""
+
+
+class Submitter:
+    """The way of requests through the journal; each must end within ``request_seconds``.
+
+    ``make_room`` trims the tree of a store, as `Trimming.make_room` says.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        removals: Removals,
+        make_room: Callable[[str, float], Awaitable[bool]],
+        clock: Callable[[], float],
+        request_seconds: float,
+    ) -> None:
+        self._journal = journal
+        self._removals = removals
+        self._make_room = make_room
+        self._clock = clock
+        self.request_seconds = request_seconds
+
+    async def deduplicated(self, caller: Caller, store: str, attempt: Callable[[MaySubmit], Awaitable[Reply]]) -> Reply:
+        """Run an attempt that does more than submit one request, and return its reply.
+
+        A newer attempt with the same idempotency key takes its place, as `Retries.run` says.
+        """
+        session, key = caller.attempt.session, caller.attempt.key
+        if key is None:
+            return await attempt(_always)
+        self._check_owner(caller.attempt)
+        reply, joined = await self._journal.retries.run((store, session, key), attempt, self.request_seconds)
+        return replace(reply, answer=replace(reply.answer, replayed=True)) if joined else reply
+
+    def dry_run(self, request: Request) -> Accepted | Blocked:
+        """Return how the rules would decide a request now, without submitting it. Raises a problem if they refuse it.
+
+        So a request that takes long to prepare can be refused before that.
+        """
+        decision = self._judged(request)
+        if isinstance(decision, Refused):
+            raise refusal(decision)
+        return decision
+
+    async def dry_run_once_trimmed(self, request: StoreRequest) -> Accepted | Blocked:
+        """Return what `dry_run` does, but trim the store's tree first if that is what the request waits for."""
+        deadline = self._deadline()
+        while isinstance(decision := self._judged(request), Refused):
+            if not await self._makes_room(request, decision, deadline):
+                raise refusal(decision)
+        return decision
+
+    async def perform(self, request: Request, may_submit: MaySubmit = _always) -> Reply:
+        """Submit a request and return its reply; finish removals that block it first. Raises problems."""
+        return reply_of(await self.submit_and_wait(request, None, may_submit))
+
+    async def submit_and_wait(
+        self, request: Request, generation: int | None = None, may_submit: MaySubmit = _always
+    ) -> Served:
+        """Submit a request and return how it ended, be it a refusal of the rules.
+
+        A removal that blocks it is finished first, and a tree that is to be trimmed for it is trimmed.
+
+        ``generation`` is the leadership under which the request's blob was put; under another one it is refused.
+        Raises a problem if the rules never decided the request.
+        """
+        deadline = self._deadline()
+        self._check_owner(request.attempt)
+        finished = 0
+        while finished < _MOST_REMOVALS_IN_THE_WAY:
+            may_submit(request)
+            served = await self._journal.wait(self._journal.submit(request, deadline, generation))
+            if isinstance(served.decision, Blocked):
+                await self._removals.finish(served.decision.finish, deadline, Code.STORAGE_UNAVAILABLE)
+                finished += 1
+            elif not await self._makes_room(request, served.decision, deadline):
+                return served
+        raise problem(Code.TOO_MANY_REQUESTS, "other clients add and remove this handle too quickly; try again later")
+
+    async def finish_removal(self, finish: FinishNeeded) -> None:
+        """Finish a removal that has begun. Raises a ``discard-failed`` problem."""
+        await self._removals.finish(finish, self._deadline())
+
+    def _judged(self, request: Request) -> Decision:
+        reading = self._journal.read()
+        return decide(reading.view, request, self._journal.context(reading.revision + 1))
+
+    async def _makes_room(self, request: Request, decision: Decision, deadline: float) -> bool:
+        """Trim the tree that a request waits for, if it does; return whether it is worth asking again."""
+        if not isinstance(request, StoreRequest) or not isinstance(decision, Refused) or not decision.until_trimmed:
+            return False
+        return await self._make_room(request.store_name, deadline)
+
+    def _check_owner(self, attempt: Attempt) -> None:
+        """Refuse a client that acts in another one's session, before it could join a running attempt of that one.
+
+        The rules judge it again, when the request is decided.
+        """
+        if attempt.client is not None:
+            reading = self._journal.read()
+            context = self._journal.context(reading.revision)
+            if refused := session_is_callers(reading.view, attempt, context):
+                raise refusal(refused)
+
+    def _deadline(self) -> float:
+        return self._clock() + self.request_seconds
+
+
+def reply_of(served: Served) -> Reply:
+    """Return the reply to the caller. Raises a problem if the rules refused the request."""
+    match served.decision:
+        case Accepted() as accepted:
+            return Reply(accepted.answer, served.revision, served.term, accepted.finish)
+        case Refused() as refused:
+            raise refusal(refused)
+        case Blocked():
+            raise TypeError("a blocked request is no answer")

@@ -1,0 +1,226 @@
+"""The leader's maintenance of trees: it drops what nothing shows any more, a batch at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import pairwise
+
+from milepost.errors import Problem
+from milepost.wire import Code
+from milepost_server.basics.loop_time import LoopTimeBudget
+from milepost_server.journal import Journal
+from milepost_server.replica.commits import commit
+from milepost_server.replica.trees.loading import Manifests
+from milepost_server.rules.memory.lookup import ManifestsNotLoaded
+from milepost_server.rules.memory.state import State
+from milepost_server.rules.records import Store
+from milepost_server.rules.requests import LEADER, TrimTree
+from milepost_server.rules.stored.paths import LAST
+from milepost_server.rules.stored.trees import RangeTombstone, Tree, TreePath
+from milepost_server.rules.trees.trimming import trimmed_of
+
+log = logging.getLogger("milepost.maintenance")
+
+_BATCH = 100
+"""How many paths one commit trims."""
+
+_LATEST = 2**63
+
+At = tuple[int, str]
+"""A path behind the revision at which something happened to it."""
+
+
+@dataclass(eq=False, slots=True)
+class _Pass:
+    """One time that a tree is trimmed. ``step`` ends when range tombstones or rollbacks have ended, and is then made
+    anew.
+
+    ``committed`` says whether anything was dropped.
+    """
+
+    task: asyncio.Task[None]
+    step: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    committed: bool = False
+
+    def advance(self) -> None:
+        """Wake who waits for the end of a range tombstone."""
+        self.step.set_result(None)
+        self.step = asyncio.get_running_loop().create_future()
+
+
+class Trimming:
+    """Trims the trees of a journal, every so often, and at once where a request waits for it.
+
+    An entry that died is kept while a snapshot or a savepoint shows it. When one of these goes, only what died before
+    the next one may have to go with it; that is what is looked at, and, at the beginning of a leadership, everything
+    that died.
+    """
+
+    def __init__(
+        self, journal: Journal, manifests: Manifests, loop_time: LoopTimeBudget, clock: Callable[[], float]
+    ) -> None:
+        self._journal = journal
+        self._manifests = manifests
+        self._loop_time = loop_time
+        self._clock = clock
+        self._kept: dict[str, tuple[int, ...]] = {}
+        self._generation = 0
+        self._passes: dict[str, _Pass] = {}
+
+    async def run(self, interval: float) -> None:
+        """Trim all trees, again and again, until cancelled."""
+        try:
+            while True:
+                await asyncio.sleep(interval)
+                for store in self._state().stores_to_trim() if self._journal.lease_holds() else ():
+                    task = self._begun(store).task
+                    await asyncio.wait((task,))
+                    _raise_fault(task)
+        finally:
+            for each in self._passes.values():
+                each.task.cancel()
+
+    async def make_room(self, store: str, deadline: float) -> bool:
+        """Trim a tree at once, because a request waits for that; return whether it is worth asking again.
+
+        That is so as soon as a range tombstone or a rollback has ended, so that a large directory does not hold up all
+        others. It is not if there was nothing to drop, nor at the deadline, in monotonic seconds.
+        """
+        joined = store in self._passes
+        running = self._begun(store)
+        ends, seconds = (running.task, running.step), max(0.0, deadline - self._clock())
+        done, _ = await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        _raise_fault(running.task)
+        return bool(done) and (joined or running.committed)
+
+    def _begun(self, store: str) -> _Pass:
+        """Return the pass over a tree that is under way, or begin one."""
+        running = self._passes.get(store)
+        if running is None:
+            running = self._passes[store] = _Pass(asyncio.create_task(self._pass(store)))
+            running.task.add_done_callback(lambda _: self._passes.pop(store))
+        return running
+
+    async def _pass(self, store: str) -> None:
+        try:
+            await self._manifests.ready(store)
+            await self.trim(store)
+        except (Problem, ManifestsNotLoaded) as error:
+            log.warning("cannot tidy up the tree of %s now, trying again later: %s", store, error)
+
+    async def trim(self, store: str) -> None:
+        """Trim the tree of a store. Raises problems."""
+        if self._generation != self._journal.generation:
+            self._generation, self._kept = self._journal.generation, {}
+        record, tree = self._records(store)
+        if tree is None:
+            return
+        if not any(self._state().damaged_paths(store)):  # such a record may be put back, and knows of none of them
+            await self._finish_range_tombstones(store, tree.range_tombstones)
+            for rollback in tree.rollbacks:
+                await self._each(store, partial(_below, store, ""), (0, ""))
+                await self._commit(store, TrimTree(LEADER, store, rollbacks=(rollback,)))
+        for first, last in _gone(self._kept.get(store), tree.kept):
+            await self._each(store, partial(_died, store, last), (first, LAST))
+        self._kept[store] = tree.kept
+        await self._each(store, lambda state, after: state.temporary_files(store, after, record.granted), (0, ""))
+
+    async def _finish_range_tombstones(self, store: str, range_tombstones: Sequence[RangeTombstone]) -> None:
+        """Trim all paths below directories that were deleted, and commit that all of them are.
+
+        The directories take turns, a batch each, and small ones share a commit. So a large one holds up no other.
+        """
+        left: dict[RangeTombstone, At] = dict.fromkeys(range_tombstones, (0, ""))
+        paths: list[str] = []
+        ended: list[RangeTombstone] = []
+        while left:
+            for tombstone, after in list(left.items()):
+                room = _BATCH - len(paths)
+                found = await self._some(store, partial(_below, store, tombstone.path), after, room)
+                paths += [path for _, path in found]
+                if len(found) < room:
+                    del left[tombstone]
+                    ended.append(tombstone)
+                else:
+                    left[tombstone] = found[-1]
+                if len(paths) == _BATCH:
+                    await self._commit(store, TrimTree(LEADER, store, tuple(paths), tuple(ended)))
+                    paths, ended = [], []
+        if ended:
+            await self._commit(store, TrimTree(LEADER, store, tuple(paths), tuple(ended)))
+
+    async def _each(self, store: str, paths: Callable[[State, At], Iterator[At]], after: At) -> None:
+        """Trim each of these paths of which something is to be dropped."""
+        while found := await self._some(store, paths, after, _BATCH):
+            await self._commit(store, TrimTree(LEADER, store, tuple([path for _, path in found])))
+            after = found[-1]
+
+    async def _some(self, store: str, paths: Callable[[State, At], Iterator[At]], after: At, most: int) -> list[At]:
+        """Return the first of these paths of which something is to be dropped, at most ``most``."""
+        found: list[At] = []
+
+        def judge(at: At) -> bool:
+            record, tree = self._records(store)
+            path = self._state().path(store, at[1])
+            if tree is not None and isinstance(path, TreePath) and trimmed_of(path, record, tree) != path:
+                found.append(at)
+            return len(found) == most
+
+        await self._loop_time.each_after(lambda last: paths(self._state(), last), after, judge)
+        return found
+
+    async def _commit(self, store: str, request: TrimTree) -> None:
+        """Trim in one commit, or in more where the records of the paths are too large for one: what ends, ends last."""
+        try:
+            await commit(self._journal, request, self._clock)
+        except Problem as error:
+            if error.code is not Code.TOO_LARGE or len(request.paths) < 2:
+                raise
+            half = len(request.paths) // 2
+            await self._commit(store, TrimTree(LEADER, store, request.paths[:half]))
+            await self._commit(store, replace(request, paths=request.paths[half:]))
+            return
+        running = self._passes.get(store)
+        if running is not None:
+            running.committed = True
+            if request.range_tombstones or request.rollbacks:
+                running.advance()
+
+    def _records(self, store: str) -> tuple[Store, Tree | None]:
+        state = self._state()
+        record, tree = state.store(store), state.tree(store)
+        if not isinstance(record, Store) or not isinstance(tree, Tree | None):
+            return Store(store), None  # a damaged record may hide what is still shown
+        return record, tree or Tree(store)
+
+    def _state(self) -> State:
+        return self._journal.read().view.state
+
+
+def _raise_fault(task: asyncio.Task[None]) -> None:
+    """Raise what a pass failed with, if that is no error of the storage but a fault of Milepost's own."""
+    if task.done() and not task.cancelled():
+        task.result()
+
+
+def _below(store: str, directory: str, state: State, after: At) -> Iterator[At]:
+    return ((0, path) for path in state.paths(store, directory, after[1]))
+
+
+def _died(store: str, until: int, state: State, after: At) -> Iterator[At]:
+    return state.dead_paths(store, after, until)
+
+
+def _gone(before: tuple[int, ...] | None, now: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Return in which spans of revisions something may have died that only a revision showed that is not kept any more.
+
+    ``before`` were the revisions that were kept, None if that is not known.
+    """
+    if before is None:
+        return [(0, _LATEST)]
+    spans = pairwise((*sorted({*before, *now}), _LATEST))
+    return [(first, last) for first, last in spans if first not in now]

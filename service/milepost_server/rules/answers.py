@@ -1,0 +1,76 @@
+"""Turn records into the JSON bodies of the wire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from milepost_server.rules.locks import holders
+from milepost_server.rules.memory.lookup import Lookup
+from milepost_server.rules.records import Handle, Session, Store
+from milepost_server.rules.stored.trees import Entry
+
+
+def handle_body(view: Lookup, store: Store, handle: Handle) -> dict[str, Any]:
+    """Return the wire's record of a handle."""
+    return {
+        "name": handle.name,
+        "version": handle.version,
+        "size": handle.size,
+        "sha256": handle.sha256,
+        "created": handle.created,
+        "updated": handle.updated,
+        "labels": handle.labels,
+        "locks": list(holders(view, store, handle)),
+        "epoch": handle.epoch,
+        "removing": handle.removing,
+    }
+
+
+def file_version(created_revision: str, sha256: str) -> str:
+    """Return the version of a file: the revision at which it came to its path, and its bytes.
+
+    An older copy of all records that was put back counts revisions anew; then the bytes tell two files apart.
+    """
+    return f"{created_revision}.{sha256[:16]}"
+
+
+def entry_body(path: str, entry: Entry) -> dict[str, Any]:
+    """Return what a listing of a tree says of a file or a directory."""
+    directory = entry.directory
+    return {
+        "path": path,
+        "directory": directory,
+        "size": entry.size,
+        "sha256": None if directory else entry.sha256,
+        "version": str(entry.created_revision)
+        if directory
+        else file_version(str(entry.created_revision), entry.sha256),
+        "modified": entry.modified,
+        "epoch": entry.epoch,
+    }
+
+
+def session_body(session: Session) -> dict[str, Any]:
+    """Return a session as the answer to its creation shows it."""
+    return {"session": session.id, "ttl": session.ttl, "holder": session.holder}
+
+
+def epoch_body(view: Lookup, store: Store) -> dict[str, Any]:
+    """Return the epoch of a store, with nulls where nobody holds it."""
+    holder = epoch_holder(view, store)
+    return {
+        "epoch": store.epoch,
+        "session": holder.id if holder else None,
+        "holder": holder.holder if holder else None,
+        "since": store.epoch_since if holder else None,
+    }
+
+
+def epoch_holder(view: Lookup, store: Store) -> Session | None:
+    """Return the living session that holds the epoch, or None."""
+    if store.epoch_session is None:
+        return None
+    session = view.session(store.epoch_session)
+    if isinstance(session, Session) and session.created_revision == store.epoch_session_created and not session.ended:
+        return session
+    return None

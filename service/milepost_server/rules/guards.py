@@ -1,0 +1,127 @@
+"""Guard requests: each guard says why a request must not pass, or returns None.
+
+Model checking (``model/``) showed what breaks without each one.
+"""
+
+from __future__ import annotations
+
+from milepost.wire import Code, Outcome
+from milepost_server.rules.decisions import DecisionContext, Refused
+from milepost_server.rules.memory.lookup import Lookup
+from milepost_server.rules.records import Corrupt, Handle, Session, Store, Upload
+from milepost_server.rules.requests import Attempt, BlobRef, Request, UploadRef
+
+
+def session_lives(view: Lookup, session: str, context: DecisionContext) -> Refused | None:
+    """Refuse a request without a living session. For an hour, an ended session is told from one never seen."""
+    record = view.session(session)
+    if isinstance(record, Corrupt):
+        return Refused(Code.CORRUPT, f"the record of session {session!r} is damaged: {record.reason}")
+    if record is None or 0 < record.ended <= context.sessions_horizon:
+        return Refused(Code.SESSION_UNKNOWN, f"there is no session {session!r}")
+    if record.ended:
+        return Refused(Code.SESSION_EXPIRED, f"session {session!r} has ended")
+    return None
+
+
+def session_is_callers(view: Lookup, attempt: Attempt, context: DecisionContext) -> Refused | None:
+    """Refuse a client that acts in a session which another one opened. A session without an owner is anybody's.
+
+    This comes before all else that is said of a session, since a kept answer to another client tells of it as well. An
+    ended session that is forgotten belongs to nobody, so that its id can be used again.
+    """
+    record = view.session(attempt.session) if attempt.client is not None else None
+    if not isinstance(record, Session) or record.owner in ("", attempt.client):
+        return None
+    if 0 < record.ended <= context.sessions_horizon:
+        return None
+    outcome = Outcome.UNKNOWN if attempt.number > 1 else None  # the client may have had another name before
+    return Refused(Code.FORBIDDEN, f"session {attempt.session!r} was not opened by {attempt.client!r}", outcome=outcome)
+
+
+def store_readable(view: Lookup, store: str) -> Refused | None:
+    """Refuse changes in a store whose own record is damaged, since that may have lost the epoch."""
+    record = view.store(store)
+    if isinstance(record, Corrupt):
+        return Refused(Code.CORRUPT, f"the record of store {store!r} is damaged: {record.reason}")
+    return None
+
+
+def epoch_is_current(store: Store, epoch: int | None, floor: int = 0) -> Refused | None:
+    """Refuse a write without the store's current epoch, once it had one; an epoch never granted is refused as well.
+
+    An epoch up to the ``floor`` comes from a backup: its driver may be long deposed, which the backup does not know.
+    """
+    if 0 < store.epoch <= floor:
+        return Refused(
+            Code.FENCED,
+            f"epoch {store.epoch} of {store.name!r} is from before a restore; the next one has to be granted first",
+            {"current": store.epoch},
+        )
+    if epoch == store.epoch or (epoch is None and store.epoch == 0):
+        return None
+    given = "no epoch was given" if epoch is None else f"epoch {epoch} was given"
+    return Refused(
+        Code.FENCED, f"{given}, the current one of {store.name!r} is {store.epoch}", {"current": store.epoch}
+    )
+
+
+def version_matches(handle: Handle, version: str) -> Refused | None:
+    """Refuse a change of another version: versions are compared, never added to and never tested for truth."""
+    if handle.version == version:
+        return None
+    return Refused(
+        Code.VERSION_MISMATCH,
+        f"{handle.name!r} is at version {handle.version!r}, not {version!r}",
+        {"current": handle.version},
+    )
+
+
+def retry_may_run(request: Request, evicted_answers_at: int, context: DecisionContext) -> Refused | None:
+    """Refuse a retry whose first answer may have been evicted, so that it is not applied a second time."""
+    if request.attempt.number > 1 and evicted_answers_at > context.keys_horizon:
+        return Refused(
+            Code.OUTCOME_UNKNOWN,
+            "an earlier attempt may have been applied; its answer is no longer kept",
+            retryable=False,
+        )
+    return None
+
+
+def upload_pending(upload: Upload | None, ref: UploadRef) -> Refused | None:
+    """Refuse an upload that is used up or whose time is up: one upload becomes one handle at most."""
+    if upload is not None and not upload.ended:
+        return None
+    return Refused(Code.UPLOAD_UNKNOWN, f"there is no upload {ref.id!r}, or it was used up, or its time is up")
+
+
+def upload_whole(upload: Upload, announced: BlobRef, found: BlobRef | None) -> Refused | None:
+    """Refuse an upload unless its bytes were seen to be there, and to be what was announced, each time."""
+    if (announced.size, announced.sha256) != (upload.size, upload.sha256):
+        return Refused(
+            Code.DIGEST_MISMATCH,
+            f"upload {upload.id!r} was announced with {upload.size} bytes and sha-256 {upload.sha256}, "
+            f"not with {announced.size} bytes and {announced.sha256}",
+        )
+    if found is None or found.key != upload.blob:
+        return Refused(Code.UPLOAD_UNKNOWN, f"no bytes have been put for upload {upload.id!r}")
+    if found.size != upload.size:
+        return Refused(Code.DIGEST_MISMATCH, f"{found.size} bytes were put, but {upload.size} were announced")
+    if found.sha256 != upload.sha256:
+        return Refused(
+            Code.DIGEST_MISMATCH, f"the sha-256 of what was put is {found.sha256}, but {upload.sha256} was announced"
+        )
+    return None
+
+
+def upload_has_room(pending: int, context: DecisionContext) -> Refused | None:
+    """Refuse an upload where too many are pending: unused ones stay until their time is up."""
+    if pending < context.most_uploads:
+        return None
+    return Refused(Code.TOO_MANY_REQUESTS, f"{pending} uploads are already pending in this store")
+
+
+def alive(view: Lookup, session: str, created_revision: int) -> bool:
+    """Return whether the session that was created at revision ``created_revision`` lives."""
+    record = view.session(session)
+    return isinstance(record, Session) and record.created_revision == created_revision and not record.ended

@@ -1,0 +1,230 @@
+"""Decide add, replace, remove, lock and release of one handle (Flink's addAndLock, replace, releaseAndTryRemove,
+getAndLock, release).
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from msgspec.structs import replace
+
+from milepost.wire import Code
+from milepost_server.rules import guards, locks, replays
+from milepost_server.rules.answers import handle_body
+from milepost_server.rules.decisions import (
+    Accepted,
+    Answer,
+    Blocked,
+    Changes,
+    Decision,
+    DecisionContext,
+    FinishNeeded,
+    Refused,
+)
+from milepost_server.rules.handlers import uploads
+from milepost_server.rules.memory.view import View
+from milepost_server.rules.records import Corrupt, Handle, Lock, Session, Store, handle_key
+from milepost_server.rules.requests import (
+    Add,
+    FinishRemoval,
+    HandleRequest,
+    LockHandle,
+    ReleaseHandle,
+    Remove,
+    Replace,
+)
+
+
+def present(store: Store, handle: Handle | Corrupt | None) -> Handle | None:
+    """Return the handle if it can be read, locked and replaced: not gone, not cleared, its removal not begun."""
+    if isinstance(handle, Handle) and not handle.removing and not absent(store, handle):
+        return handle
+    return None
+
+
+def absent(store: Store, handle: Handle) -> bool:
+    """Return whether nothing is left of the handle but the answers that its record keeps."""
+    return handle.gone or handle.created_revision <= store.cleared
+
+
+def evicted_answers_of(handle: Handle | Corrupt | None) -> int:
+    """Return the revision at which the name last had to forget an answer."""
+    return handle.evicted_answers_at if isinstance(handle, Handle) else 0
+
+
+def add(view: View, store: Store, session: Session, request: Add, context: DecisionContext) -> Decision:
+    """Add a pointer to bytes that are already in the blob store, and lock the new handle for the session."""
+    old = view.handle(store.name, request.name)
+    if isinstance(old, Corrupt):
+        return Refused(Code.ALREADY_EXISTS, f"{request.name!r} exists, but its record is damaged: {old.reason}")
+    if old is not None and not absent(store, old):
+        if old.removing:
+            return Blocked(finish_of(store, old))
+        return Refused(Code.ALREADY_EXISTS, f"{request.name!r} already exists", {"current": old.version})
+    source = uploads.source_of(view, store, request, context)
+    if isinstance(source, Refused):
+        return source
+    handle = Handle(
+        name=request.name,
+        version=context.version,
+        blob="",
+        size=request.blob.size,
+        sha256=request.blob.sha256,
+        created=context.wall,
+        updated=context.wall,
+        created_revision=context.revision,
+        changed=context.revision,
+        labels=dict(request.labels),
+        locks=(Lock(session.id, session.created_revision, context.revision),),
+        epoch=request.epoch,
+        answered=old.answered if old else (),
+        evicted_answers_at=evicted_answers_of(old),
+    ).holding(source.blob, source.data)
+    orphans = (old.blob,) if old is not None and not old.gone else ()
+    return _changed(view, store, handle, request, context, orphans=orphans, created=True, beside=source.changes)
+
+
+def replace_state(view: View, store: Store, session: Session, request: Replace, context: DecisionContext) -> Decision:
+    """Replace a handle's state by compare-and-set. The session must hold a lock on the handle."""
+    found = _existing(view, store, request)
+    if isinstance(found, Refused):
+        return found
+    if mismatch := guards.version_matches(found, request.version):
+        return mismatch
+    if session.id not in locks.holders(view, store, found):
+        return Refused(Code.NOT_LOCKED, f"session {session.id!r} holds no lock on {request.name!r}")
+    source = uploads.source_of(view, store, request, context)
+    if isinstance(source, Refused):
+        return source
+    handle = found.holding(
+        source.blob,
+        source.data,
+        version=context.version,
+        size=request.blob.size,
+        sha256=request.blob.sha256,
+        updated=context.wall,
+        changed=context.revision,
+        labels=found.labels if request.labels is None else dict(request.labels),
+        epoch=request.epoch,
+        locks=locks.living(view, found.locks),
+        freed=locks.living(view, found.freed),
+    )
+    return _changed(view, store, handle, request, context, discards=(found.blob,), beside=source.changes)
+
+
+def lock(view: View, store: Store, session: Session, request: LockHandle, context: DecisionContext) -> Decision:
+    """Lock a handle for a session; a session that already holds it is answered from what is there."""
+    found = _existing(view, store, request)
+    if isinstance(found, Refused):
+        return found
+    if session.id in locks.holders(view, store, found):
+        return Accepted(Answer(handle_body(view, store, found), found.version))
+    handle = replace(
+        found,
+        locks=locks.taken(view, found, session, context.revision),
+        freed=locks.living(view, found.freed),
+        changed=context.revision,
+    )
+    return _changed(view, store, handle, request, context)
+
+
+def release(view: View, store: Store, session: Session, request: ReleaseHandle, context: DecisionContext) -> Decision:
+    """Release a session's lock on a handle; it is no error if there is none."""
+    found = present(store, view.handle(store.name, request.name))
+    if found is None or session.id not in locks.holders(view, store, found):
+        return Accepted(Answer())
+    freed = replace(locks.given_back(view, store, found, session, context.revision), changed=context.revision)
+    return _written(store, freed, request, context, Answer())
+
+
+def remove(view: View, store: Store, session: Session, request: Remove, context: DecisionContext) -> Decision:
+    """Mark a handle for removal, unless another session holds it; then only the session's own lock is released."""
+    old = view.handle(store.name, request.name)
+    if isinstance(old, Corrupt):
+        return _written(store, _gone_without_trace(request.name, context), request, context, Answer({"removed": True}))
+    if old is None or absent(store, old):
+        return Accepted(Answer({"removed": True}))
+    finish = finish_of(store, old)
+    if old.removing:
+        return Accepted(Answer({"removed": True}), finish=finish)
+    if request.version is not None and (mismatch := guards.version_matches(old, request.version)):
+        return mismatch
+    held = locks.holders(view, store, old)
+    others = [holder for holder in held if holder != session.id]
+    if others:
+        answer = Answer({"removed": False, "locks": others})
+        if session.id not in held:
+            return Accepted(answer)
+        freed = replace(locks.given_back(view, store, old, session, context.revision), changed=context.revision)
+        return _written(store, freed, request, context, answer)
+    if old.data is not None:  # there is no blob that has to go first
+        gone = _gone(replace(old, locks=(), freed=()), context)
+        return _written(store, gone, request, context, Answer({"removed": True}))
+    marked = replace(old, removing=True, locks=(), freed=(), changed=context.revision)
+    return _written(store, marked, request, context, Answer({"removed": True}), finish=finish)
+
+
+def finish_removal(view: View, store: Store, request: FinishRemoval, context: DecisionContext) -> Decision:
+    """Finish a removal whose blob is discarded: nothing is left but the answers that the record keeps."""
+    old = view.handle(store.name, request.name)
+    if not isinstance(old, Handle) or not old.removing or old.version != request.version:
+        return Accepted(Answer())
+    return Accepted(Answer(), {handle_key(store.name, old.name): _gone(old, context)})
+
+
+def _gone(handle: Handle, context: DecisionContext) -> Handle:
+    """Return what is left of a handle that was removed: the answers that its record keeps."""
+    return handle.holding("", None, removing=False, gone=True, labels={}, changed=context.revision)
+
+
+def _gone_without_trace(name: str, context: DecisionContext) -> Handle:
+    """Return a record in place of one that could not be read, to keep the answer to its removal."""
+    at = context.revision
+    return Handle(
+        name, context.version, "", 0, "", context.wall, context.wall, created_revision=at, changed=at, gone=True
+    )
+
+
+def finish_of(store: Store, handle: Handle) -> FinishNeeded:
+    """Return what is left to do for a removal that has begun."""
+    return FinishNeeded(store.name, handle.name, handle.version, handle.blob)
+
+
+def _existing(view: View, store: Store, request: HandleRequest) -> Handle | Refused:
+    found = view.handle(store.name, request.name)
+    if isinstance(found, Corrupt):
+        return Refused(Code.CORRUPT, f"the record of {request.name!r} is damaged: {found.reason}")
+    handle = present(store, found)
+    if handle is None:
+        return Refused(Code.NOT_EXIST, f"there is no handle {request.name!r} in {store.name!r}")
+    return handle
+
+
+def _changed(
+    view: View,
+    store: Store,
+    handle: Handle,
+    request: HandleRequest,
+    context: DecisionContext,
+    *,
+    discards: tuple[str, ...] = (),
+    orphans: tuple[str, ...] = (),
+    created: bool = False,
+    beside: Changes = MappingProxyType({}),
+) -> Accepted:
+    answer = Answer(handle_body(view, store, handle), handle.version, created=created)
+    accepted = _written(store, handle, request, context, answer)
+    return Accepted(answer, {**accepted.changes, **beside}, discards, orphans)
+
+
+def _written(
+    store: Store,
+    handle: Handle,
+    request: HandleRequest,
+    context: DecisionContext,
+    answer: Answer,
+    *,
+    finish: FinishNeeded | None = None,
+) -> Accepted:
+    kept = replays.remember(handle, request, context, answer)
+    return Accepted(answer, {handle_key(store.name, handle.name): kept}, finish=finish)

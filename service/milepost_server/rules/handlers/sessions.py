@@ -1,0 +1,61 @@
+"""Open, end and expire sessions, the durable leases. Keepalives change nothing that is stored, so no rule has them."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from milepost.wire import Code
+from milepost_server.rules import guards, replays
+from milepost_server.rules.answers import session_body
+from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext
+from milepost_server.rules.memory.view import View
+from milepost_server.rules.records import Corrupt, Session, session_key
+from milepost_server.rules.requests import EndSession, ExpireSession, OpenSession
+
+
+def open_session(view: View, request: OpenSession, context: DecisionContext) -> Decision:
+    """Create a session. The id of a living session renews it; an id may be used again once it is forgotten."""
+    dead = guards.session_lives(view, request.session, context)
+    if dead is None:
+        return _renewed(view, request, context)
+    if dead.code is not Code.SESSION_UNKNOWN:
+        return dead
+    session = Session(
+        id=request.session,
+        ttl=request.ttl,
+        holder=request.holder,
+        created_revision=context.revision,
+        owner=request.owner,
+    )
+    answer = Answer(session_body(session), created=True)
+    return Accepted(answer, {session_key(session.id): replays.remember(session, request, context, answer)})
+
+
+def _renewed(view: View, request: OpenSession, context: DecisionContext) -> Decision:
+    old = view.session(request.session)
+    assert isinstance(old, Session)
+    if (old.ttl, old.holder) == (request.ttl, request.holder):
+        return Accepted(Answer(session_body(old)))
+    renewed = replace(old, ttl=request.ttl, holder=request.holder)
+    answer = Answer(session_body(renewed))
+    return Accepted(answer, {session_key(old.id): replays.remember(renewed, request, context, answer)})
+
+
+def evicted_answers_of(session: Session | Corrupt | None) -> int:
+    """Return the revision at which the session last had to forget an answer."""
+    return session.evicted_answers_at if isinstance(session, Session) else 0
+
+
+def end_session(session: Session, request: EndSession, context: DecisionContext) -> Decision:
+    """End a session that its client asks to end: its locks go, its epochs become free to campaign for."""
+    ended = replace(session, ended=context.revision)
+    answer = Answer()
+    return Accepted(answer, {session_key(session.id): replays.remember(ended, request, context, answer)})
+
+
+def expire_session(view: View, request: ExpireSession, context: DecisionContext) -> Decision:
+    """End a session whose deadline has passed, if it is still the same one."""
+    session = view.session(request.session)
+    if not isinstance(session, Session) or session.ended or session.created_revision != request.created_revision:
+        return Accepted(Answer())
+    return Accepted(Answer(), {session_key(session.id): replace(session, ended=context.revision)})

@@ -1,0 +1,68 @@
+"""Decide uploads, bytes that a client puts itself: a durable record comes first, and a handle ends it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from milepost.wire import Code
+from milepost_server.rules import guards, replays
+from milepost_server.rules.decisions import Accepted, Answer, Changes, Decision, DecisionContext, Refused
+from milepost_server.rules.memory.view import View
+from milepost_server.rules.records import Corrupt, Session, Store, Upload, upload_key
+from milepost_server.rules.requests import Add, CreateUpload, ExpireUpload, Replace
+
+
+class UploadSource(NamedTuple):
+    """The source says where the bytes of a request are, and what its commit changes beside the handle."""
+
+    blob: str
+    data: bytes | None
+    changes: Changes
+
+
+def create_upload(
+    view: View, store: Store, session: Session, request: CreateUpload, context: DecisionContext
+) -> Decision:
+    """Announce bytes. This needs no epoch: the handle that takes them does."""
+    if full := guards.upload_has_room(view.pending_uploads(store.name), context):
+        return full
+    answer = Answer({"upload": request.upload}, created=True)
+    upload = Upload(
+        id=request.upload,
+        blob=request.blob.key,
+        size=request.blob.size,
+        sha256=request.blob.sha256,
+        session=session.id,
+        ttl=request.ttl,
+        created_revision=context.revision,
+        answered=() if request.key is None else (replays.entry_for(request, context, answer),),
+    )
+    return Accepted(answer, {upload_key(store.name, upload.id): upload})
+
+
+def source_of(view: View, store: Store, request: Add | Replace, context: DecisionContext) -> UploadSource | Refused:
+    """Return the bytes that a handle is to point to; those of an upload are used up by the same commit."""
+    ref = request.upload
+    if ref is None:
+        return UploadSource(request.blob.key, request.data, {})
+    upload = view.upload(store.name, ref.id)
+    if isinstance(upload, Corrupt):
+        return Refused(Code.CORRUPT, f"the record of upload {ref.id!r} is damaged: {upload.reason}")
+    if unknown := guards.upload_pending(upload, ref):
+        return unknown
+    assert upload is not None
+    if wrong := guards.upload_whole(upload, request.blob, ref.found):
+        return wrong
+    taken = replace(upload, ended=context.revision, blob="")
+    return UploadSource(upload.blob, None, {upload_key(store.name, upload.id): taken})
+
+
+def expire_upload(view: View, request: ExpireUpload, context: DecisionContext) -> Decision:
+    """End an upload whose time is up. Its bytes are then nobody's, and the record still says where they are."""
+    upload = view.upload(request.store_name, request.upload)
+    if not isinstance(upload, Upload) or upload.ended:
+        return Accepted(Answer())
+    ended = replace(upload, ended=context.revision)
+    return Accepted(Answer(), {upload_key(request.store_name, upload.id): ended}, orphans=(upload.blob,))

@@ -1,0 +1,78 @@
+"""Keep locks as data: who holds a handle, counting only living sessions and the acts on a whole store."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from milepost_server.rules.guards import alive
+from milepost_server.rules.memory.lookup import Lookup
+from milepost_server.rules.records import Handle, Lock, Session, Store
+
+
+def holders(view: Lookup, store: Store, handle: Handle) -> tuple[str, ...]:
+    """Return the sessions that hold the handle, sorted."""
+    if handle.removing or handle.gone or handle.created_revision <= store.cleared:
+        return ()
+    held = {
+        lock.session
+        for lock in (*handle.locks, *_through_store(store, handle))
+        if not _released_since(store, lock) and alive(view, lock.session, lock.created_revision)
+    }
+    return tuple(sorted(held))
+
+
+def taken(view: Lookup, handle: Handle, session: Session, revision: int) -> tuple[Lock, ...]:
+    """Return the handle's own locks with one of ``session`` added, and without those of ended sessions."""
+    lock = Lock(session.id, session.created_revision, revision)
+    return (*_living(view, handle.locks, without=session.id), lock)
+
+
+def given_back(view: Lookup, store: Store, handle: Handle, session: Session, revision: int) -> Handle:
+    """Return the handle without any lock of ``session``, its own or through the store."""
+    bare = replace(
+        handle,
+        locks=_living(view, handle.locks, without=session.id),
+        freed=_living(view, handle.freed, without=session.id),
+    )
+    if any(lock.session == session.id for lock in _through_store(store, bare)):
+        return replace(bare, freed=(*bare.freed, Lock(session.id, session.created_revision, revision)))
+    return bare
+
+
+def with_all_locked(view: Lookup, store: Store, session: Session, revision: int) -> tuple[Lock, ...]:
+    """Return `Store.locked` after ``session`` locked every handle that is there at ``revision``."""
+    return (*_living(view, store.locked, without=session.id), Lock(session.id, session.created_revision, revision))
+
+
+def with_all_released(view: Lookup, store: Store, session: Session, revision: int) -> tuple[Lock, ...]:
+    """Return `Store.released` after ``session`` released everything at ``revision``."""
+    return (*_living(view, store.released, without=session.id), Lock(session.id, session.created_revision, revision))
+
+
+def living(view: Lookup, locks: tuple[Lock, ...]) -> tuple[Lock, ...]:
+    """Return the locks of living sessions: others are dropped whenever their record is written anyway."""
+    return _living(view, locks, without=None)
+
+
+def _through_store(store: Store, handle: Handle) -> list[Lock]:
+    """Return the locks that the handle has because a session locked every handle of the store."""
+    return [
+        lock
+        for lock in store.locked
+        if handle.created_revision <= lock.at
+        and not any(
+            free.session == lock.session and free.created_revision == lock.created_revision and free.at >= lock.at
+            for free in handle.freed
+        )
+    ]
+
+
+def _released_since(store: Store, lock: Lock) -> bool:
+    return any(
+        release.session == lock.session and release.created_revision == lock.created_revision and release.at >= lock.at
+        for release in store.released
+    )
+
+
+def _living(view: Lookup, locks: tuple[Lock, ...], without: str | None) -> tuple[Lock, ...]:
+    return tuple(lock for lock in locks if lock.session != without and alive(view, lock.session, lock.created_revision))

@@ -1,0 +1,110 @@
+"""Look records up, wherever they come from: committed state, a view of what will be, a snapshot of what was."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TypeGuard
+
+from milepost_server.rules.records import (
+    Corrupt,
+    Handle,
+    Record,
+    Session,
+    Store,
+    Upload,
+    handle_key,
+    session_key,
+    store_key,
+    tree_key,
+    upload_key,
+)
+from milepost_server.rules.stored.manifest_rows import ManifestRows
+from milepost_server.rules.stored.paths import path_key
+from milepost_server.rules.stored.trees import Tree, TreePath
+
+
+class ManifestsNotLoaded(LookupError):
+    """A path was looked up in a tree whose manifests are not all in memory, so that it is not known what is there."""
+
+
+class Lookup(ABC):
+    """A lookup finds records by key, and each kind by its names; ``held`` has the manifests that are in memory."""
+
+    held: Mapping[str, ManifestRows] = MappingProxyType({})
+
+    @abstractmethod
+    def get(self, key: str) -> Record | None:
+        """Return the record under ``key``."""
+
+    def session(self, session: str) -> Session | Corrupt | None:
+        """Return a session's record."""
+        record = self.get(session_key(session))
+        return record if isinstance(record, Session | Corrupt) else None
+
+    def store(self, store: str) -> Store | Corrupt | None:
+        """Return a store's own record."""
+        record = self.get(store_key(store))
+        return record if isinstance(record, Store | Corrupt) else None
+
+    def handle(self, store: str, name: str) -> Handle | Corrupt | None:
+        """Return a handle's record."""
+        record = self.get(handle_key(store, name))
+        return record if isinstance(record, Handle | Corrupt) else None
+
+    def upload(self, store: str, upload: str) -> Upload | Corrupt | None:
+        """Return an upload's record."""
+        record = self.get(upload_key(store, upload))
+        return record if isinstance(record, Upload | Corrupt) else None
+
+    def tree(self, store: str) -> Tree | Corrupt | None:
+        """Return the record of a store's tree as a whole."""
+        record = self.get(tree_key(store))
+        return record if isinstance(record, Tree | Corrupt) else None
+
+    def rows(self, blob: str) -> ManifestRows | None:
+        """Return the rows of the manifest in this blob; None while they are not in memory."""
+        return self.held.get(blob)
+
+    def path(self, store: str, path: str) -> TreePath | Corrupt | None:
+        """Return the record of a path in a store's tree: its own, or else the one in the newest manifest that has it.
+
+        Raises `ManifestsNotLoaded`.
+        """
+        record = self.get(path_key(store, path))
+        return record if isinstance(record, TreePath | Corrupt) else self.compacted(store, path)
+
+    def compacted(self, store: str, path: str) -> TreePath | None:
+        """Return the record of a path that the manifests have. Raises `ManifestsNotLoaded`."""
+        for rows in reversed(self.manifests(store)):
+            if (record := rows.get(path)) is not None:
+                return record
+        return None
+
+    def manifests(self, store: str) -> list[ManifestRows]:
+        """Return the rows of all manifests of a store's tree, the oldest first. Raises `ManifestsNotLoaded`."""
+        tree = self.tree(store)
+        named = tree.manifests if isinstance(tree, Tree) else ()
+        return [self._loaded(manifest.blob) for manifest in named]
+
+    def _loaded(self, blob: str) -> ManifestRows:
+        rows = self.rows(blob)
+        if rows is None:
+            raise ManifestsNotLoaded(f"the manifest {blob} is not in memory")
+        return rows
+
+
+def is_pending(record: Record | None) -> TypeGuard[Upload]:
+    """Return whether the record is an upload that no handle has taken yet, and whose time is not up."""
+    return isinstance(record, Upload) and not record.ended
+
+
+def is_listed(record: Record | None, cleared: int) -> bool:
+    """Return whether a listing shows this record, in a store that was cleared at revision ``cleared``, 0 for never.
+
+    Of a handle that is gone, or was born before the clear, only the answers in its record still matter.
+    """
+    return isinstance(record, Corrupt) or (
+        isinstance(record, Handle) and not record.gone and record.created_revision > cleared
+    )

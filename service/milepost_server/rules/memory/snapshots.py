@@ -1,0 +1,84 @@
+"""Keep the state as it was at some revision, for answers so large that they are assembled while changes go on.
+
+Nothing is copied when a snapshot is taken. From then on, when a change replaces or removes a record for the first time,
+the old record is kept here, for as long as somebody holds the snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from heapq import merge
+
+from sortedcontainers import SortedList
+
+from milepost_server.rules.memory.lookup import Lookup
+from milepost_server.rules.records import Record, handle_of
+
+
+class Snapshot(Lookup):
+    """A snapshot shows committed records as they were when it was taken.
+
+    It keeps the old records only of changes that came before the next snapshot was taken; for later changes it looks
+    into that one, its ``newer``. So each change is noted once, however many snapshots there are.
+    """
+
+    def __init__(self, get: Callable[[str], Record | None], names_of: Callable[[str], SortedList[str] | None]) -> None:
+        self._get = get
+        self._names_of = names_of
+        self._before: dict[str, Record | None] = {}
+        self._names: dict[str, SortedList[str]] = {}
+        self._lists: dict[str, SortedList[str]] = {}
+        self.newer: Snapshot | None = None
+
+    @property
+    def is_current(self) -> bool:
+        """Return whether nothing has changed since it was taken."""
+        return not self._before
+
+    def note(self, key: str, old: Record | None) -> None:
+        """Note that ``old`` was under ``key`` until now; None means that there was no record."""
+        if key in self._before:
+            return
+        self._before[key] = old
+        if old is not None and (located := handle_of(key)) is not None:
+            store, name = located
+            names = self._names.get(store)
+            if names is None:
+                names = self._names[store] = SortedList()
+            names.add(name)
+
+    def note_names(self, store: str, names: SortedList[str]) -> None:
+        """Note that these were the store's names until now; nobody changes the list any more."""
+        self._lists.setdefault(store, names)
+
+    def get(self, key: str) -> Record | None:
+        """Return the record that was under ``key``."""
+        for snapshot in self._chain():
+            if key in snapshot._before:
+                return snapshot._before[key]
+        return self._get(key)
+
+    def names(self, store: str, after: str = "") -> Iterator[str]:
+        """Yield the names of the store's handles in the snapshot, sorted, from the one after ``after`` on.
+
+        Other names may be among them, so look each of them up. Once something has changed, do not read on, but call
+        this again with the last name.
+        """
+        chain = list(self._chain())
+        kept = [snapshot._names[store] for snapshot in chain if store in snapshot._names]
+        replaced = (snapshot._lists[store] for snapshot in chain if store in snapshot._lists)
+        base = next(replaced, None)
+        if base is None:
+            base = self._names_of(store)
+        last = None
+        every = [names for names in (base, *kept) if names is not None]
+        for name in merge(*(names.irange(after, inclusive=(False, True)) for names in every)):
+            if name != last:
+                yield name
+                last = name
+
+    def _chain(self) -> Iterator[Snapshot]:
+        snapshot: Snapshot | None = self
+        while snapshot is not None:
+            yield snapshot
+            snapshot = snapshot.newer

@@ -1,0 +1,404 @@
+"""The committed records in memory, and indexes over them."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Collection, Iterable, Iterator
+
+from sortedcontainers import SortedList
+
+from milepost_server.rules.memory.lookup import is_pending
+from milepost_server.rules.memory.session_index import SessionIndex
+from milepost_server.rules.memory.snapshots import Snapshot
+from milepost_server.rules.memory.store_index import StoreIndex
+from milepost_server.rules.memory.tree_index import TreeIndex
+from milepost_server.rules.records import (
+    Corrupt,
+    Handle,
+    Record,
+    Session,
+    Store,
+    Upload,
+    handle_key,
+    store_of,
+)
+from milepost_server.rules.requests import KeyScope
+from milepost_server.rules.stored.paths import path_keys
+from milepost_server.rules.stored.trees import Tree, TreePath
+
+Aged = tuple[int, str]
+"""The key of a record that waits to be dropped, behind the revision from which its age counts."""
+
+_LAST = "\U0010ffff"
+"""This sorts after every name and key."""
+
+
+class State(TreeIndex):
+    """The state is the committed records, with indexes for answers and maintenance, so that nobody scans all records.
+
+    `apply` keeps every index at a cost that does not grow with the number of records.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sessions: dict[str, Session | Corrupt] = {}
+        self.session_index = SessionIndex()
+        self._answers: dict[KeyScope, str] = {}
+        self._locks: SortedList[tuple[str, str, str]] = SortedList()
+        self._locked_stores: dict[str, SortedList[str]] = {}
+        self._removing: SortedList[str] = SortedList()
+        self._gone: SortedList[Aged] = SortedList()
+        self._ended: SortedList[Aged] = SortedList()
+        self._cleared: dict[str, None] = {}
+        self._unreadable: dict[str, int] = {}
+        self._damaged: dict[str, None] = {}
+        self._snapshot: weakref.ref[Snapshot] | None = None
+
+    def apply(self, changes: Iterable[tuple[str, Record | None]]) -> None:
+        """Apply committed changes, those of stores first: handles that survive a clear were added after it."""
+        of_handles: list[tuple[str, Record | None]] = []
+        for key, record in changes:
+            if key.count("/") > 1:
+                of_handles.append((key, record))
+            else:
+                self._apply(key, record)
+        for key, record in of_handles:
+            self._apply(key, record)
+
+    def _apply(self, key: str, record: Record | None) -> None:
+        old = self.records.get(key)
+        if old is None and record is None:
+            return
+        snapshot = self._newest()
+        if snapshot is not None:
+            snapshot.note(key, old)
+        for scope in scopes(key, old):
+            if self._answers.get(scope) == key:
+                del self._answers[scope]
+        if record is None:
+            del self.records[key]
+        else:
+            self.records[key] = record
+            for scope in scopes(key, record):
+                self._answers[scope] = key
+        self._index(key, old, record)
+
+    def _index(self, key: str, old: Record | None, new: Record | None) -> None:
+        was_damaged, is_damaged = type(old) is Corrupt, type(new) is Corrupt
+        if is_damaged:
+            self._damaged[key] = None
+        elif was_damaged:
+            del self._damaged[key]
+        parts = key.split("/")
+        if parts[0] == "sessions" and len(parts) == 2:
+            self._index_session(key, parts[-1], old, new)
+        if parts[0] != "stores" or len(parts) < 2:
+            return
+        store = parts[1]
+        index = self._store_indexes.get(store)
+        if index is None:
+            index = self._store_indexes[store] = StoreIndex(store)
+        if was_damaged is not is_damaged:
+            self._count_unreadable(index.name, is_damaged - was_damaged)
+        if len(parts) == 2:
+            self._index_store(index, old, new)
+        elif len(parts) == 4 and parts[2] == "handles":
+            self._index_handle(key, parts[3], index, old, new)
+        elif len(parts) == 4 and parts[2] == "uploads":
+            index.upload_changed(key, new)
+            _move(self._gone, _used_up_since(key, old), _used_up_since(key, new))
+            self._count_blobs(old.blob if is_pending(old) else "", new.blob if is_pending(new) else "")
+        elif len(parts) == 4 and parts[2] == "files":
+            index.path_changed(old, new)
+            for blob in new.blobs if isinstance(new, TreePath) else ():
+                self._count_blobs("", blob)
+            for blob in old.blobs if isinstance(old, TreePath) else ():
+                self._count_blobs(blob, "")
+        elif parts[2:] == ["tree"]:
+            index.unfinished = isinstance(new, Tree) and bool(new.range_tombstones or new.rollbacks)
+            self._index_manifests(old, new)
+        if len(parts) > 2 and parts[2] in ("tree", "files"):
+            _mark(self._to_trim, index.name, index.may_be_trimmed)
+        if index.has_cleared:
+            self._cleared[index.name] = None
+        elif self._cleared:
+            self._cleared.pop(store, None)
+
+    def _index_session(self, key: str, name: str, old: Record | None, new: Record | None) -> None:
+        _move(self._ended, _ended_since(key, old), _ended_since(key, new))
+        self.session_index.session_changed(name, old, new)
+        if isinstance(new, Session | Corrupt):
+            self.sessions[name] = new
+        else:
+            self.sessions.pop(name, None)
+
+    def _index_handle(self, key: str, name: str, index: StoreIndex, old: Record | None, new: Record | None) -> None:
+        """Update the indexes of a handle. Most changes and loading go through this, so what is equal is skipped."""
+        was = old if type(old) is Handle else None
+        is_ = new if type(new) is Handle else None
+        if is_ is not None and is_.name == name:
+            name = is_.name  # the same string, so that the indexes keep no other
+        index.handle_changed(name, old, new)
+        was_gone = (was.changed, key) if was is not None and was.gone else None
+        is_gone = (is_.changed, key) if is_ is not None and is_.gone else None
+        if was_gone != is_gone:
+            _move(self._gone, was_gone, is_gone)
+        was_removing, is_removing = was is not None and was.removing, is_ is not None and is_.removing
+        if was_removing is not is_removing:
+            _move(self._removing, key if was_removing else None, key if is_removing else None)
+        self._count_blobs(was.blob if was is not None else "", is_.blob if is_ is not None else "")
+        was_locked, is_locked = was.locks if was is not None else (), is_.locks if is_ is not None else ()
+        if was_locked != is_locked:
+            before, after = {lock.session for lock in was_locked}, {lock.session for lock in is_locked}
+            for session in before - after:
+                self._locks.remove((session, index.name, name))
+            for session in after - before:
+                self._locks.add((session, index.name, name))
+
+    def _index_store(self, index: StoreIndex, old: Record | None, new: Record | None) -> None:
+        store, cleared = index.name, new.cleared if isinstance(new, Store) else 0
+        if cleared != index.cleared:
+            snapshot = self._newest()
+            if snapshot is not None:
+                snapshot.note_names(store, index.names)
+            index.clear(cleared)
+        self.session_index.store_changed(store, old, new)
+        was = old.locked if isinstance(old, Store) else ()
+        is_ = new.locked if isinstance(new, Store) else ()
+        if was == is_:
+            return
+        before, after = {lock.session for lock in was}, {lock.session for lock in is_}
+        for session in before - after:
+            stores = self._locked_stores[session]
+            stores.remove(store)
+            if not stores:
+                del self._locked_stores[session]
+        for session in after - before:
+            if (locked := self._locked_stores.get(session)) is None:
+                locked = self._locked_stores[session] = SortedList()
+            locked.add(store)
+
+    def _count_blobs(self, old: str, new: str) -> None:
+        if old == new:
+            return
+        if new:
+            self._blobs[new] = self._blobs.get(new, 0) + 1
+        if old:
+            left = self._blobs[old] - 1
+            if left:
+                self._blobs[old] = left
+            else:
+                del self._blobs[old]
+
+    def _count_unreadable(self, store: str, more: int) -> None:
+        if more:
+            count = self._unreadable.get(store, 0) + more
+            if count:
+                self._unreadable[store] = count
+            else:
+                del self._unreadable[store]
+
+    def get(self, key: str) -> Record | None:
+        """Return the committed record under ``key``."""
+        return self.records.get(key)
+
+    def snapshot(self) -> Snapshot:
+        """Return the state as it is now, to be looked at later."""
+        newest = self._newest()
+        if newest is not None and newest.is_current:
+            return newest
+        taken = Snapshot(self.get, self._names_of)
+        if newest is not None:
+            newest.newer = taken
+        self._snapshot = weakref.ref(taken)
+        return taken
+
+    def _newest(self) -> Snapshot | None:
+        return None if self._snapshot is None else self._snapshot()
+
+    def _names_of(self, store: str) -> SortedList[str] | None:
+        index = self._store_indexes.get(store)
+        return index.names if index is not None else None
+
+    def names(self, store: str, after: str = "") -> Iterator[str]:
+        """Yield the names of a store's handles that a listing shows, sorted, from the one after ``after`` on."""
+        names = self._names_of(store)
+        return iter(names.irange(after, inclusive=(False, True)) if names else ())
+
+    def count(self, store: str, cleared: int | None = None) -> int:
+        """Return how many handles of a store a listing shows.
+
+        With ``cleared``: how many it would show if those born up to that revision were cleared.
+        """
+        index = self._store_indexes.get(store)
+        if index is None:
+            return 0
+        return len(index.names) if cleared in (None, index.cleared) else index.count_above(cleared or 0)
+
+    def damaged(self) -> Collection[str]:
+        """Return the keys of the records that cannot be read."""
+        return self._damaged.keys()
+
+    def damaged_paths(self, store: str) -> Iterator[str]:
+        """Yield the keys of the records of a tree that cannot be read: nobody knows of which paths they are."""
+        damaged = self.damaged() if self.has_unreadable(store) else ()
+        return (key for key in damaged if key.startswith(path_keys(store)))
+
+    def damaged_in(self, store: str) -> Iterable[str]:
+        """Return the names of a store's handles whose records cannot be read."""
+        index = self._store_indexes.get(store)
+        return index.damaged if index is not None else ()
+
+    def stores(self, after: str = "") -> Iterator[str]:
+        """Yield the names of the stores, sorted, from the one after ``after`` on."""
+        return iter(self._store_indexes.irange(after, inclusive=(False, True)))
+
+    def locked_by(self, session: str, after: tuple[str, str] = ("", "")) -> Iterator[tuple[str, str]]:
+        """Yield store and name of the handles whose own records have a lock of the session, sorted, after ``after``."""
+        first, last = (session, *after), (session, _LAST, "")
+        return ((store, name) for _, store, name in self._locks.irange(first, last, inclusive=(False, True)))
+
+    def may_hold(self, session: str, after: tuple[str, str] = ("", "")) -> Iterator[tuple[str, str]]:
+        """Yield store and name of the handles that the session may hold, sorted, after ``after``.
+
+        These are the ones whose records say so, and all of a store that it locked as a whole. `holders` says which of
+        them it holds.
+        """
+        whole = self._locked_stores.get(session, SortedList())
+        store, name = after
+        while True:
+            if store in whole:
+                yield from ((store, each) for each in self.names(store, name))
+            else:
+                for found in self.locked_by(session, (store, name)):
+                    if found[0] != store:
+                        break
+                    yield found
+            following = (
+                next((found[0] for found in self.locked_by(session, (store, _LAST))), _LAST),
+                next(whole.irange(store, inclusive=(False, True)), _LAST),
+            )
+            store, name = min(following), ""
+            if store == _LAST:
+                return
+
+    def count_locks(self, session: str) -> int:
+        """Return how many handles have a lock of the session in their own records.
+
+        Locks that it gave back with a whole store are among them until their records are written again.
+        """
+        first: int = self._locks.bisect_left((session, "", ""))
+        behind: int = self._locks.bisect_left((session, _LAST, ""))
+        return behind - first
+
+    def count_locked_stores(self, session: str) -> int:
+        """Return how many stores the session has locked as a whole."""
+        return len(self._locked_stores.get(session, ()))
+
+    def names_blob(self, store: str, blob: str) -> bool:
+        """Return whether a handle or the tree of a store names the blob, or a handle may yet take it from an upload.
+
+        Raises `ManifestsNotLoaded`: it cannot be known while manifests of the tree are not in memory.
+        """
+        return blob in self._blobs or any(rows.may_name(blob) for rows in self.manifests(store))
+
+    def times_named(self, blob: str) -> int:
+        """Return how many handles, uploads, and entries of trees name the blob."""
+        return self._blobs.get(blob, 0)
+
+    def _index_manifests(self, old: Record | None, new: Record | None) -> None:
+        was = {manifest.blob for manifest in old.manifests} if isinstance(old, Tree) else set()
+        is_ = {manifest.blob for manifest in new.manifests} if isinstance(new, Tree) else set()
+        for blob in is_ - was:
+            self._count_blobs("", blob)
+        for blob in was - is_:
+            self._count_blobs(blob, "")
+            self.held.pop(blob, None)
+
+    def count_unreadable(self, store: str) -> int:
+        """Return how many records of the store cannot be read: damaged ones, and those of a newer release."""
+        return self._unreadable.get(store, 0)
+
+    def has_unreadable(self, store: str) -> bool:
+        """Return whether the store has a record which cannot be read: damaged, or of a newer release."""
+        return store in self._unreadable
+
+    def removing(self, after: str = "") -> Iterator[str]:
+        """Yield the keys of handles whose removal has begun, sorted, from the one after ``after`` on."""
+        return iter(self._removing.irange(after, inclusive=(False, True)))
+
+    def gone(self, until: int, after: Aged = (0, "")) -> Iterator[Aged]:
+        """Yield handles and uploads of which only answers are left, as old as revision ``until`` or older.
+
+        The oldest come first.
+        """
+        return iter(self._gone.irange(after, (until, _LAST), inclusive=(False, True)))
+
+    def ended(self, until: int, after: Aged = (0, "")) -> Iterator[Aged]:
+        """Yield sessions that ended at or before revision ``until``, the oldest first."""
+        return iter(self._ended.irange(after, (until, _LAST), inclusive=(False, True)))
+
+    def stores_with_cleared(self, after: str = "") -> list[str]:
+        """Return the stores after ``after`` in which records of cleared handles wait to be dropped."""
+        return [store for store in self._cleared if store > after]
+
+    def cleared(self, store: str, until: int) -> Iterator[str]:
+        """Yield the keys of records of cleared handles, the oldest first.
+
+        There are none unless the store was cleared at or before revision ``until``.
+        """
+        index = self._store_indexes.get(store)
+        if index is None or index.cleared > until:
+            return iter(())
+        return (handle_key(store, name) for name in index.cleared_names())
+
+    def pending_uploads(self) -> Iterator[tuple[str, Upload]]:
+        """Yield the uploads that are pending, each with its store."""
+        for store, index in self._store_indexes.items():
+            for key in index.pending:
+                upload = self.records[key]
+                assert isinstance(upload, Upload)
+                yield store, upload
+
+    def count_uploads(self, store: str) -> int:
+        """Return how many uploads are pending in a store."""
+        index = self._store_indexes.get(store)
+        return len(index.pending) if index is not None else 0
+
+    def answered_in(self, scope: KeyScope) -> str | None:
+        """Return the key of the record that keeps the answer of that scope."""
+        return self._answers.get(scope)
+
+
+def scopes(key: str, record: Record | None) -> Iterator[KeyScope]:
+    """Yield the scope of each idempotency key whose answer the record under ``key`` keeps."""
+    if record is None or isinstance(record, Corrupt):
+        return
+    store = store_of(key) or ""
+    for entry in record.answered:
+        yield (store, entry.session, entry.key)
+
+
+def _mark(stores: dict[str, None], name: str, marked: bool) -> None:
+    """Let a store be among these, in the order in which they came, or not."""
+    if marked:
+        stores[name] = None
+    else:
+        stores.pop(name, None)
+
+
+def _move(index: SortedList[Aged] | SortedList[str], old: Aged | str | None, new: Aged | str | None) -> None:
+    if old != new:
+        if old is not None:
+            index.remove(old)
+        if new is not None:
+            index.add(new)
+
+
+def _used_up_since(key: str, record: Record | None) -> Aged | None:
+    """Age an ended upload from its beginning, since the answer that it keeps was given then."""
+    return (record.created_revision, key) if isinstance(record, Upload) and record.ended else None
+
+
+def _ended_since(key: str, record: Record | None) -> Aged | None:
+    return (record.ended, key) if isinstance(record, Session) and record.ended else None

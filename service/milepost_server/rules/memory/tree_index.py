@@ -1,0 +1,122 @@
+"""The part of the state that is about trees: paths in order, in manifests as well, and what maintenance may drop or
+compact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from sortedcontainers import SortedDict
+
+from milepost_server.rules.memory.lookup import Lookup
+from milepost_server.rules.memory.store_index import StoreIndex
+from milepost_server.rules.records import Record
+from milepost_server.rules.stored.manifest_rows import ManifestRows
+from milepost_server.rules.stored.paths import LAST, path_key
+from milepost_server.rules.stored.trees import Manifest, Tree, TreePath
+
+
+class TreeIndex(Lookup):
+    """The committed records, the manifests that are in memory, and lookups of the paths of trees over both."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, Record] = {}
+        self._store_indexes: SortedDict[str, StoreIndex] = SortedDict()
+        self._blobs: dict[str, int] = {}
+        self.held: dict[str, ManifestRows] = {}
+        self._to_trim: dict[str, None] = {}
+
+    def hold(self, blob: str, rows: ManifestRows) -> None:
+        """Keep the rows of a manifest in memory for as long as the record of a tree names it."""
+        self.held[blob] = rows
+
+    @contextmanager
+    def holding(self, blob: str, rows: ManifestRows) -> Iterator[None]:
+        """Keep the rows of a manifest in memory while the context lasts, and afterwards as `hold` does.
+
+        So they are there before a decision looks for them, and are forgotten if no record of a tree names them after
+        all.
+        """
+        self.hold(blob, rows)
+        try:
+            yield
+        finally:
+            if blob not in self._blobs:
+                self.held.pop(blob, None)
+
+    def path_after(self, store: str, path: str, manifests: Sequence[ManifestRows] | None = None) -> str | None:
+        """Return the first path after this one that has a record, of its own or in a manifest; None if none does.
+
+        ``manifests`` are those to look into, if they are not the ones that the tree has. Raises `ManifestsNotLoaded`.
+        """
+        index = self._store_indexes.get(store)
+        if index is None:
+            return None
+        own = next(index.paths.irange(path, inclusive=(False, True)), None)
+        rows = self.manifests(store) if manifests is None else manifests
+        found = [own, *(each.after(path) for each in rows)]
+        return min((each for each in found if each is not None), default=None)
+
+    def paths(
+        self, store: str, directory: str, after: str = "", manifests: Sequence[ManifestRows] | None = None
+    ) -> Iterator[str]:
+        """Yield the paths below a directory that have a record, sorted, from the one after ``after`` on.
+
+        ``manifests`` is as in `path_after`. Raises `ManifestsNotLoaded`.
+        """
+        before = f"{directory}/" if directory else ""
+        path = self.path_after(store, max(before, after), manifests)
+        while path is not None and path.startswith(before):
+            yield path
+            path = self.path_after(store, path, manifests)
+
+    def children(self, store: str, directory: str, after: str = "") -> Iterator[str]:
+        """Yield the paths right in a directory that have a record, sorted, from the one after ``after`` on.
+
+        Raises `ManifestsNotLoaded`.
+        """
+        before = f"{directory}/" if directory else ""
+        path: str | None = max(after, before)
+        while path is not None:
+            path = self.path_after(store, path)
+            if path is None or not path.startswith(before):
+                return
+            child, below, _ = path[len(before) :].partition("/")
+            if below:
+                path = f"{before}{child}/{LAST}"  # past all that lies in it
+            else:
+                yield path
+
+    def own_paths(self, store: str, after: str = "") -> Iterator[TreePath]:
+        """Yield the records that paths of a tree have of their own, sorted by path, from the one after ``after`` on."""
+        index = self._store_indexes.get(store)
+        for path in index.paths.irange(after, inclusive=(False, True)) if index is not None else ():
+            record = self.records[path_key(store, path)]
+            if isinstance(record, TreePath):
+                yield record
+
+    def may_be_compacted(self, store: str, least: int) -> bool:
+        """Return whether at least so many paths of a store's tree have own records, or its manifests are stale."""
+        tree = self.tree(store)
+        return len(self._store_indexes[store].paths) >= least or (isinstance(tree, Tree) and tree.stale)
+
+    def unloaded(self, store: str) -> list[Manifest]:
+        """Return the manifests of a tree whose rows are not in memory."""
+        tree = self.tree(store)
+        named = tree.manifests if isinstance(tree, Tree) else ()
+        return [manifest for manifest in named if manifest.blob not in self.held]
+
+    def stores_to_trim(self) -> list[str]:
+        """Return the stores whose trees may have something to drop."""
+        return list(self._to_trim)
+
+    def dead_paths(self, store: str, after: tuple[int, str], until: int) -> Iterator[tuple[int, str]]:
+        """Yield when an entry of a path died, and the path, from the one after ``after`` up to revision ``until``."""
+        index = self._store_indexes.get(store)
+        return index.deleted.irange(after, (until, LAST), (False, True)) if index is not None else iter(())
+
+    def temporary_files(self, store: str, after: tuple[int, str], until: int) -> Iterator[tuple[int, str]]:
+        """Yield when a file under a temporary name was born, and its path, in the same way."""
+        index = self._store_indexes.get(store)
+        return index.temporary_files.irange(after, (until, LAST), (False, True)) if index is not None else iter(())

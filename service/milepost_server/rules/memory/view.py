@@ -1,0 +1,152 @@
+"""The state as it will be once the groups in flight have been committed: their changes, laid over the committed state.
+
+A group is in flight from when it is built until it is known what became of its write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from milepost_server.rules.memory.lookup import Lookup, is_listed, is_pending
+from milepost_server.rules.memory.state import State, scopes
+from milepost_server.rules.records import Corrupt, Record, Store, handle_key, upload_key
+from milepost_server.rules.requests import KeyScope
+from milepost_server.rules.stored.answered import Answered
+from milepost_server.rules.stored.paths import is_below, path_key, path_keys
+from milepost_server.rules.stored.trees import TreePath
+
+
+class _Layer:
+    """A layer holds the changes of one group in flight.
+
+    ``records`` holds them by key, None for a deletion. ``answers`` says which record keeps the answer of a scope.
+    """
+
+    def __init__(self, group: int) -> None:
+        self.group = group
+        self.records: dict[str, Record | None] = {}
+        self.answers: dict[KeyScope, str] = {}
+
+
+class View(Lookup):
+    """A view shows committed state under the changes of the groups in flight, one layer for each group.
+
+    ``depends`` is the number of the latest group in flight whose changes were read through this object, 0 for none. A
+    decision made from such a reading holds only if that group is committed; see `Decision`.
+    """
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.held = state.held
+        self.depends = 0
+        self._layers: list[_Layer] = []
+
+    def fresh(self) -> View:
+        """Return another view of the same state and the same layers, whose ``depends`` begins at 0.
+
+        Both views go on showing the same, also after later changes.
+        """
+        view = View(self.state)
+        view._layers = self._layers
+        return view
+
+    def stage(self, changes: Mapping[str, Record | None], group: int) -> None:
+        """Add the changes of one request to the layer of ``group``, which must be the newest group."""
+        if not self._layers or self._layers[-1].group != group:
+            self._layers.append(_Layer(group))
+        layer = self._layers[-1]
+        for key, record in changes.items():
+            layer.records[key] = record
+            for scope in scopes(key, record):
+                layer.answers[scope] = key
+
+    def commit(self, group: int) -> None:
+        """Commit what was staged up to ``group``; later groups stay on top."""
+        while self._layers and self._layers[0].group <= group:
+            self.state.apply(self._layers.pop(0).records.items())
+
+    def discard_in_flight(self) -> None:
+        """Forget all groups in flight: none of them was committed."""
+        self._layers.clear()
+
+    def get(self, key: str) -> Record | None:
+        """Return the record that will be there."""
+        for layer in reversed(self._layers):
+            if key in layer.records:
+                self.depends = max(self.depends, layer.group)
+                return layer.records[key]
+        return self.state.records.get(key)
+
+    def _staged(self, prefix: str) -> dict[str, Record | None]:
+        """Return the changes of the groups in flight to keys with this prefix."""
+        staged: dict[str, Record | None] = {}
+        for layer in self._layers:
+            found = {key: record for key, record in layer.records.items() if key.startswith(prefix)}
+            if found:
+                self.depends = max(self.depends, layer.group)
+                staged |= found
+        return staged
+
+    def pending_uploads(self, store: str) -> int:
+        """Return how many pending uploads a store will have."""
+        staged = self._staged(upload_key(store, ""))
+        more = sum(is_pending(record) - is_pending(self.state.get(key)) for key, record in staged.items())
+        return self.state.count_uploads(store) + more
+
+    def count(self, store: Store) -> int:
+        """Return how many handles a listing will show, if ``store`` will be the store's record.
+
+        That record says which handles were cleared.
+        """
+        staged = self._staged(handle_key(store.name, ""))
+        more = sum(
+            is_listed(record, store.cleared) - is_listed(self.state.get(key), store.cleared)
+            for key, record in staged.items()
+        )
+        return self.state.count(store.name, store.cleared) + more
+
+    def paths(self, store: str, directory: str) -> Iterator[TreePath]:
+        """Yield the records of the paths below a directory of a tree that will be there, in no order.
+
+        Raises `ManifestsNotLoaded`.
+        """
+        staged = self._staged(path_keys(store))
+        for record in staged.values():
+            if isinstance(record, TreePath) and is_below(record.path, directory):
+                yield record
+        for path in self.state.paths(store, directory, manifests=self.manifests(store)):
+            if staged.get(path_key(store, path)) is None:
+                record = self.path(store, path)
+                if isinstance(record, TreePath):
+                    yield record
+
+    def times_named(self, store: str, blobs: Collection[str]) -> dict[str, int]:
+        """Return how many records of paths of a store's tree will name each of these blobs."""
+        named = {blob: self.state.times_named(blob) for blob in blobs}
+        for key, record in self._staged(path_keys(store)).items() if named else ():
+            for one, each in ((1, record), (-1, self.state.get(key))):
+                for blob in each.blobs if isinstance(each, TreePath) else ():
+                    if blob in named:
+                        named[blob] += one
+        return named
+
+    def damaged(self, store: str) -> list[str]:
+        """Return the names of handles whose records cannot be read, except for those that a group in flight replaces.
+
+        No group brings a record that cannot be read.
+        """
+        return [name for name in self.state.damaged_in(store) if isinstance(self.handle(store, name), Corrupt)]
+
+    def damaged_path(self, store: str) -> str | None:
+        """Return the key of a record of a path that cannot be read, and that no group in flight replaces."""
+        return next((key for key in self.state.damaged_paths(store) if isinstance(self.get(key), Corrupt)), None)
+
+    def answered(self, scope: KeyScope) -> Answered | None:
+        """Return the answer that was given first under an idempotency key; None if there is none, or none any more."""
+        staged = (layer.answers[scope] for layer in reversed(self._layers) if scope in layer.answers)
+        key = next(staged, None) or self.state.answered_in(scope)
+        record = self.get(key) if key else None
+        if record is None or isinstance(record, Corrupt):
+            return None
+        _, session, idempotency_key = scope
+        return next((kept for kept in record.answered if (kept.session, kept.key) == (session, idempotency_key)), None)

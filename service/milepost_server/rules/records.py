@@ -1,0 +1,275 @@
+"""Define what is stored: immutable records, their keys, and their JSON form with a checksum and a schema number.
+
+Keys are paths: ``deployment``, ``sessions/<id>``, ``stores/<store>``, ``stores/<store>/handles/<name>``,
+``stores/<store>/uploads/<id>``, ``stores/<store>/tree`` and ``stores/<store>/files/<hash of the path>``. A record that
+cannot be read becomes a `Corrupt` in memory: it is reported, and never hides or blocks another.
+
+The garbage collector ignores records (``gc=False``): they are never part of a cycle, and going through all of them
+would stop everything else for as long.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from milepost_server.rules.checksums import seal, unseal
+from milepost_server.rules.stored.answered import SCHEMA, STORED_AS, WITH_DATA, Answered, schema
+from milepost_server.rules.stored.paths import path_id
+from milepost_server.rules.stored.trees import Tree, TreePath
+
+KEPT_KEYS: Final = 64
+KEPT_KEYS_BYTES: Final = 32 * 1024
+KEPT_KEYS_SECONDS: Final = 600.0
+"""A record keeps at most so many answers, in so many bytes, for so long, for retries under the same idempotency key.
+
+The newest is kept whatever its size. Each store bounds records (512 KiB), and the answers must not use that up.
+"""
+
+ENDED_SESSION_SECONDS: Final = 3600.0
+"""For this long an ended session is answered 410 rather than 404."""
+
+
+class Lock(msgspec.Struct, rename=STORED_AS, frozen=True, gc=False):
+    """A lock is valid while the session of ``created_revision`` is alive; it was taken at revision ``at``."""
+
+    session: str
+    created_revision: int
+    at: int
+
+
+class Session(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc=False):
+    """A session is a client's lease. ``ended`` is the revision at which it ended, 0 while it lives. See `Store`.
+
+    ``owner`` is the name of the client that opened it; empty for one that was opened where clients have no names, or by
+    a release that did not keep them.
+    """
+
+    id: str
+    ttl: float
+    created_revision: int
+    holder: str = ""
+    ended: int = 0
+    answered: tuple[Answered, ...] = ()
+    evicted_answers_at: int = 0
+    owner: str = ""
+    schema: int = msgspec.field(default_factory=schema)
+
+
+class Store(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc=False):
+    """A store's own record holds what concerns it as a whole: its epoch, and the acts on all of its handles at once.
+
+    Handles created at or before revision ``cleared`` count as absent. ``locked`` holds sessions that locked every
+    handle there was at that revision, and ``released`` sessions that released all that they held at that revision.
+    ``evicted_answers_at`` is the revision of the newest answer that had to make room for younger ones. ``granted`` is
+    the revision at which the epoch was granted, to the session of ``epoch_session_created``.
+    """
+
+    name: str
+    epoch: int = 0
+    epoch_session: str | None = None
+    epoch_session_created: int = 0
+    epoch_since: str | None = None
+    cleared: int = 0
+    locked: tuple[Lock, ...] = ()
+    released: tuple[Lock, ...] = ()
+    answered: tuple[Answered, ...] = ()
+    evicted_answers_at: int = 0
+    granted: int = 0
+    schema: int = msgspec.field(default_factory=schema)
+
+
+class Handle(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc=False):
+    """A handle is a named, versioned pointer to one blob, or has the bytes of its state itself, as ``data``.
+
+    ``removing`` says that its removal has begun, and ``gone`` that it was removed; the record stays for a while for the
+    answers it keeps. ``freed`` holds sessions whose lock through `Store.locked` was released for this handle alone.
+    """
+
+    name: str
+    version: str
+    blob: str
+    size: int
+    sha256: str
+    created: str
+    updated: str
+    created_revision: int
+    changed: int
+    labels: dict[str, str] = {}
+    locks: tuple[Lock, ...] = ()
+    freed: tuple[Lock, ...] = ()
+    epoch: int | None = None
+    removing: bool = False
+    gone: bool = False
+    data: bytes | None = None
+    answered: tuple[Answered, ...] = ()
+    evicted_answers_at: int = 0
+    schema: int = msgspec.field(default_factory=schema)
+
+    def holding(self, blob: str, data: bytes | None, **changed: Any) -> Handle:
+        """Return the record with these bytes, and with other members ``changed``."""
+        number = SCHEMA if data is None else WITH_DATA
+        return msgspec.structs.replace(self, blob=blob, data=data, schema=number, **changed)
+
+
+class Upload(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc=False):
+    """An upload is bytes that a client puts under ``blob`` itself, for one handle to take.
+
+    ``session`` asked for it; anybody may use it, for ``ttl`` seconds. ``ended`` is the revision at which a handle took
+    the bytes, and ``blob`` with them, or at which the time was up; 0 while it is pending. Afterwards the record stays
+    for a while for the answer it keeps.
+    """
+
+    id: str
+    blob: str
+    size: int
+    sha256: str
+    session: str
+    ttl: float
+    created_revision: int
+    ended: int = 0
+    answered: tuple[Answered, ...] = ()
+    schema: int = msgspec.field(default_factory=schema)
+
+
+class Deployment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """The deployment's id is drawn once, when the journal is first led. The keys of all its blobs begin with ``id``."""
+
+    id: str
+    schema: int = msgspec.field(default_factory=schema)
+
+    @property
+    def answered(self) -> tuple[Answered, ...]:
+        """Return no answers: no caller asks for a deployment."""
+        return ()
+
+
+class Corrupt(msgspec.Struct, frozen=True, gc=False):
+    """A corrupt record is one that cannot be read."""
+
+    name: str
+    reason: str
+
+
+Stored = Deployment | Session | Store | Handle | Upload | Tree | TreePath
+Record = Stored | Corrupt
+
+DEPLOYMENT_KEY: Final = "deployment"
+
+_KINDS: Final[dict[str, type[Stored]]] = {
+    DEPLOYMENT_KEY: Deployment,
+    "sessions": Session,
+    "stores": Store,
+    "handles": Handle,
+    "uploads": Upload,
+    "tree": Tree,
+    "files": TreePath,
+}
+_DECODERS: Final[dict[type[Stored], msgspec.json.Decoder[Stored]]] = {
+    kind: msgspec.json.Decoder(kind, strict=True) for kind in _KINDS.values()
+}
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+def session_key(session: str) -> str:
+    """Return the key of a session's record."""
+    return f"sessions/{session}"
+
+
+def store_key(store: str) -> str:
+    """Return the key of a store's own record."""
+    return f"stores/{store}"
+
+
+def handle_key(store: str, name: str) -> str:
+    """Return the key of a handle's record."""
+    return f"stores/{store}/handles/{name}"
+
+
+def upload_key(store: str, upload: str) -> str:
+    """Return the key of an upload's record."""
+    return f"stores/{store}/uploads/{upload}"
+
+
+def tree_key(store: str) -> str:
+    """Return the key of the record of a store's tree."""
+    return f"stores/{store}/tree"
+
+
+def store_of(key: str) -> str | None:
+    """Return the store that a key belongs to; None for a session's."""
+    parts = key.split("/", 2)
+    return parts[1] if parts[0] == "stores" and len(parts) > 1 else None
+
+
+def handle_of(key: str) -> tuple[str, str] | None:
+    """Return the store and the name in a handle's key; None for another record's key."""
+    return _below_store(key, "handles")
+
+
+def upload_of(key: str) -> tuple[str, str] | None:
+    """Return the store and the id in an upload's key; None for another record's key."""
+    return _below_store(key, "uploads")
+
+
+def _below_store(key: str, kind: str) -> tuple[str, str] | None:
+    parts = key.split("/")
+    return (parts[1], parts[3]) if len(parts) == 4 and parts[0] == "stores" and parts[2] == kind else None
+
+
+def size_of(answers: tuple[Answered, ...]) -> int:
+    """Return how many bytes these answers take in a stored record."""
+    return len(_ENCODER.encode(answers))
+
+
+def encode(key: str, record: Stored) -> bytes:
+    """Encode a record under ``key`` for storing, with its checksum."""
+    return seal(key, _ENCODER.encode(record))
+
+
+def decode(key: str, value: bytes) -> Record:
+    """Return the record under ``key``, or a `Corrupt` that says what is wrong with it."""
+    parts = key.split("/")
+    name = parts[-1]
+    kind = _kind_of(parts)
+    if kind is None:
+        return Corrupt(name, f"no kind of record has the key {key!r}")
+    try:
+        record = _DECODERS[kind].decode(unseal(key, value))
+    except (msgspec.DecodeError, ValueError) as error:
+        return Corrupt(name, f"not a readable record: {error}")
+    expected = WITH_DATA if isinstance(record, Handle) and record.data is not None else SCHEMA
+    if record.schema != expected:
+        return Corrupt(name, f"schema {record.schema} is not known here (this is schema {expected})")
+    if isinstance(record, Deployment):
+        return record
+    if (about := _about(record)) != (parts[1] if isinstance(record, Tree) else name):
+        return Corrupt(name, f"the record is about {about!r}")
+    return record
+
+
+def _about(record: Session | Upload | Store | Handle | Tree | TreePath) -> str:
+    if isinstance(record, TreePath):
+        return path_id(record.path)
+    return record.id if isinstance(record, Session | Upload) else record.name
+
+
+def is_ours(key: str) -> bool:
+    """Return whether a record of ours may have this key."""
+    return _kind_of(key.split("/")) is not None
+
+
+def _kind_of(parts: list[str]) -> type[Stored] | None:
+    """Return the kind of record for a key that is listed at the head of this file; None for one that only looks so."""
+    match parts:
+        case ["stores", _, "handles" | "uploads" | "files" as below, _]:
+            return _KINDS[below]
+        case ["stores", _, "tree" as whole]:
+            return _KINDS[whole]
+        case ["sessions" | "stores" as first, _]:
+            return _KINDS[first]
+        case [only] if only == DEPLOYMENT_KEY:
+            return Deployment
+        case _:
+            return None

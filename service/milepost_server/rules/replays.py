@@ -1,0 +1,100 @@
+"""Answer replays: the first answers to the last changes are kept in the very records that they changed."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from milepost.wire import Code, Outcome
+from milepost_server.rules import guards
+from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
+from milepost_server.rules.memory.view import View
+from milepost_server.rules.records import KEPT_KEYS, KEPT_KEYS_BYTES, Handle, Session, Store, size_of
+from milepost_server.rules.requests import Replace, Request, is_leaders
+from milepost_server.rules.stored.answered import Answered
+from milepost_server.rules.stored.trees import Tree, TreePath
+
+Keeper = TypeVar("Keeper", Handle, Session, Store, Tree, TreePath)
+
+
+def first_answer(view: View, request: Request) -> Accepted | Refused | None:
+    """Return the answer that this key got before, or why it must not be used for this request; None if it is new."""
+    if request.key is None:
+        return None
+    kept = view.answered(request.scope)
+    if kept is None:
+        return None
+    if kept.fingerprint != request.fingerprint():
+        return Refused(Code.IDEMPOTENCY_MISMATCH, f"the key {request.key!r} was used for another request")
+    answer = kept.answer
+    return Accepted(Answer(answer.get("body", {}), answer.get("version"), answer.get("created", False), replayed=True))
+
+
+def remember(keeper: Keeper, request: Request, context: DecisionContext, answer: Answer) -> Keeper:
+    """Return the record with this answer kept in it; answers that are too old or too large make room.
+
+    So do the leader's own ids of requests that have been committed. They only prove that a request was committed:
+    nobody can ask for their answers, of which only the version is kept.
+    """
+    if request.key is None:
+        return keeper
+    young: list[Answered] = [
+        entry for entry in keeper.answered if entry.revision > context.keys_horizon and not _settled(entry, context)
+    ]
+    entry = entry_for(request, context, answer)
+    if is_leaders(entry.key):
+        entry = replace(entry, answer={"version": answer.version} if answer.version else {})
+    answered = (*young, entry)
+    kept = _newest(answered)
+    return replace(
+        keeper,
+        answered=kept,
+        evicted_answers_at=keeper.evicted_answers_at if len(kept) == len(answered) else context.revision,
+    )
+
+
+def _settled(entry: Answered, context: DecisionContext) -> bool:
+    return entry.revision <= context.committed and is_leaders(entry.key)
+
+
+def _newest(answered: tuple[Answered, ...]) -> tuple[Answered, ...]:
+    """Return as many of the newest answers as may be kept, at least the very newest, which resolving looks for."""
+    if len(answered) == 1:
+        return answered
+    answered = answered[-KEPT_KEYS:]
+    excess = size_of(answered) - KEPT_KEYS_BYTES
+    first = 0
+    while excess > 0 and first < len(answered) - 1:
+        excess -= size_of(answered[first : first + 1])
+        first += 1
+    return answered[first:]
+
+
+def entry_for(request: Request, context: DecisionContext, answer: Answer) -> Answered:
+    """Return what is kept of an answer."""
+    kept: dict[str, Any] = {"body": dict(answer.body)}
+    if answer.version is not None:
+        kept["version"] = answer.version
+    if answer.created:
+        kept["created"] = True
+    return Answered(request.session, request.key or "", request.fingerprint(), context.revision, kept)
+
+
+def refuse_unsafe_retry(
+    decision: Decision, request: Request, evicted_answers_at: int, context: DecisionContext
+) -> Decision:
+    """Decide a retry whose first answer may have been evicted.
+
+    It is not applied a second time, and a refusal does not say that the first attempt was not applied. A replacement
+    may run: had the first attempt been applied, the version that it names would be gone.
+    """
+    doubt = guards.retry_may_run(request, evicted_answers_at, context)
+    if doubt is None:
+        return decision
+    if isinstance(decision, Refused):
+        unknown, trimmed = Outcome.UNKNOWN, decision.until_trimmed
+        return Refused(decision.code, decision.detail, decision.extras, unknown, until_trimmed=trimmed)
+    if isinstance(decision, Accepted) and decision.changes and not isinstance(request, Replace):
+        return doubt
+    return decision

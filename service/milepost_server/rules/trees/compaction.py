@@ -1,0 +1,89 @@
+"""Compact the records of paths into manifests: one record, that of the tree, then names what thousands did."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from milepost.wire import Code
+from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
+from milepost_server.rules.memory.view import View
+from milepost_server.rules.records import Corrupt, Store, Stored, tree_key
+from milepost_server.rules.requests import CompactTree, DropBlobs, DropCompacted
+from milepost_server.rules.stored.paths import path_key
+from milepost_server.rules.stored.trees import Tree, TreePath
+from milepost_server.rules.trees.tree_change import names_in_manifests
+
+
+def begin_compaction(view: View, store: Store, context: DecisionContext) -> Decision:
+    """Let no record of a path go from now on, so that what a manifest is made of can be read."""
+    tree = view.tree(store.name) or Tree(store.name)
+    if isinstance(tree, Corrupt) or tree.rollbacks:
+        return Refused(Code.VERSION_MISMATCH, f"the tree of {store.name!r} cannot be compacted now")
+    return Accepted(
+        Answer({"begun": context.revision}), {tree_key(store.name): replace(tree, compacting=context.revision)}
+    )
+
+
+def compact(view: View, store: Store, request: CompactTree) -> Decision:
+    """Let a manifest follow those that the tree has, or take the place of some that stand together.
+
+    Nothing that is shown changes by it.
+    """
+    tree = view.tree(store.name) or Tree(store.name)
+    added = () if request.manifest is None else (request.manifest,)
+    if isinstance(tree, Corrupt):
+        return Accepted(Answer())
+    names, count = [manifest.blob for manifest in tree.manifests], len(request.replaced)
+    first = names.index(request.replaced[0]) if count and request.replaced[0] in names else len(names)
+    if tuple(names[first : first + count]) != request.replaced or {each.blob for each in added} & set(names):
+        return Accepted(Answer())  # this was done already, or cannot be done any more
+    if not count and not 0 < tree.compacting == request.begun:
+        return Refused(
+            Code.VERSION_MISMATCH,
+            "a rollback or another compaction came between: the manifest was made of what was there before",
+        )
+    left = (*tree.manifests[:first], *added, *tree.manifests[first + count :])
+    stale = tree.stale and (len(left) > 1 or request.savepoints != tree.savepoints)
+    compacted = replace(tree, manifests=left, compacting=tree.compacting if count else 0, stale=stale)
+    changes: dict[str, Stored | None] = {tree_key(store.name): compacted}
+    return Accepted(Answer(), changes, discards=request.replaced)
+
+
+def drop_blobs(view: View, store: Store, request: DropBlobs) -> Decision:
+    """Discard the blobs that neither a record nor a manifest names any more.
+
+    The record of the tree is written as it is: the commit proves that who discards them still leads. While a record of
+    a path cannot be read, it may name any of them: then they are left to the collector.
+    """
+    tree = view.tree(store.name)
+    if not isinstance(tree, Tree) or view.damaged_path(store.name) is not None:
+        return Accepted(Answer())
+    named = view.times_named(store.name, request.blobs)
+    gone = [blob for blob in request.blobs if not named[blob] and not names_in_manifests(view, store.name, blob)]
+    return Accepted(Answer(), {tree_key(store.name): tree} if gone else {}, discards=tuple(gone))
+
+
+def drop_compacted(view: View, store: Store, request: DropCompacted) -> Decision:
+    """Drop the records of these paths of which the manifests say the same; their blobs stay, which a manifest names.
+
+    None goes while another manifest is being made, nor while a rollback is not in all records: it would apply to the
+    row once more.
+    """
+    tree = view.tree(store.name) or Tree(store.name)
+    if isinstance(tree, Corrupt) or tree.compacting or tree.rollbacks:
+        return Accepted(Answer())
+    changes: dict[str, Stored | None] = {}
+    for path in request.paths:
+        key = path_key(store.name, path)
+        record = view.get(key)
+        if not isinstance(record, TreePath):
+            continue
+        row = view.compacted(store.name, path)
+        if _spans(record) == (() if row is None else _spans(row)):
+            changes[key] = None
+    return Accepted(Answer(), changes)
+
+
+def _spans(record: TreePath) -> tuple[tuple[int, int], ...]:
+    """Return when each entry was born and died: no two entries of one path are born at the same revision."""
+    return tuple((entry.created_revision, entry.deleted_revision) for entry in record.entries)

@@ -1,0 +1,104 @@
+"""Say what goes into a manifest: which records may be compacted, what several manifests are merged to, and which
+are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
+from itertools import groupby
+from operator import itemgetter
+from typing import Final
+
+from msgspec.structs import replace
+
+from milepost_server.rules.stored.manifest_rows import ManifestRows
+from milepost_server.rules.stored.trees import Entry, Tree, TreePath
+from milepost_server.rules.trees.visibility import is_shown, is_temporary_file
+
+_GROWTH: Final = 4
+"""An older manifest is left alone while it has at least so many times the rows of all newer ones together.
+
+So a row is written again a few times only, however large the tree becomes, and of the rows of the oldest manifest at
+most about a quarter show nothing any more.
+"""
+
+
+def is_compactable(record: TreePath, until: int, tree: Tree) -> bool:
+    """Return whether a record goes into a manifest: nobody asks for its last change again, and no maintenance waits for
+    it.
+
+    A retry is answered from the record itself up to the revision ``until``. Files under temporary names, and entries
+    that died and that a snapshot shows, are dropped soon; those that only a savepoint shows may stay for long.
+    """
+    answered = max((answer.revision for answer in record.answered), default=0)
+    snapshots = sorted(snapshot.revision for snapshot in (*tree.snapshots, *tree.passed_over))
+    return answered <= until and all(
+        entry.created_revision <= until
+        and not is_temporary_file(record.path, entry)
+        and not (entry.deleted_revision and is_shown(record.path, entry, entry.deleted_revision, snapshots))
+        for entry in record.entries
+    )
+
+
+def packed(records: Iterable[TreePath], pack: str) -> tuple[list[TreePath], bytes]:
+    """Return the records as they are compacted, and the bytes of all small files, which go into the blob ``pack``.
+
+    A file without a byte is in no blob, so that nothing names the pack if it is empty.
+    """
+    compacted: list[TreePath] = []
+    content = bytearray()
+    for record in records:
+        entries: list[Entry] = []
+        for entry in record.entries:
+            if entry.data is not None:
+                where = {"blob": pack, "start": len(content)} if entry.data else {}
+                content += entry.data
+                entry = replace(entry, data=None, **where)
+            entries.append(replace(entry, moved_from=""))
+        compacted.append(TreePath(record.path, tuple(entries)))
+    return compacted, bytes(content)
+
+
+def first_to_merge(tree: Tree) -> int | None:
+    """Return from which manifest on, the oldest being the first, all are merged into one; None: they are left alone.
+
+    All of them are, if they have rows that were kept for a savepoint which is gone.
+    """
+    manifests = tree.manifests
+    if tree.stale and manifests:
+        return 0
+    first, rows = len(manifests) - 1, manifests[-1].rows if manifests else 0
+    while first > 0 and manifests[first - 1].rows < _GROWTH * rows:
+        first -= 1
+        rows += manifests[first].rows
+    return first if first < len(manifests) - 1 else None
+
+
+def merged(several: Sequence[ManifestRows], tree: Tree, *, with_oldest: bool) -> Iterator[TreePath]:
+    """Yield what several manifests say, the oldest first: of each path, what the newest has.
+
+    Entries that nothing shows are left out. That nothing is at a path any more need not be said where the oldest
+    manifest of all is among them.
+    """
+    kept = tree.kept
+    ranked = (_ranked(rows, -age) for age, rows in enumerate(several))
+    for _, of_path in groupby(merge(*ranked, key=itemgetter(0, 1)), key=itemgetter(0)):
+        record = next(of_path)[2]
+        entries = tuple(
+            entry
+            for entry in record.entries
+            if not entry.deleted_revision or is_shown(record.path, entry, entry.deleted_revision, kept)
+        )
+        if entries or not with_oldest:
+            yield record if entries == record.entries else TreePath(record.path, entries)
+
+
+def no_longer_named(several: Sequence[ManifestRows], instead: ManifestRows) -> tuple[str, ...]:
+    """Return the blobs that these manifests name and that the one made of them does not."""
+    named = {entry.blob for rows in several for record in rows for entry in record.entries if entry.blob}
+    return tuple(sorted(named - {entry.blob for record in instead for entry in record.entries}))
+
+
+def _ranked(rows: ManifestRows, rank: int) -> Iterator[tuple[str, int, TreePath]]:
+    return ((record.path, rank, record) for record in rows)

@@ -1,0 +1,183 @@
+"""Keep what a tree was: make a savepoint of a snapshot, go back to a snapshot, and let another tree begin with it."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from milepost.wire import Code
+from milepost_server.rules import guards, replays
+from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
+from milepost_server.rules.memory.view import View
+from milepost_server.rules.records import Corrupt, Store, tree_key
+from milepost_server.rules.requests import CloneTree, DropSavepoint, MakeSavepoint, RollBack, TreeRequest
+from milepost_server.rules.stored.paths import parent_of
+from milepost_server.rules.stored.trees import (
+    MOST_ROLLBACKS,
+    MOST_SAVEPOINTS,
+    MOST_SNAPSHOTS,
+    Entry,
+    Rollback,
+    Savepoint,
+    Tree,
+    TreePath,
+    TreeSnapshot,
+)
+from milepost_server.rules.trees.visibility import TooManyTombstones, visible, visible_at, visible_below
+
+
+def decide(
+    view: View, store: Store, request: MakeSavepoint | DropSavepoint | RollBack | CloneTree, context: DecisionContext
+) -> Decision:
+    """Return what happens if the request is applied on top of ``view``."""
+    record = view.tree(store.name)
+    if isinstance(record, Corrupt):
+        return Refused(Code.CORRUPT, f"the record of the tree of {store.name!r} is damaged: {record.reason}")
+    if isinstance(request, TreeRequest) and (
+        fenced := guards.epoch_is_current(store, request.epoch, context.epoch_floor)
+    ):
+        return fenced
+    tree = record or Tree(store.name)
+    match request:
+        case MakeSavepoint():
+            return _make_savepoint(store, tree, request, context)
+        case DropSavepoint():
+            return _drop_savepoint(store, tree, request, context)
+        case RollBack():
+            return _roll_back(view, store, tree, request, context)
+        case CloneTree():
+            return _clone(view, store, tree, request, context)
+
+
+def _make_savepoint(store: Store, tree: Tree, request: MakeSavepoint, context: DecisionContext) -> Decision:
+    """Make a savepoint of the snapshot at a revision, or of the newest; one that is there already is no error.
+
+    A snapshot may have several savepoints.
+    """
+    kept = [savepoint for savepoint in tree.savepoints if savepoint.revision == request.revision]
+    passed_over = [snapshot for snapshot in tree.passed_over if snapshot.revision == request.revision]
+    snapshots: list[TreeSnapshot | Savepoint] = [
+        *kept,
+        *(snapshot for snapshot in tree.snapshots if request.revision in (0, snapshot.revision)),
+        *passed_over,
+    ]
+    if not snapshots:
+        detail = f"at revision {request.revision}" if request.revision else "yet"
+        return Refused(Code.NOT_EXIST, f"the tree of {store.name!r} has no snapshot {detail}")
+    snapshot = max(snapshots, key=lambda each: each.revision)
+    savepoint = Savepoint(request.savepoint, snapshot.directory, snapshot.batch, snapshot.revision)
+    if any(each.name == savepoint.name for each in tree.savepoints):
+        if savepoint in tree.savepoints:
+            return Accepted(Answer({"revision": savepoint.revision}))
+        return Refused(
+            Code.ALREADY_EXISTS, f"the savepoint {request.savepoint!r} of {store.name!r} is of another snapshot"
+        )
+    if len(tree.savepoints) >= MOST_SAVEPOINTS:
+        return Refused(
+            Code.TOO_MANY_REQUESTS, f"{store.name!r} has {len(tree.savepoints)} savepoints, which is the most"
+        )
+    answer = Answer({"revision": savepoint.revision}, created=True)
+    return _kept(store, replace(tree, savepoints=(*tree.savepoints, savepoint)), request, context, answer)
+
+
+def _drop_savepoint(store: Store, tree: Tree, request: DropSavepoint, context: DecisionContext) -> Decision:
+    savepoints = tuple(savepoint for savepoint in tree.savepoints if savepoint.name != request.savepoint)
+    if savepoints == tree.savepoints:
+        return Refused(Code.NOT_EXIST, f"the tree of {store.name!r} has no savepoint {request.savepoint!r}")
+    return _kept(
+        store,
+        replace(tree, savepoints=savepoints, stale=bool(tree.manifests or tree.compacting)),
+        request,
+        context,
+        Answer(),
+    )
+
+
+def _roll_back(view: View, store: Store, tree: Tree, request: RollBack, context: DecisionContext) -> Decision:
+    """Let the tree be what it was. Savepoints stay, and no manifest that is being made is used.
+
+    Snapshots that came later are passed over, and so is what is there now, which becomes a snapshot of its own: nothing
+    of it is dropped before the query has made as many new snapshots as are kept. What is to be kept must be there, and
+    have a directory to be in.
+    """
+    if request.revision not in tree.kept:
+        return Refused(
+            Code.NOT_EXIST, f"the tree of {store.name!r} has no snapshot and no savepoint at {request.revision}"
+        )
+    if tree.range_tombstones or len(tree.rollbacks) >= MOST_ROLLBACKS:
+        damaged = view.damaged_path(store.name)
+        why = "is still being cleared away; try again later"
+        if damaged is not None:
+            why = f"is on record because of the damaged record {damaged}: restore that record"
+        detail = f"what was deleted or rolled back before {why}"
+        return Refused(Code.TOO_MANY_REQUESTS, detail, until_trimmed=damaged is None)
+    for path in request.keep:
+        parent = parent_of(path)
+        record = view.path(store.name, parent)
+        directory = visible_at(record, request.revision, store, tree) if isinstance(record, TreePath) else None
+        if not isinstance(visible(view, store, tree, path), Entry) or (
+            parent and not (directory and directory.directory)
+        ):
+            return Refused(
+                Code.NOT_EXIST, f"{path!r} cannot be kept: it is not there, or had no directory at {request.revision}"
+            )
+    rollback = Rollback(request.revision, context.revision, request.keep)
+    snapshots = tuple(snapshot for snapshot in tree.snapshots if snapshot.revision <= request.revision)
+    later = tuple(snapshot for snapshot in tree.snapshots if snapshot.revision > request.revision)
+    back = replace(
+        tree,
+        rollbacks=(*tree.rollbacks, rollback),
+        snapshots=snapshots,
+        passed_over=(*tree.passed_over, *later, *_as_it_is(tree, context.revision - 1))[-MOST_SNAPSHOTS:],
+        compacting=0,
+    )
+    return _kept(store, back, request, context, Answer({"revision": request.revision}))
+
+
+def _as_it_is(tree: Tree, revision: int) -> tuple[TreeSnapshot, ...]:
+    """Return a snapshot of what is there at a revision, under the last batch before it; none where a snapshot shows it.
+
+    A savepoint does not count, which may be dropped.
+    """
+    if any(snapshot.revision == revision for snapshot in (*tree.snapshots, *tree.passed_over)):
+        return ()
+    kept: tuple[TreeSnapshot | Savepoint, ...] = (*tree.snapshots, *tree.savepoints, *tree.passed_over)
+    last = max(kept, key=lambda each: each.revision)
+    return (TreeSnapshot(last.directory, last.batch, revision),)
+
+
+def _clone(view: View, store: Store, tree: Tree, request: CloneTree, context: DecisionContext) -> Decision:
+    """Let the tree begin with the files that a manifest names. They were all born before, and make a snapshot now."""
+    path = next((record.path for record in view.paths(store.name, "")), None)
+    if path is not None or tree.manifests or tree.kept or tree.range_tombstones or tree.rollbacks:
+        there = f": it has {path!r}" if path is not None else ", or was not a short while ago"
+        detail = f"the tree of {store.name!r} is not empty{there}; a clone begins one"
+        return Refused(Code.NOT_EMPTY, detail, until_trimmed=_is_dead(view, store, tree))
+    begun = replace(
+        tree,
+        manifests=() if request.manifest is None else (request.manifest,),
+        snapshots=() if request.snapshot is None else (replace(request.snapshot, revision=context.revision),),
+    )
+    answer = Answer({"files": request.files, "bytes": request.bytes}, created=True)
+    return _kept(store, begun, request, context, answer)
+
+
+def _is_dead(view: View, store: Store, tree: Tree) -> bool:
+    """Return whether all that there is in a tree is dead and can be dropped: no snapshot, savepoint or manifest
+    has it.
+    """
+    if tree.manifests or tree.kept or view.damaged_path(store.name) is not None:
+        return False
+    try:
+        return next(visible_below(view, store, tree, ""), None) is None
+    except TooManyTombstones:
+        return True
+
+
+def _kept(
+    store: Store,
+    tree: Tree,
+    request: MakeSavepoint | DropSavepoint | RollBack | CloneTree,
+    context: DecisionContext,
+    answer: Answer,
+) -> Accepted:
+    return Accepted(answer, {tree_key(store.name): replays.remember(tree, request, context, answer)})

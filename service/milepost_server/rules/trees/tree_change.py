@@ -1,0 +1,145 @@
+"""What one request changes in a tree: entries begin, and entries end; those that a snapshot shows are kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from milepost_server.rules import replays
+from milepost_server.rules.decisions import Accepted, Answer, DecisionContext
+from milepost_server.rules.memory.view import View
+from milepost_server.rules.records import Store, Stored, tree_key
+from milepost_server.rules.requests import TreeRequest
+from milepost_server.rules.stored.paths import commit_of, path_key
+from milepost_server.rules.stored.trees import MOST_SNAPSHOTS, Entry, RangeTombstone, Tree, TreePath, TreeSnapshot
+from milepost_server.rules.trees.visibility import deleted_at, is_shown, rolled_back
+
+
+class TreeChange:
+    """The records that one request changes. ``tree`` is the tree's own record, as it will be."""
+
+    def __init__(self, view: View, store: Store, tree: Tree, context: DecisionContext) -> None:
+        self.tree = tree
+        self._unchanged = tree
+        self._view = view
+        self._store = store
+        self._context = context
+        self._records: dict[str, TreePath] = {}
+
+    def begin(self, path: str, entry: Entry) -> None:
+        """Put an entry at a path; what was there ends. A snapshot is made where Spark has committed a batch with it."""
+        self._records[path] = self._with(path, entry)
+        committed = None if entry.directory else commit_of(path)
+        if committed is not None:
+            self._take_snapshot(*committed)
+
+    def end(self, path: str, *, shared: bool = False) -> None:
+        """End what is at a path; ``shared`` says that what was there goes on under another path."""
+        self._records[path] = self._with(path, shared=shared)
+
+    def tombstone(self, path: str) -> None:
+        """End everything below a path."""
+        self.tree = replace(
+            self.tree, range_tombstones=(*self.tree.range_tombstones, RangeTombstone(path, self._context.revision))
+        )
+
+    def entry(self, *, epoch: int | None, directory: bool = False) -> Entry:
+        """Make an entry that begins with this request."""
+        return Entry(
+            created_revision=self._context.revision, modified=self._context.wall, epoch=epoch, directory=directory
+        )
+
+    def accepted(self, request: TreeRequest, answer: Answer) -> Accepted:
+        """Return the decision. The answer is kept with the path that the request was about, if a record of it stays."""
+        changes: dict[str, Stored | None] = {}
+        for path, record in self._records.items():
+            key = path_key(self._store.name, path)
+            if record.entries or is_kept(self._view, self.tree, path):
+                asked = path == request.path
+                changes[key] = replays.remember(record, request, self._context, answer) if asked else record
+            elif self._view.get(key) is not None:
+                changes[key] = None
+        if self.tree is not self._unchanged:
+            changes[tree_key(self._store.name)] = self.tree
+        return Accepted(answer, changes, discards=unnamed(self._view, self._store.name, self._records))
+
+    def _with(self, path: str, *begun: Entry, shared: bool = False) -> TreePath:
+        record = self._records.get(path) or self._view.path(self._store.name, path)
+        if not isinstance(record, TreePath):
+            if record is not None:
+                self.tree = replace(self.tree, unsure=self._context.revision)
+            return TreePath(path, begun)
+        record = rolled_back(record, self.tree)
+        last = record.newest
+        if last is None:
+            return replace(record, entries=(*record.entries, *begun))
+        before = record.entries[:-1]
+        if shared and last.has_own_blob:  # an entry that a rollback brought back names the blob of one that died before
+            before = tuple(replace(each, shared=True) if each.blob == last.blob else each for each in before)
+        deleted_revision = deleted_at(path, last, self._store, self.tree) or self._context.revision
+        if is_shown(path, last, deleted_revision, self.tree.kept):
+            ended = replace(last, deleted_revision=deleted_revision, shared=last.shared or shared)
+            return replace(record, entries=(*before, ended, *begun))
+        return replace(record, entries=(*before, *begun))
+
+    def _take_snapshot(self, directory: str, batch: int) -> None:
+        """Make a snapshot of a query, in the place of one of the same batch and of the oldest ones that are too many.
+
+        Those that a rollback passed over go once all that are kept of the query are newer.
+
+        When a query's directory is renamed, all its snapshots are of one revision, in no order: the latest batches
+        count.
+        """
+        others = [
+            snapshot for snapshot in self.tree.snapshots if (snapshot.directory, snapshot.batch) != (directory, batch)
+        ]
+        snapshots = [*others, TreeSnapshot(directory, batch, self._context.revision)]
+        of_query = sorted(
+            (snapshot for snapshot in snapshots if snapshot.directory == directory),
+            key=lambda snapshot: (snapshot.revision, snapshot.batch),
+        )
+        too_many = of_query[: max(0, len(of_query) - self._context.kept_snapshots)]
+        kept = [snapshot for snapshot in snapshots if snapshot not in too_many]
+        passed_over = self.tree.passed_over
+        if len(of_query) >= self._context.kept_snapshots:
+            oldest = of_query[-self._context.kept_snapshots].revision
+            passed_over = tuple(
+                snapshot for snapshot in passed_over if snapshot.directory != directory or snapshot.revision > oldest
+            )
+        self.tree = replace(self.tree, snapshots=tuple(kept[-MOST_SNAPSHOTS:]), passed_over=passed_over)
+
+
+def is_kept(view: View, tree: Tree, path: str) -> bool:
+    """Return whether a path must keep a record, even if nothing is there: else a manifest would show what was there."""
+    return tree.compacting > 0 or view.compacted(tree.name, path) is not None
+
+
+def unnamed(view: View, store: str, changed: Mapping[str, TreePath]) -> tuple[str, ...]:
+    """Return the blobs that nothing will name any more once these records of paths have taken the place of the old.
+
+    A manifest does not count: the row of a path that has a record of its own shows nothing any more. That is different
+    for the blob of a renamed file, which the row of another path may show. Such a blob stays until the manifest goes,
+    and so does a blob that several small files share. While a record of a path cannot be read, it may name any of them:
+    then they are left to the collector.
+    """
+    if view.damaged_path(store) is not None:
+        return ()
+    more: Counter[str] = Counter()
+    shared: dict[str, bool] = {}
+    for path, record in changed.items():
+        old = view.path(store, path)
+        was = old.whole_blobs if isinstance(old, TreePath) else {}
+        more.update(record.whole_blobs.keys())
+        more.subtract(was.keys())
+        shared |= was
+    fewer = {blob: count for blob, count in more.items() if count < 0}
+    named = view.times_named(store, fewer)
+    gone = [blob for blob, count in fewer.items() if named[blob] + count <= 0]
+    return tuple(blob for blob in gone if not (shared[blob] and names_in_manifests(view, store, blob)))
+
+
+def names_in_manifests(view: View, store: str, blob: str) -> bool:
+    """Return whether a manifest of the tree may name the blob."""
+    return any(rows.may_name(blob) for rows in view.manifests(store))

@@ -1,0 +1,144 @@
+"""Decide which entry of a path is visible: now, or at the revision of a snapshot."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from milepost_server.rules.memory.lookup import Lookup
+from milepost_server.rules.memory.view import View
+from milepost_server.rules.records import Corrupt, Store
+from milepost_server.rules.stored.paths import is_below, is_temporary, snapshot_of
+from milepost_server.rules.stored.trees import Entry, Rollback, Tree, TreePath
+
+ROOT = Entry(created_revision=0, modified="1970-01-01T00:00:00.000Z", directory=True)
+"""What is at the empty path of every tree."""
+
+
+MOST_TOMBSTONES = 2000
+"""At most this many tombstones are read below a directory, since one decision must not hold up all others."""
+
+
+def visible(view: Lookup, store: Store, tree: Tree, path: str) -> Entry | Corrupt | None:
+    """Return the entry that is visible at a path now; `Corrupt` if its record cannot be read."""
+    if not path:
+        return ROOT
+    record = view.path(store.name, path)
+    return visible_in(record, store, tree) if isinstance(record, TreePath) else record
+
+
+def visible_in(record: TreePath, store: Store, tree: Tree) -> Entry | None:
+    """Return the entry of a path's record that is visible now."""
+    record = rolled_back(record, tree)
+    entry = record.newest
+    return None if entry is None or deleted_at(record.path, entry, store, tree) else entry
+
+
+def deleted_at(path: str, entry: Entry, store: Store, tree: Tree) -> int:
+    """Return the revision at which an entry was deleted, 0 if it is visible. Not every deletion is in its own record.
+
+    The first range tombstone of a directory above deletes it. A temporary file of an older epoch was deleted by the
+    next grant: no driver may rename it any more.
+    """
+    swept = (
+        tombstone.revision
+        for tombstone in tree.range_tombstones
+        if entry.created_revision <= tombstone.revision and is_below(path, tombstone.path)
+    )
+    of_older_epoch = store.granted if entry.created_revision <= store.granted and is_temporary_file(path, entry) else 0
+    return min((at for at in (entry.deleted_revision, of_older_epoch, *swept) if at), default=0)
+
+
+def is_temporary_file(path: str, entry: Entry) -> bool:
+    """Return whether the entry is a file under a temporary name. It is visible at no snapshot: no driver reads it
+    again.
+    """
+    return not entry.directory and is_temporary(path)
+
+
+class TooManyTombstones(Exception):
+    """Raised where a directory has more ``tombstones`` below it than are read.
+
+    They are visible at a snapshot or a savepoint, or they can be trimmed.
+    """
+
+    def __init__(self, tombstones: Sequence[TreePath]) -> None:
+        super().__init__(f"{len(tombstones)} paths are tombstones")
+        self.tombstones = tombstones
+
+
+def visible_below(view: View, store: Store, tree: Tree, directory: str) -> Iterator[tuple[str, Entry]]:
+    """Yield the visible entries below a directory with their paths, in no order. Raises `TooManyTombstones`."""
+    tombstones: list[TreePath] = []
+    for record in view.paths(store.name, directory):
+        entry = visible_in(record, store, tree)
+        if entry is not None:
+            yield record.path, entry
+            continue
+        tombstones.append(record)
+        if len(tombstones) > MOST_TOMBSTONES:
+            raise TooManyTombstones(tombstones)
+
+
+def visible_at(record: TreePath, revision: int, store: Store, tree: Tree) -> Entry | None:
+    """Return the entry that was visible at the revision of a snapshot that is kept, or of a savepoint."""
+    record = rolled_back(record, tree)
+    for entry in reversed(record.entries):
+        if entry.created_revision <= revision and not 0 < deleted_at(record.path, entry, store, tree) <= revision:
+            return None if is_temporary_file(record.path, entry) else entry
+    return None
+
+
+def shown(view: Lookup, store: Store, tree: Tree, path: str) -> Entry | Corrupt | None:
+    """Return what is at a path: as `visible` does, or, if it lies in a snapshot, what was there at that snapshot
+    or savepoint.
+    """
+    inside = snapshot_of(path)
+    if inside is None:
+        return visible(view, store, tree, path)
+    snapshot, inner = inside
+    revision = tree.revisions.get(snapshot) if snapshot else 0
+    if revision is None or not inner:
+        return None if revision is None else ROOT
+    record = view.path(store.name, inner)
+    return visible_at(record, revision, store, tree) if isinstance(record, TreePath) else record
+
+
+def is_shown(path: str, entry: Entry, deleted_revision: int, kept: Sequence[int]) -> bool:
+    """Return whether an entry, deleted at this revision, is visible at one of the sorted revisions ``kept``."""
+    if is_temporary_file(path, entry):
+        return False
+    first = bisect_left(kept, entry.created_revision)
+    return first < len(kept) and kept[first] < deleted_revision
+
+
+def rolled_back(record: TreePath, tree: Tree) -> TreePath:
+    """Return the record of a path with all rollbacks in it that it does not know of yet.
+
+    What was visible at the revision that the tree went back to is visible again, and later entries are deleted.
+    """
+    for rollback in tree.rollbacks:
+        if record.rolled_back < rollback.at:
+            entries = record.entries if rollback.keeps(record.path) else _undone(record, rollback)
+            record = replace(record, entries=entries, rolled_back=rollback.at)
+    return record
+
+
+def _undone(record: TreePath, rollback: Rollback) -> tuple[Entry, ...]:
+    """Return the entries as they are after a rollback; those created after it are left alone.
+
+    Temporary files are deleted: they are visible at no snapshot.
+    """
+    entries: list[Entry] = []
+    later = [entry for entry in record.entries if entry.created_revision > rollback.at]
+    for entry in record.entries[: len(record.entries) - len(later)]:
+        if not entry.deleted_revision and (
+            entry.created_revision > rollback.to or is_temporary_file(record.path, entry)
+        ):
+            entry = replace(entry, deleted_revision=rollback.at)
+        entries.append(entry)
+        if entry.created_revision <= rollback.to < entry.deleted_revision and not is_temporary_file(record.path, entry):
+            later = [replace(entry, created_revision=rollback.at, deleted_revision=0, moved_from="")]
+    return (*entries, *later)

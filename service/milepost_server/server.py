@@ -1,0 +1,154 @@
+"""The server process: one replica behind one HTTP server, which start and stop together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any, cast
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from milepost_backends.contract import Accounts
+from milepost_server.basics.watched_files import WatchedFiles
+from milepost_server.http.access.tokens import Tokens
+from milepost_server.http.connection.protocol import AnsweringProtocol
+from milepost_server.http.tls.certificates import Certificates
+from milepost_server.http.tls.protocol import encrypted
+from milepost_server.replica.replica import Replica
+
+log = logging.getLogger("milepost")
+
+GRACE_SECONDS = 10
+"""At the end, requests that were taken before have so long for their answers."""
+
+
+class HttpServer(uvicorn.Server):
+    """An HTTP server that steps down at the first signal, so that another replica leads before this one is gone.
+
+    It looks after the ``watched`` files while it serves, and opens and closes what knows ``accounts``.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        replica: Replica,
+        watched: Sequence[WatchedFiles[Any]] = (),
+        accounts: Accounts | None = None,
+    ) -> None:
+        super().__init__(config)
+        self._replica = replica
+        self._watched = watched
+        self._accounts = accounts
+        self.failed = False
+        self._signalled = False
+        self._stepping_down: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to stop at the first signal; end the process at once at the second.
+
+        The second acts as a crash would, which what is stored withstands. Nothing is logged here: the signal may have
+        come in the middle of a log line, and another one may come at any moment.
+        """
+        if self._loop is None:
+            super().handle_exit(sig, frame)
+            return
+        if self._signalled:
+            signal.signal(sig, signal.SIG_DFL)
+            signal.raise_signal(sig)
+        self._signalled = True
+        self._loop.call_soon_threadsafe(self._stop, sig)
+
+    def _stop(self, sig: int) -> None:
+        log.info("stopping on %s; a second signal ends the process at once", signal.Signals(sig).name)
+        self._stepping_down = asyncio.get_running_loop().create_task(self._step_down())
+
+    async def _step_down(self) -> None:
+        await self._replica.resign()
+        self.should_exit = True
+
+    def _fail(self) -> None:
+        self.failed = True
+        self.should_exit = True
+
+    async def serve_replica(self, sockets: Sequence[socket.socket]) -> None:
+        """Start the replica, serve on ``sockets`` until a signal, then stop the replica. Raises `Misconfigured`."""
+        self._loop = asyncio.get_running_loop()
+        self._replica.on_fault = self._fail
+        if self._accounts is not None:
+            await self._accounts.open()
+        await self._replica.start()
+        watching = [asyncio.create_task(files.watch()) for files in self._watched]
+        try:
+            await self.serve(list(sockets))
+        finally:
+            for task in watching:
+                task.cancel()
+            await self._replica.stop()
+            if self._accounts is not None:
+                await self._accounts.close()
+        if self._replica.refusal is not None:
+            raise self._replica.refusal
+
+
+def bound(host: str, port: int) -> list[socket.socket]:
+    """Return a bound socket for each address of ``host``; none of them accepts connections yet.
+
+    Raises OSError, for one if the port is in use.
+    """
+    sockets: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _, address in socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        ):
+            sockets.append(taken := socket.socket(family, kind, protocol))
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                taken.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            taken.bind(address)
+    except OSError as error:
+        for each in sockets:
+            each.close()
+        raise OSError(f"cannot listen on {host} port {port}: {error.strerror or error}") from error
+    return sockets
+
+
+def run(
+    app: ASGIApp,
+    replica: Replica,
+    sockets: Sequence[socket.socket],
+    certificates: Certificates | None = None,
+    tokens: WatchedFiles[Tokens] | None = None,
+    accounts: Accounts | None = None,
+) -> None:
+    """Serve on ``sockets`` until SIGTERM or SIGINT, over TLS if there are certificates to serve with.
+
+    The files of ``certificates`` and ``tokens`` are read again when they change. Raises `Misconfigured`.
+    """
+    protocol = encrypted(certificates.for_clients) if certificates and certificates.serve else AnsweringProtocol
+    config = uvicorn.Config(
+        app,
+        http=cast("type[asyncio.Protocol]", protocol),  # uvicorn does no more than call it
+        loop="auto",
+        lifespan="off",
+        access_log=False,
+        proxy_headers=False,
+        ws="none",
+        server_header=False,
+        log_config=None,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_keep_alive=75,
+        backlog=256,  # a burst of connections must fit into the file descriptors that are left for it
+    )
+    watched: list[WatchedFiles[Any]] = [] if certificates is None else [certificates.watched]
+    server = HttpServer(config, replica, [*watched, *([] if tokens is None else [tokens])], accounts)
+    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+        runner.run(server.serve_replica(sockets))
+    if server.failed or not server.started:
+        sys.exit(3)
