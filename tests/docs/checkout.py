@@ -90,7 +90,9 @@ class Checkout:
                 shutil.copytree(entry, ours / entry.name)
             elif not entry.name.startswith("_editable_impl_"):
                 (ours / entry.name).symlink_to(entry)
-        (ours / "checkout.pth").write_text(f"{self.directory}\n{self.directory / 'client'}\n")
+        (ours / "checkout.pth").write_text(
+            "".join(f"{self.directory / each}\n" for each in ("service", "backends", "client"))
+        )
         (place / "bin").mkdir()
         shutil.copy2(Path(sys.prefix) / "pyvenv.cfg", place)
         for program in (Path(sys.prefix) / "bin").iterdir():

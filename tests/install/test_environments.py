@@ -102,7 +102,7 @@ def test_an_extra_brings_all_that_its_backend_imports(dist: Dist, tmp_path: Path
         "import importlib, pkgutil, sys; package = importlib.import_module(sys.argv[1])\n"
         "for each in pkgutil.walk_packages(package.__path__, sys.argv[1] + '.'): importlib.import_module(each.name)"
     )
-    run([commands / "python", "-c", code, f"backends.{extra}"], dist)
+    run([commands / "python", "-c", code, f"milepost_backends.{extra}"], dist)
     assert HEAVY & installed(commands, dist), "or the test looked at the wrong environment"
 
 
