@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from milepost.errors import Problem
+from milepost.operations.replicas import HEARTBEAT_DATA_NODE
 from milepost.wire import Code, Header, Outcome
 from milepost_server.basics.problems import problem
 from milepost_server.http.access import audit
@@ -26,7 +27,6 @@ from milepost_server.http.context import Context
 from milepost_server.http.problems import problem_response
 from milepost_server.http.requests import Fields, HttpRequest
 from milepost_server.http.routing import Routes, allowed
-from milepost_server.http.webhdfs.datanode.messages import HEARTBEAT_PATH
 from milepost_server.http.webhdfs.errors import remote_exception
 
 log = logging.getLogger("milepost.http")
@@ -95,7 +95,9 @@ class Application:
         finally:
             seconds = clock() - started
             self._context.metrics.note(scope["method"], status, seconds)
-            if self._context.access is not None and not (path == HEARTBEAT_PATH and status == 200):  # one each second
+            if self._context.access is not None and not (
+                path == HEARTBEAT_DATA_NODE.path and status == 200
+            ):  # one each second
                 self._context.access.note(scope["method"], path, status, seconds, request_id, request.token_name)
 
     def refusal(self, error: Problem, fields: Fields, line: bytes) -> Response:
@@ -120,7 +122,7 @@ class Application:
         try:
             endpoints, parameters = self._routes.find(segments)
             endpoint = endpoints.get(request.method)
-            request.audit_name = endpoint.row.audit_name if endpoint is not None else ""
+            request.audit_name = endpoint.operation.audit_name if endpoint is not None else ""
             sent_on = await self._gate.passes(request, segments, endpoint, parameters)
             if sent_on is not None:
                 return sent_on

@@ -5,18 +5,18 @@ from __future__ import annotations
 import base64
 import binascii
 
+from milepost.operations.operation import Operation
 from milepost.wire import MAX_PAGE, Code
 from milepost_server.basics.problems import problem
-from milepost_server.http.openapi.documents import PAGED
 from milepost_server.http.requests import HttpRequest
 
 
-def only_known(request: HttpRequest, known: set[str]) -> None:
-    """Raise ``invalid-request`` for a query parameter that this call does not know, or that appears twice."""
+def only_known(request: HttpRequest, operation: Operation) -> None:
+    """Raise ``invalid-request`` for a query parameter that the operation does not know, or that appears twice."""
     names = [name for name, _ in request.query_params.multi_items()]
     if len(set(names)) < len(names):
         raise problem(Code.INVALID_REQUEST, "a query parameter appears twice")
-    unknown = sorted(set(request.query_params) - known)
+    unknown = sorted(set(request.query_params) - set(operation.query))
     if unknown:
         raise problem(Code.INVALID_REQUEST, f"the query parameter {unknown[0][:60]!r} is unknown to this call")
 
@@ -29,9 +29,9 @@ def flag(request: HttpRequest, name: str) -> bool:
     return value == "true"
 
 
-def page_of(request: HttpRequest, *more: str) -> tuple[str, int]:
-    """Return the name after which the page begins, and how many entries it may have; ``more`` parameters are known."""
-    only_known(request, {*PAGED, *more})
+def page_of(request: HttpRequest, operation: Operation) -> tuple[str, int]:
+    """Return the name after which the page begins, and how many entries it may have."""
+    only_known(request, operation)
     query = request.query_params
     return from_token(query.get("token")), limit_of(query.get("limit"))
 

@@ -6,7 +6,6 @@ request (solving dependencies, validating what the endpoints check themselves) t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,16 +13,14 @@ from typing import Any
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
-from milepost_server.http.access.needs import UNKNOWN, Row, row_of
+from milepost.operations import OPERATIONS
+from milepost.operations.operation import Operation
 from milepost_server.http.requests import HttpRequest
 
 Check = Callable[[HttpRequest], Awaitable[None]]
 
 _REST = ":path}"
 """The end of the name of a parameter that takes the rest of a path, as Starlette writes it."""
-
-_FIRST = re.compile(r"\{[^}]*\}")
-_STORE = "{store}"
 
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
@@ -32,14 +29,13 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 class Endpoint:
     """The function that answers a method at a path; it is called with the request and the path's parameters in order.
 
-    ``checks`` are the dependencies of the route: each looks at the request, and raises a problem. ``row`` says who may
-    call it, and ``about_store`` whether its first parameter is the store that it is about.
+    ``checks`` are the dependencies of the route: each looks at the request, and raises a problem. ``operation``
+    says who may call it.
     """
 
     call: Callable[..., Awaitable[Response]]
+    operation: Operation
     checks: Sequence[Check] = ()
-    row: Row = UNKNOWN
-    about_store: bool = False
 
     async def answer(self, request: HttpRequest, parameters: Sequence[str]) -> Response:
         """Run the checks, then return the endpoint's answer. Raises problems."""
@@ -106,9 +102,8 @@ def allowed(endpoints: Endpoints) -> str:
 
 
 def _endpoint(route: APIRoute, method: str) -> Endpoint:
-    checks, first = tuple(map(_check_of, route.dependencies)), _FIRST.search(route.path)
-    about_store = first is not None and first[0] == _STORE
-    return Endpoint(route.endpoint, checks, row_of(method, route.path), about_store)
+    operation = OPERATIONS[f"{method} {route.path.replace(_REST, '}')}"]
+    return Endpoint(route.endpoint, operation, tuple(map(_check_of, route.dependencies)))
 
 
 def _check_of(dependency: Any) -> Check:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from milepost_server.http.access.needs import TABLE, Need
+from milepost.operations import OPERATIONS
+from milepost.operations.operation import Operation, Right
 from testbed.server import ServerProcess
 from tests.wire.access.conftest import TOKENS, As, lines
-from tests.wire.support import facts
 from tests.wire.support.api import Api, Json, connect, problem
 from tests.wire.webhdfs.hadoop import Tree, refused
 
@@ -28,14 +28,13 @@ def told(document: Json | str) -> None:
 
 
 OF_A_STORE = [
-    (method, path)
-    for method, path in (call.split(" ", 1) for call, row in TABLE.items() if row.need in (Need.READ, Need.WRITE))
+    pytest.param(operation, id=operation.call)
+    for operation in OPERATIONS.values()
+    if operation.right in (Right.READ, Right.WRITE)
 ]
 
 
-def test_the_table_has_every_call_that_the_page_has() -> None:
-    known = {call.replace(":path}", "}") for call in TABLE}
-    assert {f"{call.method} {call.path}" for call in facts.CALLS} <= known
+def test_most_operations_are_of_a_store() -> None:
     assert len(OF_A_STORE) > 20
 
 
@@ -46,19 +45,19 @@ BODIES: Json = {
 }
 
 
-@pytest.mark.parametrize(("method", "path"), OF_A_STORE)
-def test_no_call_reaches_the_store_of_another_team(a: Api, b: Api, as_client: As, method: str, path: str) -> None:
-    url = path.format(store=b.store, name="latest", savepoint="p", state="words")
+@pytest.mark.parametrize("operation", OF_A_STORE)
+def test_no_call_reaches_the_store_of_another_team(a: Api, b: Api, as_client: As, operation: Operation) -> None:
+    url = operation.path.format(store=b.store, name="latest", savepoint="p", state="words")
     seen = b.everything()
     for client, session in ((a.http, a.session), (a.http, b.session), (as_client("reads-a"), b.session)):
         headers = {"Milepost-Session": str(session), "Milepost-Epoch": "1", "If-Match": '"x"'}
-        answer = client.request(method, url, headers=headers, json=BODIES.get(url.rpartition("/")[2]))
-        if method == "HEAD":
+        answer = client.request(operation.method, url, headers=headers, json=BODIES.get(url.rpartition("/")[2]))
+        if operation.method == "HEAD":
             assert answer.status_code == 403
         else:
             document = problem(answer, 403, "forbidden")
             told(document)
-            role = "reader" if TABLE[f"{method} {path}"].need is Need.READ else "writer"
+            role = "reader" if operation.right is Right.READ else "writer"
             if client is a.http:
                 doing = {"reader": "read", "writer": "write"}[role]
                 detail = f"'of-a' may not {doing} the store {b.store!r}, which takes the role {role}"

@@ -95,15 +95,15 @@ def test_every_code_is_documented_for_a_call_or_for_what_is_no_call(page: Json) 
 @each_call
 def test_the_same_request_headers(page: Json, call: Call) -> None:
     documented = parameters(operation(page, call), "header")
-    assert documented.keys() - {"X-Request-Id"} == set(call.takes)
-    assert {name for name, each in documented.items() if each["required"]} == set(call.requires)
+    assert documented.keys() - {"X-Request-Id"} == set(call.operation.takes)
+    assert {name for name, each in documented.items() if each["required"]} == call.requires
 
 
 @each_call
 def test_the_same_query(page: Json, call: Call) -> None:
     documented = parameters(operation(page, call), "query")
     assert documented.keys() == set(call.query)
-    assert {name for name, each in documented.items() if each.get("required")} == set(call.asks)
+    assert {name for name, each in documented.items() if each.get("required")} == set(call.needs)
 
 
 @each_call

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from starlette.responses import Response
 
 from milepost.errors import Problem
+from milepost.operations.operation import Right
 from milepost.wire import Code, Header
 from milepost_server.basics.problems import problem
 from milepost_server.http.access.certified import is_certified
-from milepost_server.http.access.job_access import NEEDS_OF_JOBS, may_use
-from milepost_server.http.access.needs import Need
+from milepost_server.http.access.job_access import RIGHTS_OF_JOBS, may_use
 from milepost_server.http.access.permission import of_retry, require
 from milepost_server.http.access.tokens import bearer_of
 from milepost_server.http.context import Context
@@ -43,12 +43,12 @@ class Gate:
         """
         context = self._context
         required = context.authentication.required
-        of_job = endpoint is not None and endpoint.row.need in NEEDS_OF_JOBS
+        of_job = endpoint is not None and endpoint.operation.right in RIGHTS_OF_JOBS
         needs_certificate = context.certified_only and not is_certified(request.scope)
         if needs_certificate and not (_open_without_certificate(segments, tokens=required) or (required and of_job)):
             raise _uncertified()
         below = len(segments) > 2 and segments[1] in _GUARDED and not segments[0]
-        if not below and (endpoint is None or endpoint.row.need is Need.NOTHING):
+        if not below and (endpoint is None or endpoint.operation.right is Right.NOTHING):
             return None
         if required:
             try:
@@ -88,15 +88,15 @@ class Gate:
 
 def _authorize(request: HttpRequest, endpoint: Endpoint, parameters: Sequence[str]) -> None:
     """Raise ``forbidden`` unless the table allows this call. The token of a job opens what is of that job alone."""
-    need = endpoint.row.need
-    if need in NEEDS_OF_JOBS:
-        if endpoint.about_store:
-            may_use(request, need, parameters[0])
+    right = endpoint.operation.right
+    if right in RIGHTS_OF_JOBS:
+        if endpoint.operation.of_store:
+            may_use(request, right, parameters[0])
         return  # else the route knows which store that is
     if request.job is not None:
         detail = f"the token is for the files of {request.job.store!r} and where its state is loaded, and nothing else"
         raise problem(Code.FORBIDDEN, detail)
-    require(request, need, parameters[0] if endpoint.about_store else None)
+    require(request, right, parameters[0] if endpoint.operation.of_store else None)
 
 
 def _open_without_certificate(segments: Sequence[str], *, tokens: bool) -> bool:

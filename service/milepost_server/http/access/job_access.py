@@ -7,24 +7,24 @@ from __future__ import annotations
 
 from typing import Final
 
+from milepost.operations.operation import Right
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
-from milepost_server.http.access.needs import Need
 from milepost_server.http.access.permission import of_retry, require
 from milepost_server.http.requests import HttpRequest
 
-NEEDS_OF_JOBS: Final = frozenset({Need.READ_OF_JOB, Need.WRITE_OF_JOB})
+RIGHTS_OF_JOBS: Final = frozenset({Right.READ_OF_JOB, Right.WRITE_OF_JOB})
 """What the token of a job is good for, in the store of that job."""
 
 
-def may_use(request: HttpRequest, need: Need, store: str) -> None:
-    """Raise ``forbidden`` unless who makes the request has this right, one of `NEEDS_OF_JOBS`, on the store.
+def may_use(request: HttpRequest, right: Right, store: str) -> None:
+    """Raise ``forbidden`` unless who makes the request has this right, one of `RIGHTS_OF_JOBS`, on the store.
 
     A job has both on its own store, and neither on any other.
     """
     job = request.job
     if job is None:
-        require(request, need, store)
+        require(request, right, store)
     elif store != job.store:
         raise problem(Code.FORBIDDEN, f"the token is for what is of {job.store!r}, not for what is of {store[:60]!r}")
 

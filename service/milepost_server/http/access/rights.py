@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fnmatch import translate
 from typing import Final
 
+from milepost.operations.operation import Right
 from milepost.wire import NAME
 
 STAR: Final = "*"
@@ -66,6 +67,22 @@ class Rights:
     def writes_any(self) -> bool:
         """Whether there may be a store that the client may change."""
         return self.admin or bool(self.writer)
+
+    def allow(self, right: Right, store: str | None) -> bool:
+        """Return whether they include this right. ``store`` is the one that the call is about; None if it has none."""
+        match right:
+            case Right.NOTHING | Right.TOKEN:
+                return True
+            case Right.READ | Right.READ_OF_JOB:
+                return store is not None and self.may_read(store)
+            case Right.WRITE | Right.WRITE_OF_JOB:
+                return store is not None and self.may_write(store)
+            case Right.READ_ALL:
+                return self.reads_all
+            case Right.WRITE_ANY:
+                return self.writes_any
+            case Right.ADMIN:
+                return self.admin
 
     def __add__(self, other: Rights) -> Rights:
         return Rights(self.reader + other.reader, self.writer + other.writer, self.admin or other.admin)

@@ -11,15 +11,15 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
+from milepost.operations import OPERATIONS
+from milepost.operations.operation import Operation
 from milepost.wire import PROBLEM_MEDIA_TYPE
 from milepost_server.http.openapi.schemas import (
     NAME_SCHEMA,
     OPENAPI_VERSION,
-    OPERATIONS,
     SCHEMAS,
     SECURED,
     SECURITY_SCHEMES,
-    Operation,
 )
 from milepost_server.http.requests import HttpRequest
 

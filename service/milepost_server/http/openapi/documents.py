@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from fastapi import Depends
 from starlette.responses import Response
 
+from milepost.operations.operation import Operation
 from milepost.wire import MAX_LABELS_LENGTH, MAX_PAGE, PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, PROBLEMS, Code, Header
 from milepost_server.http.bodies import no_fields
 from milepost_server.http.openapi.schemas import NAME_SCHEMA, TAG_PATTERN
@@ -88,28 +89,6 @@ _OF_STATUS = {
     503: (Header.RETRY_AFTER,),
 }
 """The headers that come with a status, for every call."""
-CHANGING = (Header.SESSION, Header.IDEMPOTENCY_KEY, Header.ATTEMPT)
-WRITING = (*CHANGING, Header.EPOCH)
-EVERYWHERE = (Code.UNAUTHENTICATED, Code.FORBIDDEN, Code.INTERNAL)
-FIELDS = (Code.INVALID_REQUEST, Code.INCOMPLETE_BODY, Code.TOO_LARGE)
-"""The problems of calls whose body is JSON or must be absent."""
-
-ACTING = (
-    Code.SESSION_REQUIRED,
-    Code.SESSION_UNKNOWN,
-    Code.SESSION_EXPIRED,
-    *FIELDS,
-    Code.IDEMPOTENCY_MISMATCH,
-    Code.CORRUPT,
-    Code.TOO_MANY_REQUESTS,
-    Code.STORAGE_UNAVAILABLE,
-    Code.OUTCOME_UNKNOWN,
-    Code.SHUTTING_DOWN,
-    Code.STORAGE_FULL,
-)
-FILE_WRITING = (Header.EPOCH, Header.IDEMPOTENCY_KEY, Header.ATTEMPT)
-FILE_ACTING = tuple(code for code in ACTING if not code.value.startswith("session-"))
-"""The headers and problems of writes of files, which need no session."""
 
 _QUERY: dict[str, dict[str, Any]] = {
     "limit": {"type": "integer", "minimum": 1, "maximum": MAX_PAGE},
@@ -123,61 +102,41 @@ _QUERY: dict[str, dict[str, Any]] = {
 }
 """The schemas of query parameters that are not text."""
 
-PAGED = {"limit": "The largest number of entries on a page.", "token": "The value of `next` on the page before."}
-"""The query parameters of listings."""
-
-RECEIVING = (Code.DIGEST_MISMATCH, Code.UPLOAD_UNKNOWN)
-SENDING = (
-    Code.NOT_EXIST,
-    Code.VERSION_MISMATCH,
-    Code.RANGE_NOT_SATISFIABLE,
-    Code.BLOB_MISSING,
-    Code.CORRUPT,
-    Code.INVALID_REQUEST,
-    Code.NOT_ACCEPTABLE,
-    Code.STORAGE_UNAVAILABLE,
-)
-"""The refusals of whoever asks for bytes."""
-
 
 def openapi_operation(
+    operation: Operation,
+    examples: dict[int, tuple[str, Any]],
     *,
-    success: dict[int, tuple[str, Any]],
-    codes: Iterable[Code] = (),
-    headers: Iterable[str] = (),
-    answers: Iterable[str] = (),
     body: dict[str, Any] | None = None,
-    query: Mapping[str, str] | None = None,
-    needed_query: Iterable[str] = (),
-    store: bool = True,
-    by_leader: bool = True,
     elsewhere: tuple[str, Iterable[str]] = ("", ()),
 ) -> dict[str, Any]:
-    """Return the arguments of a route's decorator, which describe its answers, problems, headers and body.
+    """Return the arguments with which FastAPI describes an operation: its answers, problems, headers and body.
 
-    ``success`` has text and example by status. ``elsewhere`` says where a 307 may lead other than to the leader, and
-    which headers it has then. A call without a ``body`` refuses any body that is not empty.
+    ``examples`` has a text and an example for each status of success. ``elsewhere`` says where a 307 may lead other
+    than to the leader, and which headers it has then. An operation without a ``body`` refuses any body that is not
+    empty. Raises `ValueError` if the statuses are not those of the operation.
     """
-    codes = {*codes, *EVERYWHERE, *([Code.INVALID_NAME] if store else []), *([Code.NO_LEADER] if by_leader else [])}
-    always = [*ALWAYS, *([Header.REVISION] if store else [])]
+    if set(examples) != set(operation.success):
+        raise ValueError(f"{operation.id} succeeds with {operation.success}, and the examples are of {[*examples]}")
+    always = [*ALWAYS, *([Header.REVISION] if operation.of_store else [])]
     responses: dict[int | str, dict[str, Any]] = {
-        status: {"description": text, "headers": answer_headers(status, [*answers, *always]), **_content(example)}
-        for status, (text, example) in success.items()
+        status: {"description": text, "headers": answer_headers(status, [*operation.gives, *always]), **_content(shown)}
+        for status, (text, shown) in examples.items()
     }
-    if by_leader:
+    if operation.by_leader:
         text, also = elsewhere
         redirected = answer_headers(307, [Header.LOCATION, *also, *ALWAYS])
         responses[307] = {"description": f"Redirects to the leader{text}.", "headers": redirected}
-    for status, group in sorted(_by_status(codes).items()):
+    for status, group in sorted(_by_status(operation.codes).items()):
         responses[status] = _problem_response(status, group, always)
-    needed = {Header.SESSION, *([Header.IF_MATCH] if Code.PRECONDITION_REQUIRED in codes else [])}
-    parameters = [_parameter(name, name in needed) for name in (*headers, Header.REQUEST_ID)]
+    needed = {Header.SESSION, *([Header.IF_MATCH] if Code.PRECONDITION_REQUIRED in operation.codes else [])}
+    parameters = [_parameter(name, name in needed) for name in (*operation.takes, Header.REQUEST_ID)]
     parameters += [
-        {**_query_parameter(name, text), **({"required": True} if name in needed_query else {})}
-        for name, text in (query or {}).items()
+        {**_query_parameter(name, text), **({"required": True} if name in operation.needs else {})}
+        for name, text in operation.query.items()
     ]
     extra: dict[str, Any] = {"parameters": parameters}
-    arguments = {"responses": responses, "openapi_extra": extra, "status_code": next(iter(success))}
+    arguments = {"responses": responses, "openapi_extra": extra, "status_code": next(iter(examples))}
     if body is None:
         return {**arguments, "dependencies": [Depends(no_fields)]}
     extra["requestBody"] = body

@@ -8,11 +8,13 @@ from fastapi import APIRouter
 from fastapi.openapi.docs import get_swagger_ui_html
 from starlette.responses import Response
 
+from milepost.operations.replicas import API_PAGE, API_PAGE_FILE
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
+from milepost_server.http.openapi.operations import plain
 from milepost_server.http.requests import HttpRequest
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter()
 
 _FILES = {
     "swagger-ui-bundle.js": "application/javascript",
@@ -22,7 +24,7 @@ _FILES = {
 _A_DAY = {"Cache-Control": "public, max-age=86400"}
 
 
-@router.get("/docs")
+@plain(router, API_PAGE)
 async def page(_: HttpRequest) -> Response:
     """Answer with the page, which reads ``/openapi.json``."""
     return get_swagger_ui_html(
@@ -35,7 +37,7 @@ async def page(_: HttpRequest) -> Response:
     )
 
 
-@router.get("/docs/{name}")
+@plain(router, API_PAGE_FILE)
 async def file(request: HttpRequest, name: str) -> Response:
     """Answer with one of the files that the page needs."""
     media_type = _FILES.get(name)

@@ -1,11 +1,11 @@
-"""The parts of the OpenAPI description that clients are generated from: ids of calls, schemas of answers, patterns.
+"""The parts of the OpenAPI description that clients are generated from: schemas of answers, patterns.
 
 They use the vocabulary of OpenAPI 3.0, which every generator reads.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from milepost.wire import NAME
 
@@ -17,71 +17,6 @@ SECURITY_SCHEMES: Final[Schema] = {
 }
 SECURED: Final[list[Schema]] = [{"bearer": []}, {}]
 """Calls are made with a bearer token or, if the deployment has no tokens, without."""
-
-
-class Operation(NamedTuple):
-    """The id of a call, and the schema of its JSON answer when it succeeds."""
-
-    id: str
-    answer: str | None = None
-
-
-OPERATIONS: Final = {
-    "POST /v1/stores/{store}/handles/{name}": Operation("addAndLock", "Handle"),
-    "PUT /v1/stores/{store}/handles/{name}": Operation("replace", "Handle"),
-    "HEAD /v1/stores/{store}/handles/{name}": Operation("exists"),
-    "GET /v1/stores/{store}/handles/{name}": Operation("getHandle", "Handle"),
-    "GET /v1/stores/{store}/handles/{name}/state": Operation("readState"),
-    "POST /v1/stores/{store}/handles/{name}/lock": Operation("getAndLock", "Handle"),
-    "DELETE /v1/stores/{store}/handles/{name}/lock": Operation("release"),
-    "DELETE /v1/stores/{store}/handles/{name}": Operation("releaseAndTryRemove", "Removal"),
-    "GET /v1/stores/{store}/handles": Operation("getAllHandles", "HandlePage"),
-    "DELETE /v1/stores/{store}/handles": Operation("clearEntries", "Cleared"),
-    "POST /v1/stores/{store}/locks": Operation("getAllAndLock", "LockedHandles"),
-    "DELETE /v1/stores/{store}/locks": Operation("releaseAll"),
-    "GET /v1/stores": Operation("listStores", "StorePage"),
-    "GET /v1/stores/{store}/events": Operation("watchStore"),
-    "POST /v1/stores/{store}/epoch": Operation("campaign", "Epoch"),
-    "GET /v1/stores/{store}/epoch": Operation("getEpoch", "Epoch"),
-    "DELETE /v1/stores/{store}/epoch": Operation("resign"),
-    "GET /v1/stores/{store}/tree": Operation("getSnapshots", "KeptSnapshots"),
-    "POST /v1/stores/{store}/tree/verification": Operation("verifyTree", "Verification"),
-    "POST /v1/stores/{store}/tree/rollback": Operation("rollBack", "SnapshotRevision"),
-    "POST /v1/stores/{store}/tree/clone": Operation("cloneTree", "Clone"),
-    "PUT /v1/stores/{store}/tree/savepoints/{savepoint}": Operation("makeSavepoint", "SnapshotRevision"),
-    "DELETE /v1/stores/{store}/tree/savepoints/{savepoint}": Operation("dropSavepoint"),
-    "GET /v1/stores/{store}/files": Operation("listFiles", "FilePage"),
-    "HEAD /v1/stores/{store}/files/{path}": Operation("lookAtFile"),
-    "GET /v1/stores/{store}/files/{path}": Operation("readFile"),
-    "PUT /v1/stores/{store}/files/{path}": Operation("writeFile", "WrittenFile"),
-    "DELETE /v1/stores/{store}/files/{path}": Operation("deleteFile"),
-    "GET /v1/stores/{store}/state/{state}": Operation("lookUpState", "StateOfKey"),
-    "POST /v1/stores/{store}/instances": Operation("reportInstances", "InstanceReport"),
-    "POST /v1/stores/{store}/instances/verification": Operation("verifyInstances", "VerifiedInstances"),
-    "POST /v1/stores/{store}/instances/locations": Operation("locateInstances", "InstanceLocations"),
-    "POST /v1/stores/{store}/instances/snapshots": Operation("noteSnapshots"),
-    "POST /v1/stores/{store}/instances/deactivation": Operation("deactivateInstances", "DeactivatedInstances"),
-    "GET /v1/stores/{store}/instances": Operation("listInstances", "InstancePage"),
-    "GET /v1/stores/{store}/instances/lagging": Operation("getLaggingInstances", "LaggingInstances"),
-    "POST /v1/stores/{store}/uploads": Operation("announceUpload", "Upload"),
-    "POST /v1/sessions": Operation("openSession", "Session"),
-    "GET /v1/sessions": Operation("listSessions", "SessionPage"),
-    "GET /v1/sessions/{session}": Operation("getSession", "SessionInfo"),
-    "DELETE /v1/sessions/{session}": Operation("endSession"),
-    "POST /v1/sessions/{session}/keepalive": Operation("keepSessionAlive", "Lease"),
-    "POST /v1/stores/{store}/epoch/credentials": Operation("getCredentials", "Credentials"),
-    "POST /oauth2/token": Operation("getToken", "Token"),
-    "GET /webhdfs/v1/{path}": Operation("readFiles", "FilesAnswer"),
-    "PUT /webhdfs/v1/{path}": Operation("writeFiles", "FilesAnswer"),
-    "DELETE /webhdfs/v1/{path}": Operation("deleteFiles", "FilesAnswer"),
-    "GET /v1/status": Operation("getStatus", "Status"),
-    "GET /v1/whoami": Operation("whoami", "Principal"),
-    "POST /v1/step-down": Operation("stepDown", "SteppedDown"),
-    "GET /livez": Operation("livez"),
-    "GET /readyz": Operation("readyz"),
-    "GET /leader": Operation("isLeader"),
-    "GET /metrics": Operation("metrics"),
-}
 
 NAME_SCHEMA: Final[Schema] = {
     "type": "string",

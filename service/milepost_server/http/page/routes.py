@@ -11,11 +11,13 @@ from importlib import resources
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from milepost.operations.replicas import PAGE, PAGE_FILE
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
+from milepost_server.http.openapi.operations import plain
 from milepost_server.http.requests import HttpRequest
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter()
 
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _INDEX = "index.html"
@@ -42,13 +44,13 @@ HEADERS = {
 """What the browser enforces: nothing comes from elsewhere, no text becomes markup, and no other page holds this one."""
 
 
-@router.get("/")
+@plain(router, PAGE)
 async def index(_: HttpRequest) -> Response:
     """Answer with the page."""
     return _answer(_INDEX)
 
 
-@router.get("/page/{name}")
+@plain(router, PAGE_FILE)
 async def file(request: HttpRequest, name: str) -> Response:
     """Answer with one of the files that the page consists of."""
     if name not in _files() or name == _INDEX:

@@ -9,17 +9,18 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from milepost.errors import Problem
-from milepost.wire import Code, Header
+from milepost.operations.files import GET_TOKEN
+from milepost.operations.handles import GET_CREDENTIALS
+from milepost.wire import Code
 from milepost_server.basics.problems import problem
 from milepost_server.http.access.job_tokens import LIFE_SECONDS
 from milepost_server.http.bodies import form_of
 from milepost_server.http.headers import caller, checked_name
-from milepost_server.http.openapi.documents import FIELDS, openapi_operation
 from milepost_server.http.openapi.files import token_operation
+from milepost_server.http.openapi.operations import answers, plain
 from milepost_server.http.replies import json_response, reply_headers
 from milepost_server.http.requests import HttpRequest
 
-TOKENS_PATH = "/oauth2/token"
 _MOST_FIELDS = 20
 router = APIRouter(tags=["files"])
 
@@ -27,29 +28,12 @@ _EXAMPLE = {
     "epoch": 3,
     "client_id": "flights-3",
     "client_secret": "5d41402abc4b2a76~9f86d081884c7d65...",
-    "token_path": TOKENS_PATH,
+    "token_path": GET_TOKEN.path,
 }
 _TOKEN_EXAMPLE = {"access_token": "milepost-job~5d41...", "token_type": "Bearer", "expires_in": LIFE_SECONDS}
 
 
-@router.post(
-    "/v1/stores/{store}/epoch/credentials",
-    summary="The credentials of the job's files",
-    **openapi_operation(
-        success={200: ("What Hadoop's client shows to get tokens; the same each time.", _EXAMPLE)},
-        codes=[
-            Code.SESSION_REQUIRED,
-            Code.SESSION_UNKNOWN,
-            Code.SESSION_EXPIRED,
-            Code.FENCED,
-            Code.CORRUPT,
-            Code.NOT_SUPPORTED,
-            Code.STORAGE_UNAVAILABLE,
-            *FIELDS,
-        ],
-        headers=[Header.SESSION],
-    ),
-)
+@answers(router, GET_CREDENTIALS, {200: ("What Hadoop's client shows to get tokens; the same each time.", _EXAMPLE)})
 async def credentials(request: HttpRequest, store: str) -> Response:
     """Return the OAuth2 client credentials under which a job's driver and executors reach its files.
 
@@ -68,16 +52,12 @@ async def credentials(request: HttpRequest, store: str) -> Response:
         "epoch": epoch,
         "client_id": credential.client_id,
         "client_secret": credential.client_secret,
-        "token_path": TOKENS_PATH,
+        "token_path": GET_TOKEN.path,
     }
     return json_response(body, 200, reply_headers(reply))
 
 
-@router.post(
-    TOKENS_PATH,
-    summary="A token for a job's files",
-    **token_operation("A bearer token for the files of one job under one epoch.", _TOKEN_EXAMPLE),
-)
+@plain(router, GET_TOKEN, **token_operation("A bearer token for the files of one job under one epoch.", _TOKEN_EXAMPLE))
 async def token(request: HttpRequest) -> Response:
     """Return a token for client credentials (RFC 6749, section 4.4). Every replica answers this itself.
 

@@ -9,23 +9,22 @@ import msgspec
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from milepost.wire import MAX_WAIT_SECONDS, Code, Header
+from milepost.operations.handles import CAMPAIGN, GET_EPOCH, RESIGN
+from milepost.wire import MAX_WAIT_SECONDS, Code
 from milepost_server.basics.problems import problem
 from milepost_server.http.bodies import json_of
 from milepost_server.http.connection.protocol import hung_up
 from milepost_server.http.headers import accepts, caller, checked_name
 from milepost_server.http.openapi.documents import (
-    ACTING,
-    CHANGING,
     EPOCH_EXAMPLE,
     json_body,
-    openapi_operation,
     seconds,
 )
+from milepost_server.http.openapi.operations import answers
 from milepost_server.http.replies import empty_reply, json_reply
 from milepost_server.http.requests import HttpRequest
 
-router = APIRouter(prefix="/v1/stores/{store}/epoch", tags=["epochs"])
+router = APIRouter(tags=["epochs"])
 
 
 class CampaignBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -34,16 +33,11 @@ class CampaignBody(msgspec.Struct, forbid_unknown_fields=True):
     wait: float = 0.0
 
 
-@router.post(
-    "",
-    summary="Campaign for the epoch",
-    **openapi_operation(
-        success={200: ("Granted; the holder gets the same answer again.", EPOCH_EXAMPLE)},
-        codes=[Code.HELD, Code.UNSUPPORTED_MEDIA_TYPE, *ACTING],
-        headers=CHANGING,
-        answers=[Header.REPLAYED],
-        body=json_body({"wait": 30}, {"wait": seconds(0, MAX_WAIT_SECONDS)}, []),
-    ),
+@answers(
+    router,
+    CAMPAIGN,
+    {200: ("Granted; the holder gets the same answer again.", EPOCH_EXAMPLE)},
+    body=json_body({"wait": 30}, {"wait": seconds(0, MAX_WAIT_SECONDS)}, []),
 )
 async def campaign(request: HttpRequest, store: str) -> Response:
     """Ask for the next epoch, waiting up to `wait` seconds while another session holds the current one.
@@ -64,14 +58,7 @@ async def campaign(request: HttpRequest, store: str) -> Response:
             gone.cancel()
 
 
-@router.get(
-    "",
-    summary="The current epoch",
-    **openapi_operation(
-        success={200: ("The epoch; 0 and nulls where there never was one.", EPOCH_EXAMPLE)},
-        codes=[Code.CORRUPT, Code.NOT_ACCEPTABLE],
-    ),
-)
+@answers(router, GET_EPOCH, {200: ("The epoch; 0 and nulls where there never was one.", EPOCH_EXAMPLE)})
 async def current(request: HttpRequest, store: str) -> Response:
     """Return the current epoch of a store, and the session that holds it."""
     checked_name(store, "store")
@@ -79,16 +66,7 @@ async def current(request: HttpRequest, store: str) -> Response:
     return json_reply(request.operations.epochs.current(store))
 
 
-@router.delete(
-    "",
-    summary="Resign",
-    **openapi_operation(
-        success={204: ("The epoch is free to campaign for.", None)},
-        codes=[Code.FENCED, *ACTING],
-        headers=CHANGING,
-        answers=[Header.REPLAYED],
-    ),
-)
+@answers(router, RESIGN, {204: ("The epoch is free to campaign for.", None)})
 async def resign(request: HttpRequest, store: str) -> Response:
     """Give the epoch back. Its number stays the current one until the next is granted."""
     checked_name(store, "store")

@@ -8,13 +8,14 @@ from email.utils import format_datetime
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from milepost.operations.files import DELETE_FILE, LIST_FILES, LOOK_AT_FILE, READ_FILE, WRITE_FILE
 from milepost.wire import STATE_MEDIA_TYPE, Code, Header, digest_header, quote_version
 from milepost_server.basics.problems import problem
 from milepost_server.http import ranges
 from milepost_server.http.access.job_access import epoch_under
 from milepost_server.http.bodies import no_fields, state_of
 from milepost_server.http.headers import accepts, caller_of_files, check_without, checked_name, creates_only, if_match
-from milepost_server.http.openapi.documents import FIELDS, FILE_ACTING, FILE_WRITING, PAGED, SENDING, openapi_operation
+from milepost_server.http.openapi.operations import answers
 from milepost_server.http.paths import named_path
 from milepost_server.http.queries import flag, only_known, page_of, to_token
 from milepost_server.http.replies import about, empty_reply, json_response, reply_headers
@@ -27,7 +28,7 @@ from milepost_server.rules.answers import file_version
 from milepost_server.rules.decisions import Answer
 from milepost_server.rules.stored.trees import Entry
 
-router = APIRouter(prefix="/v1/stores/{store}/files", tags=["files"])
+router = APIRouter(tags=["files"])
 
 _SHA256 = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
 _WRITTEN = {"path": "output/part-7", "size": 5, "sha256": _SHA256, "version": "42.2cf24dba5fb0a30e"}
@@ -37,36 +38,24 @@ _BODY = {
     "required": False,
     "content": {STATE_MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
 }
-_OF_FILE = [Header.ETAG, Header.REPR_DIGEST, Header.LAST_MODIFIED]
 
 
-@router.get(
-    "",
-    summary="List a directory",
-    **openapi_operation(
-        success={
-            200: (
-                "A page, by name.",
-                {"files": [_LISTED], "next": "cGFydC03", "now": "2026-01-31T12:00:07.000Z"},
-            )
-        },
-        codes=[
-            Code.NOT_EXIST,
-            Code.NOT_DIRECTORY,
-            Code.CORRUPT,
-            Code.INVALID_REQUEST,
-            Code.NOT_ACCEPTABLE,
-            Code.STORAGE_UNAVAILABLE,
-        ],
-        query={"under": "The directory; the root if it is absent.", **PAGED},
-    ),
+@answers(
+    router,
+    LIST_FILES,
+    {
+        200: (
+            "A page, by name.",
+            {"files": [_LISTED], "next": "cGFydC03", "now": "2026-01-31T12:00:07.000Z"},
+        )
+    },
 )
 async def list_files(request: HttpRequest, store: str) -> Response:
     """Return a page of what lies right in a directory, files and directories, with the service's time.
 
     A snapshot is the directory `.snapshot/{name}`, which no other listing shows.
     """
-    after, limit = page_of(request, "under")
+    after, limit = page_of(request, LIST_FILES)
     at = await _at(request, store, request.query_params.get("under", ""), root=True)
     accepts(request, "application/json")
     page = await request.operations.trees.page(at, after, limit)
@@ -74,47 +63,22 @@ async def list_files(request: HttpRequest, store: str) -> Response:
     return json_response(body, 200, about(page.revision, page.term))
 
 
-@router.head(
-    "/{path:path}",
-    summary="Look at a file",
-    **openapi_operation(
-        success={200: ("It is there.", None)},
-        codes=[
-            Code.NOT_EXIST,
-            Code.VERSION_MISMATCH,
-            Code.CORRUPT,
-            Code.INVALID_REQUEST,
-            Code.NOT_ACCEPTABLE,
-            Code.STORAGE_UNAVAILABLE,
-        ],
-        headers=[Header.IF_MATCH],
-        answers=_OF_FILE,
-    ),
-)
+@answers(router, LOOK_AT_FILE, {200: ("It is there.", None)})
 async def look(request: HttpRequest, store: str, path: str) -> Response:
     """Say whether a file is there, and which; a directory is none. It is what a `GET` would say, without the bytes."""
     at = await _at(request, store, path)
     accepts(request, STATE_MEDIA_TYPE)
-    only_known(request, set())
+    only_known(request, LOOK_AT_FILE)
     found = request.operations.files.find(at, if_match(request))
     return Response(headers={**_headers(found), "Content-Length": str(found.entry.size)}, media_type=STATE_MEDIA_TYPE)
 
 
-@router.get(
-    "/{path:path}",
-    summary="Read a file",
-    **openapi_operation(
-        success={200: ("The bytes.", b""), 206: ("A range of them.", b"")},
-        codes=SENDING,
-        headers=[Header.IF_MATCH, "Range"],
-        answers=[*_OF_FILE, "Accept-Ranges"],
-    ),
-)
+@answers(router, READ_FILE, {200: ("The bytes.", b""), 206: ("A range of them.", b"")})
 async def read(request: HttpRequest, store: str, path: str) -> Response:
     """Return the bytes of a file, all or a range; damaged bytes are never delivered completely."""
     at = await _at(request, store, path)
     accepts(request, STATE_MEDIA_TYPE)
-    only_known(request, set())
+    only_known(request, READ_FILE)
     asked = ranges.asked_for(request)
 
     def span_of(entry: Entry) -> Span:
@@ -126,24 +90,11 @@ async def read(request: HttpRequest, store: str, path: str) -> Response:
     )
 
 
-@router.put(
-    "/{path:path}",
-    summary="Write a file",
-    **openapi_operation(
-        success={201: ("The file is there, whole.", _WRITTEN), 200: ("In the place of the one before.", _WRITTEN)},
-        codes=[
-            Code.ALREADY_EXISTS,
-            Code.NOT_DIRECTORY,
-            Code.FENCED,
-            Code.DIGEST_MISMATCH,
-            Code.BLOB_MISSING,
-            *FILE_ACTING,
-        ],
-        headers=[*FILE_WRITING, Header.CONTENT_DIGEST, Header.IF_NONE_MATCH],
-        answers=[Header.ETAG, Header.REPR_DIGEST, Header.REPLAYED],
-        body=_BODY,
-        query={"directory": "`true`: make a directory, with those above it. There is no body then."},
-    ),
+@answers(
+    router,
+    WRITE_FILE,
+    {201: ("The file is there, whole.", _WRITTEN), 200: ("In the place of the one before.", _WRITTEN)},
+    body=_BODY,
 )
 async def write(request: HttpRequest, store: str, path: str) -> Response:
     """Write a file, once, whole, under the current epoch of the store; the directories above it are made.
@@ -151,7 +102,7 @@ async def write(request: HttpRequest, store: str, path: str) -> Response:
     With `If-None-Match: *` nothing may be there; otherwise a file that is there is replaced. No session is needed.
     """
     at = await _at(request, store, path)
-    only_known(request, {"directory"})
+    only_known(request, WRITE_FILE)
     acting, only_new = _acting(request, store), creates_only(request)
     attempt, trees = acting.attempt, request.operations.trees
     if flag(request, "directory"):
@@ -171,21 +122,11 @@ async def write(request: HttpRequest, store: str, path: str) -> Response:
     return json_response(body, 201 if published.created else 200, headers)
 
 
-@router.delete(
-    "/{path:path}",
-    summary="Delete a file",
-    **openapi_operation(
-        success={204: ("It is not there any more.", None)},
-        codes=[Code.NOT_EMPTY, Code.FENCED, *FILE_ACTING, *FIELDS],
-        headers=FILE_WRITING,
-        answers=[Header.REPLAYED],
-        query={"recursive": "`true`: delete a directory with all that is in it."},
-    ),
-)
+@answers(router, DELETE_FILE, {204: ("It is not there any more.", None)})
 async def delete(request: HttpRequest, store: str, path: str) -> Response:
     """Delete a file, or a directory, under the current epoch of the store. It is no error if nothing is there."""
     at = await _at(request, store, path)
-    only_known(request, {"recursive"})
+    only_known(request, DELETE_FILE)
     acting = _acting(request, store)
     recursive = flag(request, "recursive")
     return empty_reply(

@@ -8,28 +8,30 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from milepost.errors import Problem
+from milepost.operations.operation import Right
+from milepost.operations.replicas import GET_STATUS, IS_LEADER, LIVEZ, METRICS, READYZ, WHOAMI
 from milepost.wire import Header
 from milepost_server.http.access.certified import is_certified
-from milepost_server.http.access.needs import Need
 from milepost_server.http.access.permission import may
 from milepost_server.http.access.rights import EVERYTHING
 from milepost_server.http.access.tokens import bearer_of
-from milepost_server.http.openapi.documents import openapi_operation, probe_operation
+from milepost_server.http.openapi.documents import probe_operation
+from milepost_server.http.openapi.operations import answers, plain
 from milepost_server.http.replies import json_response
 from milepost_server.http.requests import HttpRequest
 
 router = APIRouter(tags=["health"])
 
 
-@router.get("/livez", summary="Is the process alive", **probe_operation("It is."))
+@plain(router, LIVEZ, **probe_operation("It is."))
 async def livez(_: HttpRequest) -> Response:
     """Answer that the process is alive, without using any backend."""
     return Response("ok\n", media_type="text/plain")
 
 
-@router.get(
-    "/readyz",
-    summary="Can this replica serve or redirect",
+@plain(
+    router,
+    READYZ,
     **probe_operation(
         "It can.",
         "It can neither serve nor redirect, or a part does not answer.",
@@ -67,47 +69,43 @@ async def _may_see_what_was_found(request: HttpRequest) -> bool:
             request.principal = await context.authentication.principal(bearer_of(request.fields.get("authorization")))
         except Problem:
             return False
-    return may(request, Need.READ_ALL)
+    return may(request, Right.READ_ALL)
 
 
-@router.get("/leader", summary="Does this replica lead", **probe_operation("It does.", "It does not."))
+@plain(router, IS_LEADER, **probe_operation("It does.", "It does not."))
 async def leader(request: HttpRequest) -> Response:
     """Answer 200 on the leader, 503 on any other replica."""
     leads = request.context.journal.lease_holds()
     return Response("leader\n" if leads else "follower\n", 200 if leads else 503, media_type="text/plain")
 
 
-@router.get("/metrics", summary="Prometheus metrics", **probe_operation("Counters and gauges."))
+@plain(router, METRICS, **probe_operation("Counters and gauges."))
 async def metrics(request: HttpRequest) -> Response:
     """Return the metrics in the text format of Prometheus."""
     return Response(request.context.metrics.text(), media_type="text/plain; version=0.0.4")
 
 
-@router.get(
-    "/v1/status",
-    summary="What this replica is and knows",
-    **openapi_operation(
-        success={
-            200: (
-                "Answered by every replica itself.",
-                {
-                    "replica": "host:7070",
-                    "role": "leader",
-                    "leader": "http://127.0.0.1:7070",
-                    "term": 3,
-                    "lease_remaining": 7.5,
-                    "leading_for": 86400.5,
-                    "replicas": ["http://127.0.0.1:7070", "http://127.0.0.1:7071"],
-                    "version": "0.1.0",
-                    "pointers": "embedded:./milepost-data",
-                    "blobs": "file:./milepost-data/blobs",
-                    "epochs_above": 0,
-                },
-            )
-        },
-        store=False,
-        by_leader=False,
-    ),
+@answers(
+    router,
+    GET_STATUS,
+    {
+        200: (
+            "Answered by every replica itself.",
+            {
+                "replica": "host:7070",
+                "role": "leader",
+                "leader": "http://127.0.0.1:7070",
+                "term": 3,
+                "lease_remaining": 7.5,
+                "leading_for": 86400.5,
+                "replicas": ["http://127.0.0.1:7070", "http://127.0.0.1:7071"],
+                "version": "0.1.0",
+                "pointers": "embedded:./milepost-data",
+                "blobs": "file:./milepost-data/blobs",
+                "epochs_above": 0,
+            },
+        )
+    },
 )
 async def status(request: HttpRequest) -> Response:
     """Return what this replica is and knows.
@@ -136,19 +134,15 @@ async def status(request: HttpRequest) -> Response:
     )
 
 
-@router.get(
-    "/v1/whoami",
-    summary="Who the client is, and what it may do",
-    **openapi_operation(
-        success={
-            200: (
-                "Answered by every replica itself. Without tokens, everybody may do everything, and has no name.",
-                {"name": "flights-driver", "reader": ["common-*"], "writer": ["flights"], "admin": False},
-            )
-        },
-        store=False,
-        by_leader=False,
-    ),
+@answers(
+    router,
+    WHOAMI,
+    {
+        200: (
+            "Answered by every replica itself. Without tokens, everybody may do everything, and has no name.",
+            {"name": "flights-driver", "reader": ["common-*"], "writer": ["flights"], "admin": False},
+        )
+    },
 )
 async def whoami(request: HttpRequest) -> Response:
     """Return the name of the client whose token the request carries, and its rights by patterns of stores.

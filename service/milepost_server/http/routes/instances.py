@@ -8,12 +8,22 @@ import msgspec
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from milepost.wire import MAX_INSTANCES, Code, Header
+from milepost.operations.state import (
+    DEACTIVATE_INSTANCES,
+    GET_LAGGING_INSTANCES,
+    LIST_INSTANCES,
+    LOCATE_INSTANCES,
+    NOTE_SNAPSHOTS,
+    REPORT_INSTANCES,
+    VERIFY_INSTANCES,
+)
+from milepost.wire import MAX_INSTANCES, Code
 from milepost_server.basics.problems import problem
 from milepost_server.http.access.job_access import epoch_under
 from milepost_server.http.bodies import json_of
 from milepost_server.http.headers import accepts, checked_name, epoch_of
-from milepost_server.http.openapi.documents import FIELDS, PAGED, json_body, json_schema, openapi_operation
+from milepost_server.http.openapi.documents import json_body, json_schema
+from milepost_server.http.openapi.operations import answers
 from milepost_server.http.openapi.schemas import NAME_SCHEMA
 from milepost_server.http.queries import from_token, limit_of, only_known, to_token
 from milepost_server.http.replies import empty_reply, json_reply, json_response, reply_headers
@@ -29,7 +39,7 @@ from milepost_server.http.routes.instance_bodies import (
 from milepost_server.operations.instances import Lag
 from milepost_server.rules.instances.book import Instance
 
-router = APIRouter(prefix="/v1/stores/{store}/instances", tags=["instances"])
+router = APIRouter(tags=["instances"])
 
 _MOST = 2**63 - 1
 _WHOLE = {"type": "integer", "format": "int64", "minimum": 0, "maximum": _MOST}
@@ -46,21 +56,16 @@ _HERE = {"host": "10.0.0.7", "executor": "1-4711"}
 _KNOWN = {**_ONE, **_HERE, "snapshot": 40, "age": 12.5}
 _PAGE = {"instances": [_KNOWN], "next": "cnVuLzAvMy9kZWZhdWx0"}
 _RECORD = "5f0c1e9ab3d2a417"
-_NOTING = (Code.FENCED, Code.TOO_MANY_REQUESTS, Code.UNSUPPORTED_MEDIA_TYPE, Code.CORRUPT, *FIELDS)
 
 
-@router.post(
-    "",
-    summary="Report loaded state stores",
-    **openapi_operation(
-        success={200: ("Noted; these of the others are to be unloaded.", {"record": _RECORD, "unload": [_OTHER]})},
-        codes=_NOTING,
-        headers=[Header.EPOCH],
-        body=json_body(
-            {**_HERE, "loaded": [_ONE], "others": [_OTHER]},
-            {**_PLACE, "loaded": _INSTANCES, "others": _INSTANCES},
-            ["host", "executor", "loaded"],
-        ),
+@answers(
+    router,
+    REPORT_INSTANCES,
+    {200: ("Noted; these of the others are to be unloaded.", {"record": _RECORD, "unload": [_OTHER]})},
+    body=json_body(
+        {**_HERE, "loaded": [_ONE], "others": [_OTHER]},
+        {**_PLACE, "loaded": _INSTANCES, "others": _INSTANCES},
+        ["host", "executor", "loaded"],
     ),
 )
 async def report(request: HttpRequest, store: str) -> Response:
@@ -76,18 +81,14 @@ async def report(request: HttpRequest, store: str) -> Response:
     return json_reply(operations.report(store, epoch, body.location(), loaded, others))
 
 
-@router.post(
-    "/verification",
-    summary="Verify loaded state stores",
-    **openapi_operation(
-        success={200: ("Those that are the executor's.", {"record": _RECORD, "active": [_ONE]})},
-        codes=_NOTING,
-        headers=[Header.EPOCH],
-        body=json_body(
-            {**_HERE, "record": _RECORD, "instances": [_ONE, _OTHER]},
-            {**_PLACE, "record": {"type": "string", "maxLength": 200}, "instances": _INSTANCES},
-            ["host", "executor", "instances"],
-        ),
+@answers(
+    router,
+    VERIFY_INSTANCES,
+    {200: ("Those that are the executor's.", {"record": _RECORD, "active": [_ONE]})},
+    body=json_body(
+        {**_HERE, "record": _RECORD, "instances": [_ONE, _OTHER]},
+        {**_PLACE, "record": {"type": "string", "maxLength": 200}, "instances": _INSTANCES},
+        ["host", "executor", "instances"],
     ),
 )
 async def verify(request: HttpRequest, store: str) -> Response:
@@ -102,14 +103,11 @@ async def verify(request: HttpRequest, store: str) -> Response:
     return json_reply(operations.verify(store, epoch, body.location(), body.record, values(body.instances)))
 
 
-@router.post(
-    "/locations",
-    summary="Where state stores are loaded",
-    **openapi_operation(
-        success={200: ("Those that are loaded somewhere.", {"locations": [_KNOWN]})},
-        codes=[Code.UNSUPPORTED_MEDIA_TYPE, Code.CORRUPT, *FIELDS],
-        body=json_body({"instances": [_ONE, _OTHER]}, {"instances": _INSTANCES}, ["instances"]),
-    ),
+@answers(
+    router,
+    LOCATE_INSTANCES,
+    {200: ("Those that are loaded somewhere.", {"locations": [_KNOWN]})},
+    body=json_body({"instances": [_ONE, _OTHER]}, {"instances": _INSTANCES}, ["instances"]),
 )
 async def locations(request: HttpRequest, store: str) -> Response:
     """Return which executors have these state stores loaded. Those that nobody has are left out."""
@@ -118,26 +116,22 @@ async def locations(request: HttpRequest, store: str) -> Response:
     return json_reply(request.operations.instances.locations(store, values(body.instances)))
 
 
-@router.post(
-    "/snapshots",
-    summary="Tell of snapshots",
-    **openapi_operation(
-        success={204: ("Noted.", None)},
-        codes=_NOTING,
-        headers=[Header.EPOCH],
-        body=json_body(
-            {"snapshots": [{**_ONE, "version": 40}]},
-            {
-                "snapshots": {
-                    "type": "array",
-                    "maxItems": MAX_INSTANCES,
-                    "items": json_schema(
-                        {**_INSTANCE["properties"], "version": _WHOLE}, [*_INSTANCE["required"], "version"]
-                    ),
-                }
-            },
-            ["snapshots"],
-        ),
+@answers(
+    router,
+    NOTE_SNAPSHOTS,
+    {204: ("Noted.", None)},
+    body=json_body(
+        {"snapshots": [{**_ONE, "version": 40}]},
+        {
+            "snapshots": {
+                "type": "array",
+                "maxItems": MAX_INSTANCES,
+                "items": json_schema(
+                    {**_INSTANCE["properties"], "version": _WHOLE}, [*_INSTANCE["required"], "version"]
+                ),
+            }
+        },
+        ["snapshots"],
     ),
 )
 async def snapshots(request: HttpRequest, store: str) -> Response:
@@ -148,18 +142,14 @@ async def snapshots(request: HttpRequest, store: str) -> Response:
     return empty_reply(request.operations.instances.snapshots(store, epoch, made))
 
 
-@router.post(
-    "/deactivation",
-    summary="Deactivate state stores",
-    **openapi_operation(
-        success={200: ("How many there were.", {"deactivated": 1})},
-        codes=_NOTING,
-        headers=[Header.EPOCH],
-        body=json_body(
-            {"run": "9d0f3a2e", "executor": "1-4711"},
-            {"instances": _INSTANCES, "run": NAME_SCHEMA, "executor": NAME_SCHEMA},
-            [],
-        ),
+@answers(
+    router,
+    DEACTIVATE_INSTANCES,
+    {200: ("How many there were.", {"deactivated": 1})},
+    body=json_body(
+        {"run": "9d0f3a2e", "executor": "1-4711"},
+        {"instances": _INSTANCES, "run": NAME_SCHEMA, "executor": NAME_SCHEMA},
+        [],
     ),
 )
 async def deactivate(request: HttpRequest, store: str) -> Response:
@@ -173,52 +163,35 @@ async def deactivate(request: HttpRequest, store: str) -> Response:
     return json_reply(await request.operations.instances.deactivate(store, epoch, named, body.run, body.executor))
 
 
-@router.get(
-    "",
-    summary="All loaded state stores",
-    **openapi_operation(
-        success={
-            200: (
-                "A page, by run, operator, partition and name.",
-                _PAGE,
-            )
-        },
-        codes=[Code.INVALID_REQUEST, Code.CORRUPT, Code.NOT_ACCEPTABLE],
-        query=PAGED,
-    ),
+@answers(
+    router,
+    LIST_INSTANCES,
+    {
+        200: (
+            "A page, by run, operator, partition and name.",
+            _PAGE,
+        )
+    },
 )
 async def list_instances(request: HttpRequest, store: str) -> Response:
     """Return a page of what the executors of a job have loaded under its current epoch."""
     checked_name(store, "store")
     accepts(request, "application/json")
-    only_known(request, set(PAGED))
+    only_known(request, LIST_INSTANCES)
     after, limit = _place_of(request.query_params.get("token")), limit_of(request.query_params.get("limit"))
     reply, last = await request.operations.instances.list_page(store, after, limit)
     following = None if last is None else to_token("/".join(map(str, last)))
     return json_response({**reply.answer.body, "next": following}, 200, reply_headers(reply))
 
 
-@router.get(
-    "/lagging",
-    summary="State stores whose snapshots lag",
-    **openapi_operation(
-        success={200: ("How many, and those that lag most.", {"count": 1, "lagging": [_KNOWN]})},
-        codes=[Code.INVALID_REQUEST, Code.CORRUPT, Code.NOT_ACCEPTABLE],
-        query={
-            "run": "The run of a query whose state stores are meant.",
-            "version": "The newest version of these state stores.",
-            "versions": "A state store lags if its newest snapshot is behind by more versions than that.",
-            "seconds": "A state store lags if its newest snapshot is that old at least; 0 if left out.",
-            "limit": PAGED["limit"],
-        },
-        needed_query=("run", "version", "versions"),
-    ),
+@answers(
+    router, GET_LAGGING_INSTANCES, {200: ("How many, and those that lag most.", {"count": 1, "lagging": [_KNOWN]})}
 )
 async def lagging(request: HttpRequest, store: str) -> Response:
     """Return which loaded state stores have not had a snapshot for long."""
     checked_name(store, "store")
     accepts(request, "application/json")
-    only_known(request, {"run", "version", "versions", "seconds", "limit"})
+    only_known(request, GET_LAGGING_INSTANCES)
     query = request.query_params
     run = checked_name(query.get("run", ""), "run")
     lag = Lag(run, _whole(request, "version"), _whole(request, "versions"), _seconds(query.get("seconds", "0")))

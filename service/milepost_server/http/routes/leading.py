@@ -8,9 +8,10 @@ import msgspec
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from milepost.wire import Code
+from milepost.operations.replicas import STEP_DOWN
 from milepost_server.http.bodies import json_of
-from milepost_server.http.openapi.documents import FIELDS, json_body, openapi_operation
+from milepost_server.http.openapi.documents import json_body
+from milepost_server.http.openapi.operations import answers
 from milepost_server.http.replies import json_response
 from milepost_server.http.requests import HttpRequest
 
@@ -23,15 +24,11 @@ class StepDownBody(msgspec.Struct, forbid_unknown_fields=True):
     term: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)] | None = None
 
 
-@router.post(
-    "/v1/step-down",
-    summary="Let another replica lead",
-    **openapi_operation(
-        success={200: ("It does not lead any more.", {"replica": "host:7070", "term": 3})},
-        codes=[Code.FORBIDDEN, Code.FENCED, Code.UNSUPPORTED_MEDIA_TYPE, Code.OUTCOME_UNKNOWN, *FIELDS],
-        body=json_body({"term": 3}, {"term": {"type": "integer", "format": "int64", "minimum": 1}}, []),
-        store=False,
-    ),
+@answers(
+    router,
+    STEP_DOWN,
+    {200: ("It does not lead any more.", {"replica": "host:7070", "term": 3})},
+    body=json_body({"term": 3}, {"term": {"type": "integer", "format": "int64", "minimum": 1}}, []),
 )
 async def step_down(request: HttpRequest) -> Response:
     """End what is in flight, resign, and let another replica lead for a moment before standing as a candidate again.

@@ -5,16 +5,17 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from milepost.operations.state import LOOK_UP_STATE
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
 from milepost_server.http.headers import accepts, checked_name
-from milepost_server.http.openapi.documents import PAGED, openapi_operation
+from milepost_server.http.openapi.operations import answers
 from milepost_server.http.queries import from_token, limit_of, only_known, to_token
 from milepost_server.http.replies import json_response
 from milepost_server.http.requests import HttpRequest
 from milepost_server.operations.lookups import Question
 
-router = APIRouter(prefix="/v1/stores/{store}/state/{state}", tags=["managed state"])
+router = APIRouter(tags=["managed state"])
 
 _EXAMPLE = {
     "state": "state",
@@ -25,30 +26,7 @@ _EXAMPLE = {
 _MOST_KEY = 4096
 
 
-@router.get(
-    "",
-    summary="Look up a key",
-    **openapi_operation(
-        success={200: ("The values of the key, none if it has none.", _EXAMPLE)},
-        codes=[
-            Code.NOT_EXIST,
-            Code.CORRUPT,
-            Code.BLOB_MISSING,
-            Code.INVALID_REQUEST,
-            Code.NOT_ACCEPTABLE,
-            Code.NOT_SUPPORTED,
-            Code.STORAGE_UNAVAILABLE,
-            Code.TOO_MANY_REQUESTS,
-        ],
-        query={
-            "key": "The key: a JSON array of its columns.",
-            "variable": "The state variable; all of them if it is absent.",
-            "version": "The snapshot, which has to be one that is kept; the newest if it is absent.",
-            **PAGED,
-        },
-        needed_query=["key"],
-    ),
-)
+@answers(router, LOOK_UP_STATE, {200: ("The values of the key, none if it has none.", _EXAMPLE)})
 async def look_up(request: HttpRequest, store: str, state: str) -> Response:
     """Return what a key has in the managed state of a job (`milepost.spark.stateful`), as it was published.
 
@@ -57,7 +35,7 @@ async def look_up(request: HttpRequest, store: str, state: str) -> Response:
     checked_name(store, "store")
     checked_name(state, "state")
     accepts(request, "application/json")
-    only_known(request, {"key", "variable", "version", *PAGED})
+    only_known(request, LOOK_UP_STATE)
     query = request.query_params
     key = query.get("key")
     if key is None:

@@ -8,19 +8,21 @@ import msgspec
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from milepost.wire import Code, Header
+from milepost.operations.files import CLONE_TREE, DROP_SAVEPOINT, GET_SNAPSHOTS, MAKE_SAVEPOINT, ROLL_BACK, VERIFY_TREE
+from milepost.operations.operation import Right
+from milepost.wire import Code
 from milepost_server.basics.problems import problem
-from milepost_server.http.access.needs import Need
 from milepost_server.http.access.permission import may, require
 from milepost_server.http.bodies import json_of
 from milepost_server.http.headers import accepts, caller, checked_name
-from milepost_server.http.openapi.documents import ACTING, CHANGING, FIELDS, WRITING, json_body, openapi_operation
+from milepost_server.http.openapi.documents import json_body
+from milepost_server.http.openapi.operations import answers
 from milepost_server.http.replies import empty_reply, json_reply
 from milepost_server.http.requests import HttpRequest
 from milepost_server.rules.stored.paths import MOST_BYTES, checked_path
 from milepost_server.rules.stored.trees import MOST_KEPT_PATHS
 
-router = APIRouter(prefix="/v1/stores/{store}/tree", tags=["trees"])
+router = APIRouter(tags=["trees"])
 
 _SNAPSHOT = {"directory": "checkpoint", "batch": 7, "revision": 42}
 _KEPT = {**_SNAPSHOT, "taken": "2026-01-01T12:00:00.000Z", "epoch": 3}
@@ -57,18 +59,15 @@ class RollbackBody(RevisionBody, forbid_unknown_fields=True):
     keep: tuple[Annotated[str, msgspec.Meta(max_length=MOST_BYTES)], ...] = ()
 
 
-@router.get(
-    "",
-    summary="The snapshots and savepoints of a tree",
-    **openapi_operation(
-        success={
-            200: (
-                "Oldest first.",
-                {"snapshots": [_KEPT], "savepoints": [{"name": "before-upgrade", **_KEPT}], "passedOver": []},
-            )
-        },
-        codes=[Code.CORRUPT, Code.NOT_ACCEPTABLE],
-    ),
+@answers(
+    router,
+    GET_SNAPSHOTS,
+    {
+        200: (
+            "Oldest first.",
+            {"snapshots": [_KEPT], "savepoints": [{"name": "before-upgrade", **_KEPT}], "passedOver": []},
+        )
+    },
 )
 async def kept(request: HttpRequest, store: str) -> Response:
     """Return the snapshots that are kept, the last ten of each query, the savepoints, and those that rollbacks
@@ -79,28 +78,25 @@ async def kept(request: HttpRequest, store: str) -> Response:
     return json_reply(request.operations.snapshots.kept(store))
 
 
-@router.post(
-    "/verification",
-    summary="Verify the files of a tree",
-    **openapi_operation(
-        success={
-            200: (
-                "What is there, and what is damaged (the first hundred files by name).",
-                {
-                    "files": 120,
-                    "bytes": 4096,
-                    "intact": True,
-                    "damaged": [],
-                    "damagedCount": 0,
-                    "snapshots": [{**_KEPT, "intact": True}],
-                    "savepoints": [],
-                    "passedOver": [],
-                },
-            )
-        },
-        codes=[*FIELDS, Code.CORRUPT, Code.STORAGE_UNAVAILABLE, Code.UNSUPPORTED_MEDIA_TYPE],
-        body=json_body({"digests": False}, {"digests": {"type": "boolean"}}, []),
-    ),
+@answers(
+    router,
+    VERIFY_TREE,
+    {
+        200: (
+            "What is there, and what is damaged (the first hundred files by name).",
+            {
+                "files": 120,
+                "bytes": 4096,
+                "intact": True,
+                "damaged": [],
+                "damagedCount": 0,
+                "snapshots": [{**_KEPT, "intact": True}],
+                "savepoints": [],
+                "passedOver": [],
+            },
+        )
+    },
+    body=json_body({"digests": False}, {"digests": {"type": "boolean"}}, []),
 )
 async def verify(request: HttpRequest, store: str) -> Response:
     """Look whether the bytes of every file are there, now and at each snapshot and savepoint.
@@ -112,17 +108,12 @@ async def verify(request: HttpRequest, store: str) -> Response:
     return json_reply(await request.operations.snapshots.verify(store, digests=body.digests))
 
 
-@router.post(
-    "/rollback",
-    summary="Go back to a snapshot",
-    **openapi_operation(
-        success={200: ("The files are those of the snapshot again.", {"revision": 42})},
-        codes=[Code.NOT_EXIST, Code.FENCED, Code.UNSUPPORTED_MEDIA_TYPE, *ACTING],
-        headers=WRITING,
-        answers=[Header.REPLAYED],
-        body=json_body(
-            {"revision": 42, "keep": ["checkpoint/sources"]}, {"revision": _REVISION, "keep": _PATHS}, ["revision"]
-        ),
+@answers(
+    router,
+    ROLL_BACK,
+    {200: ("The files are those of the snapshot again.", {"revision": 42})},
+    body=json_body(
+        {"revision": 42, "keep": ["checkpoint/sources"]}, {"revision": _REVISION, "keep": _PATHS}, ["revision"]
     ),
 )
 async def roll_back(request: HttpRequest, store: str) -> Response:
@@ -138,7 +129,7 @@ async def roll_back(request: HttpRequest, store: str) -> Response:
     body = await json_of(request, RollbackBody)
     keep, acting = _kept_paths(body.keep), caller(request)
     request.detail = f"to revision {body.revision}"
-    if not may(request, Need.ADMIN):
+    if not may(request, Right.ADMIN):
         request.operations.epochs.held(acting, store)
     return json_reply(await request.operations.snapshots.roll_back(acting, store, body.revision, keep))
 
@@ -153,28 +144,14 @@ def _kept_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
     return checked
 
 
-@router.post(
-    "/clone",
-    summary="Clone a snapshot of another job",
-    **openapi_operation(
-        success={201: ("The files of the snapshot are there, as copies.", {"files": 120, "bytes": 4096})},
-        codes=[
-            Code.NOT_EXIST,
-            Code.NOT_EMPTY,
-            Code.FENCED,
-            Code.CORRUPT,
-            Code.BLOB_MISSING,
-            Code.STORAGE_FULL,
-            Code.UNSUPPORTED_MEDIA_TYPE,
-            *ACTING,
-        ],
-        headers=WRITING,
-        answers=[Header.REPLAYED],
-        body=json_body(
-            {"source": "flights", "snapshot": "before-upgrade"},
-            {"source": {"type": "string"}, "snapshot": {"type": "string"}},
-            ["source", "snapshot"],
-        ),
+@answers(
+    router,
+    CLONE_TREE,
+    {201: ("The files of the snapshot are there, as copies.", {"files": 120, "bytes": 4096})},
+    body=json_body(
+        {"source": "flights", "snapshot": "before-upgrade"},
+        {"source": {"type": "string"}, "snapshot": {"type": "string"}},
+        ["source", "snapshot"],
     ),
 )
 async def clone(request: HttpRequest, store: str) -> Response:
@@ -187,21 +164,16 @@ async def clone(request: HttpRequest, store: str) -> Response:
     body = await json_of(request, CloneBody)
     checked_name(body.source, "source")
     request.detail = f"from {body.source} at {body.snapshot}"
-    require(request, Need.READ, body.source)
+    require(request, Right.READ, body.source)
     reply = await request.operations.snapshots.clone(caller(request), store, body.source, body.snapshot)
     return json_reply(reply, 201)
 
 
-@router.put(
-    "/savepoints/{savepoint}",
-    summary="Make a savepoint",
-    **openapi_operation(
-        success={200: ("It stays until it is dropped.", {"revision": 42})},
-        codes=[Code.NOT_EXIST, Code.ALREADY_EXISTS, Code.UNSUPPORTED_MEDIA_TYPE, *ACTING],
-        headers=CHANGING,
-        answers=[Header.REPLAYED],
-        body=json_body({"revision": 42}, {"revision": _REVISION}, []),
-    ),
+@answers(
+    router,
+    MAKE_SAVEPOINT,
+    {200: ("It stays until it is dropped.", {"revision": 42})},
+    body=json_body({"revision": 42}, {"revision": _REVISION}, []),
 )
 async def savepoint(request: HttpRequest, store: str, savepoint: str) -> Response:
     """Keep the snapshot at `revision`, or the newest if that is 0 or absent, under a name: a savepoint."""
@@ -213,16 +185,7 @@ async def savepoint(request: HttpRequest, store: str, savepoint: str) -> Respons
     )
 
 
-@router.delete(
-    "/savepoints/{savepoint}",
-    summary="Drop a savepoint",
-    **openapi_operation(
-        success={204: ("What only this savepoint kept is dropped in the background.", None)},
-        codes=[Code.NOT_EXIST, *ACTING],
-        headers=CHANGING,
-        answers=[Header.REPLAYED],
-    ),
-)
+@answers(router, DROP_SAVEPOINT, {204: ("What only this savepoint kept is dropped in the background.", None)})
 async def drop_savepoint(request: HttpRequest, store: str, savepoint: str) -> Response:
     """Drop a savepoint."""
     checked_name(store, "store")

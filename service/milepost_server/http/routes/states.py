@@ -5,10 +5,10 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from milepost.operations.handles import ADD_AND_LOCK, READ_STATE, REPLACE
 from milepost.wire import (
     STATE_MEDIA_TYPE,
     UPLOAD_MEDIA_TYPE,
-    Code,
     Header,
     digest_header,
     quote_version,
@@ -18,23 +18,19 @@ from milepost_server.http.bodies import state_or_reference
 from milepost_server.http.headers import accepts, caller, checked_name, if_match, required_if_match
 from milepost_server.http.labels import labels
 from milepost_server.http.openapi.documents import (
-    ACTING,
     ANNOUNCEMENT,
     ANNOUNCEMENT_EXAMPLE,
     HANDLE_EXAMPLE,
-    RECEIVING,
-    SENDING,
-    WRITING,
     json_schema,
-    openapi_operation,
 )
+from milepost_server.http.openapi.operations import answers
 from milepost_server.http.queries import flag, only_known
 from milepost_server.http.replies import about, json_reply
 from milepost_server.http.requests import HttpRequest
 from milepost_server.operations.reading import Delivery, Location, Span
 from milepost_server.rules.records import Handle
 
-router = APIRouter(prefix="/v1/stores/{store}/handles/{name}", tags=["states"])
+router = APIRouter(tags=["states"])
 
 _BODY = {
     "description": "The state's bytes, or the reference to an upload.",
@@ -47,19 +43,10 @@ _BODY = {
         },
     },
 }
-_SENT = [*WRITING, Header.CONTENT_DIGEST, Header.LABELS]
 
 
-@router.post(
-    "",
-    summary="addAndLock",
-    **openapi_operation(
-        success={201: ("The record of the new handle, locked for the session.", HANDLE_EXAMPLE)},
-        codes=[Code.ALREADY_EXISTS, Code.FENCED, *RECEIVING, *ACTING],
-        headers=_SENT,
-        answers=[Header.ETAG, Header.REPLAYED],
-        body=_BODY,
-    ),
+@answers(
+    router, ADD_AND_LOCK, {201: ("The record of the new handle, locked for the session.", HANDLE_EXAMPLE)}, body=_BODY
 )
 async def add(request: HttpRequest, store: str, name: str) -> Response:
     """Store the bytes, or use those of an upload, then add the handle that points to them.
@@ -73,25 +60,7 @@ async def add(request: HttpRequest, store: str, name: str) -> Response:
     return json_reply(await request.operations.states.add(acting, *names, state, labelled), 201)
 
 
-@router.put(
-    "",
-    summary="replace",
-    **openapi_operation(
-        success={200: ("The record after the replacement.", HANDLE_EXAMPLE)},
-        codes=[
-            Code.NOT_EXIST,
-            Code.VERSION_MISMATCH,
-            Code.PRECONDITION_REQUIRED,
-            Code.NOT_LOCKED,
-            Code.FENCED,
-            *RECEIVING,
-            *ACTING,
-        ],
-        headers=[*_SENT, Header.IF_MATCH],
-        answers=[Header.ETAG, Header.REPLAYED],
-        body=_BODY,
-    ),
-)
+@answers(router, REPLACE, {200: ("The record after the replacement.", HANDLE_EXAMPLE)}, body=_BODY)
 async def replace(request: HttpRequest, store: str, name: str) -> Response:
     """Store the bytes, or use those of an upload, then point the handle to them if it is at the version of If-Match.
 
@@ -103,17 +72,11 @@ async def replace(request: HttpRequest, store: str, name: str) -> Response:
     return json_reply(await request.operations.states.replace(acting, *names, version, state, labelled))
 
 
-@router.get(
-    "/state",
-    summary="The state's bytes",
-    **openapi_operation(
-        success={200: ("The bytes.", b""), 206: ("A range of them.", b"")},
-        codes=SENDING,
-        headers=[Header.IF_MATCH, "Range"],
-        answers=[Header.ETAG, Header.REPR_DIGEST, "Accept-Ranges"],
-        query={"redirect": "`true`: 307 to a signed URL where the blobs can sign."},
-        elsewhere=(", or to a signed URL if asked for", [Header.ETAG, Header.REPR_DIGEST, Header.REVISION]),
-    ),
+@answers(
+    router,
+    READ_STATE,
+    {200: ("The bytes.", b""), 206: ("A range of them.", b"")},
+    elsewhere=(", or to a signed URL if asked for", [Header.ETAG, Header.REPR_DIGEST, Header.REVISION]),
 )
 async def read(request: HttpRequest, store: str, name: str) -> Response:
     """Return the bytes of a state, all or a range; damaged bytes are never delivered completely.
@@ -122,7 +85,7 @@ async def read(request: HttpRequest, store: str, name: str) -> Response:
     """
     names = checked_name(store, "store"), checked_name(name)
     accepts(request, STATE_MEDIA_TYPE)
-    only_known(request, {"redirect"})
+    only_known(request, READ_STATE)
     asked = ranges.asked_for(request)
     reader, version = request.operations.reader, if_match(request)
 

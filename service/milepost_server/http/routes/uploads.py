@@ -6,21 +6,19 @@ import msgspec
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from milepost.wire import Code, Header
+from milepost.operations.handles import ANNOUNCE_UPLOAD
 from milepost_server.http.bodies import Digest, Size, json_of
 from milepost_server.http.headers import caller, checked_name
 from milepost_server.http.openapi.documents import (
-    ACTING,
     ANNOUNCEMENT,
     ANNOUNCEMENT_EXAMPLE,
-    CHANGING,
     json_body,
-    openapi_operation,
 )
+from milepost_server.http.openapi.operations import answers
 from milepost_server.http.replies import json_response, reply_headers
 from milepost_server.http.requests import HttpRequest
 
-router = APIRouter(prefix="/v1/stores/{store}/uploads", tags=["uploads"])
+router = APIRouter(tags=["uploads"])
 
 _EXAMPLE = {
     "upload": "9f86d081884c7d659a2feaa0c55ad015",
@@ -38,21 +36,11 @@ class Announcement(msgspec.Struct, forbid_unknown_fields=True):
     sha256: Digest
 
 
-@router.post(
-    "",
-    summary="Announce an upload",
-    **openapi_operation(
-        success={201: ("Where to put the bytes, and the headers to put them with.", _EXAMPLE)},
-        codes=[
-            Code.NOT_SUPPORTED,
-            Code.UPLOAD_UNKNOWN,
-            Code.UNSUPPORTED_MEDIA_TYPE,
-            *ACTING,
-        ],
-        headers=CHANGING,
-        answers=[Header.REPLAYED],
-        body=json_body(ANNOUNCEMENT_EXAMPLE, ANNOUNCEMENT, list(ANNOUNCEMENT)),
-    ),
+@answers(
+    router,
+    ANNOUNCE_UPLOAD,
+    {201: ("Where to put the bytes, and the headers to put them with.", _EXAMPLE)},
+    body=json_body(ANNOUNCEMENT_EXAMPLE, ANNOUNCEMENT, list(ANNOUNCEMENT)),
 )
 async def announce(request: HttpRequest, store: str) -> Response:
     """Announce bytes, and get a signed request with which to put them directly into the blob store.

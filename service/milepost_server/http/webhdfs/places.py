@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from milepost.errors import Problem
+from milepost.operations.operation import Right
 from milepost.wire import NAME, Code, job_epoch_header, job_epoch_of
 from milepost_server.basics.problems import noted, problem
 from milepost_server.http.access.job_access import epoch_under, may_use
-from milepost_server.http.access.needs import Need
 from milepost_server.http.paths import named_path
 from milepost_server.http.requests import Fields, HttpRequest
 from milepost_server.operations.trees import At
@@ -49,12 +49,12 @@ def in_tree(place: At | Above) -> At:
     return place
 
 
-def allowed(request: HttpRequest, need: Need, place: At | Above) -> None:
+def allowed(request: HttpRequest, right: Right, place: At | Above) -> None:
     """Raise ``forbidden`` as `may_use` does. What lies above all trees has nothing in it but the names of those that
     somebody may read, and nobody writes there.
     """
     if isinstance(place, At):
-        may_use(request, need, place.store)
+        may_use(request, right, place.store)
 
 
 def epoch_of(request: HttpRequest, at: At) -> int | None:

@@ -13,9 +13,10 @@ from starlette.datastructures import QueryParams
 from starlette.responses import Response, StreamingResponse
 
 from milepost.errors import Problem
+from milepost.operations.files import CHANGE_FILES, DELETE_FILES, READ_FILES, WRITE_FILES
+from milepost.operations.operation import Right
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
-from milepost_server.http.access.needs import Need
 from milepost_server.http.access.permission import may_read
 from milepost_server.http.bodies import file_of
 from milepost_server.http.connection.incremental_response import IncrementalResponse
@@ -27,6 +28,7 @@ from milepost_server.http.openapi.files import (
     WRITE_QUERY,
     files_operation,
 )
+from milepost_server.http.openapi.operations import plain
 from milepost_server.http.requests import HttpRequest
 from milepost_server.http.webhdfs.datanode.data_node import FILE_PATIENCE_SECONDS
 from milepost_server.http.webhdfs.datanode.transfer_tokens import PARAMETER, DownloadToken, UploadToken
@@ -50,7 +52,7 @@ from milepost_server.rules.stored.trees import Entry
 from milepost_server.rules.trees.visibility import ROOT
 
 PREFIX = "/webhdfs/v1"
-router = APIRouter(prefix=PREFIX, tags=["files"])
+router = APIRouter(tags=["files"])
 
 _BATCH = 1000
 """How many entries one answer to LISTSTATUS_BATCH has, as HDFS has it."""
@@ -89,9 +91,9 @@ that ended takes connections again within a second. Java heeds the second header
 Answer = Callable[[HttpRequest, At | Above], Awaitable[Response]]
 
 
-@router.get(
-    "/{path:path}",
-    summary="Look at files, and read them",
+@plain(
+    router,
+    READ_FILES,
     **files_operation(
         READS,
         READ_QUERY,
@@ -105,9 +107,9 @@ async def read(request: HttpRequest, path: str = "") -> Response:
     return await _answered(request, path, _READS)
 
 
-@router.put(
-    "/{path:path}",
-    summary="Make and rename files",
+@plain(
+    router,
+    WRITE_FILES,
     **files_operation(
         WRITES,
         WRITE_QUERY,
@@ -124,15 +126,15 @@ async def write(request: HttpRequest, path: str = "") -> Response:
     return await _answered(request, path, _WRITES)
 
 
-@router.post("/{path:path}", include_in_schema=False)
+@plain(router, CHANGE_FILES)
 async def change(request: HttpRequest, path: str = "") -> Response:
     """Refuse what would change bytes that are there (APPEND, CONCAT, TRUNCATE): a file is written once, whole."""
     return await _answered(request, path, {})
 
 
-@router.delete(
-    "/{path:path}",
-    summary="Delete files",
+@plain(
+    router,
+    DELETE_FILES,
     **files_operation(
         ["DELETE"],
         DELETE_QUERY,
@@ -163,7 +165,7 @@ async def _answer(request: HttpRequest, path: str, known: Mapping[str, Answer]) 
             )
         place = place_of(path)
         looks = request.method == "GET" or asked == _MAKE_SURE
-        allowed(request, Need.READ_OF_JOB if looks else Need.WRITE_OF_JOB, place)
+        allowed(request, Right.READ_OF_JOB if looks else Right.WRITE_OF_JOB, place)
         leads = request.context.journal.lease_holds()
         if not leads and not (asked in _BY_DATA_NODES and PARAMETER in request.query_params):
             raise problem(Code.NO_LEADER, "this replica does not lead")
@@ -321,7 +323,7 @@ async def _make_directory(request: HttpRequest, place: At | Above) -> Response:
     there = ROOT if isinstance(place, Above) else request.operations.trees.find(place)
     if there is None:
         at = in_tree(place)
-        allowed(request, Need.WRITE_OF_JOB, at)
+        allowed(request, Right.WRITE_OF_JOB, at)
         await request.operations.trees.make_directory(at, epoch_of(request, at))
     elif not there.directory:
         raise problem(Code.ALREADY_EXISTS, "the path is that of a file")

@@ -13,7 +13,6 @@ from milepost_server.replica.submitter import Reply
 
 PROOF = "Milepost-Proof"
 _MESSAGE = b"message"
-HEARTBEAT_PATH, PUBLISH_PATH = "/datanodes/heartbeat", "/datanodes/publish"
 
 
 class Heartbeat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

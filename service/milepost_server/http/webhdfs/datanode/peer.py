@@ -9,13 +9,12 @@ from types import TracebackType
 import msgspec
 
 from milepost.errors import Problem
+from milepost.operations.replicas import HEARTBEAT_DATA_NODE, PUBLISH_FILE
 from milepost.wire import PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, Code, Header, Outcome
 from milepost_server.basics.problems import problem
 from milepost_server.blobs.shared_key import SharedKey
 from milepost_server.http.webhdfs.datanode.exchanges import Answer, Exchanges, NoAnswer, NotReached
 from milepost_server.http.webhdfs.datanode.messages import (
-    HEARTBEAT_PATH,
-    PUBLISH_PATH,
     Heartbeat,
     Publish,
     Published,
@@ -37,11 +36,11 @@ class Peer:
 
     async def heartbeat(self, leader: str, message: Heartbeat, seconds: float) -> None:
         """Tell the leader that this replica is a data node. Raises `NotReached`, `NoAnswer` and problems."""
-        await self._send(leader + HEARTBEAT_PATH, message, seconds)
+        await self._send(leader + HEARTBEAT_DATA_NODE.path, message, seconds)
 
     async def publish(self, leader: str, message: Publish, seconds: float) -> Published:
         """Have the leader publish a file. Raises `NotReached`, `NoAnswer` and problems."""
-        answer = await self._send(leader + PUBLISH_PATH, message, seconds)
+        answer = await self._send(leader + PUBLISH_FILE.path, message, seconds)
         try:
             return msgspec.json.decode(answer, type=Published)
         except msgspec.DecodeError as error:

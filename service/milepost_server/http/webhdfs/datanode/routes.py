@@ -10,15 +10,15 @@ import msgspec
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from milepost.operations.replicas import HEARTBEAT_DATA_NODE, PUBLISH_FILE
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
 from milepost_server.http.bodies import gathered
 from milepost_server.http.headers import one
+from milepost_server.http.openapi.operations import plain
 from milepost_server.http.requests import HttpRequest
 from milepost_server.http.webhdfs.datanode.messages import (
-    HEARTBEAT_PATH,
     PROOF,
-    PUBLISH_PATH,
     Heartbeat,
     Publish,
     checked,
@@ -27,11 +27,11 @@ from milepost_server.http.webhdfs.datanode.messages import (
 from milepost_server.operations.trees import At
 from milepost_server.rules.requests import BlobRef
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter()
 Message = TypeVar("Message", Heartbeat, Publish)
 
 
-@router.post(HEARTBEAT_PATH)
+@plain(router, HEARTBEAT_DATA_NODE)
 async def heartbeat(request: HttpRequest) -> Response:
     """Note that another replica is a data node, to which clients can be sent."""
     message = await _message(request, Heartbeat)
@@ -45,7 +45,7 @@ async def heartbeat(request: HttpRequest) -> Response:
     return Response(b"{}", media_type="application/json")
 
 
-@router.post(PUBLISH_PATH)
+@plain(router, PUBLISH_FILE)
 async def publish(request: HttpRequest) -> Response:
     """Publish a file whose bytes another replica has taken."""
     message = await _message(request, Publish)

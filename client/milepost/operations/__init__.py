@@ -1,0 +1,19 @@
+"""All operations of the HTTP API, as one table: the service's routes, the SDK's requests and the pages come from it.
+
+docs/wire.md explains what each of them means.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from milepost.operations import files, handles, replicas, state
+from milepost.operations.operation import Operation
+
+OPERATIONS: Final[dict[str, Operation]] = {
+    operation.call: operation
+    for module in (handles, files, state, replicas)
+    for operation in vars(module).values()
+    if isinstance(operation, Operation)
+}
+"""All operations by method and path, such as ``GET /v1/stores``."""

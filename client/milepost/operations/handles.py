@@ -1,0 +1,203 @@
+"""Handles, stores, epochs and sessions."""
+
+from __future__ import annotations
+
+from milepost.operations.operation import (
+    COMMITS,
+    FIELDS,
+    KEYED,
+    PAGED,
+    READS_BYTES,
+    RECEIVES_BYTES,
+    STORE,
+    Right,
+    change,
+    operation,
+    read,
+)
+from milepost.wire import Code, Header
+
+_HANDLES = f"{STORE}/handles"
+_HANDLE = _HANDLES + "/{name}"
+_SESSION = "/v1/sessions/{session}"
+
+# Handles: the ten operations of Flink's StateHandleStore, and two that read.
+
+ADD_AND_LOCK = change(
+    "addAndLock",
+    "POST",
+    _HANDLE,
+    {*RECEIVES_BYTES, Code.ALREADY_EXISTS},
+    fenced=True,
+    success=(201,),
+    answer="Handle",
+    takes=(Header.CONTENT_DIGEST, Header.LABELS),
+    gives=(Header.ETAG,),
+)
+REPLACE = change(
+    "replace",
+    "PUT",
+    _HANDLE,
+    {*RECEIVES_BYTES, Code.NOT_EXIST, Code.NOT_LOCKED, Code.VERSION_MISMATCH, Code.PRECONDITION_REQUIRED},
+    fenced=True,
+    answer="Handle",
+    takes=(Header.CONTENT_DIGEST, Header.LABELS, Header.IF_MATCH),
+    gives=(Header.ETAG,),
+)
+EXISTS = operation("exists", "HEAD", _HANDLE, Right.READ, {Code.NOT_EXIST, Code.CORRUPT}, gives=(Header.ETAG,))
+GET_HANDLE = read(
+    "getHandle",
+    _HANDLE,
+    {Code.NOT_EXIST, Code.CORRUPT},
+    summary="The record, without a lock",
+    answer="Handle",
+    gives=(Header.ETAG,),
+)
+READ_STATE = operation(
+    "readState",
+    "GET",
+    f"{_HANDLE}/state",
+    Right.READ,
+    {*READS_BYTES},
+    summary="The state's bytes",
+    success=(200, 206),
+    takes=(Header.IF_MATCH, "Range"),
+    gives=(Header.ETAG, Header.REPR_DIGEST, "Accept-Ranges"),
+    query={"redirect": "`true`: 307 to a signed URL where the blobs can sign."},
+)
+GET_AND_LOCK = change("getAndLock", "POST", f"{_HANDLE}/lock", {Code.NOT_EXIST}, answer="Handle", gives=(Header.ETAG,))
+RELEASE = change("release", "DELETE", f"{_HANDLE}/lock", success=(204,))
+RELEASE_AND_TRY_REMOVE = change(
+    "releaseAndTryRemove",
+    "DELETE",
+    _HANDLE,
+    {Code.VERSION_MISMATCH, Code.DISCARD_FAILED},
+    fenced=True,
+    answer="Removal",
+    takes=(Header.IF_MATCH,),
+)
+GET_ALL_HANDLES = read(
+    "getAllHandles", _HANDLES, {Code.INVALID_REQUEST, Code.CORRUPT}, answer="HandlePage", query=PAGED
+)
+CLEAR_ENTRIES = change("clearEntries", "DELETE", _HANDLES, fenced=True, audit_name="clear", answer="Cleared")
+GET_ALL_AND_LOCK = change("getAllAndLock", "POST", f"{STORE}/locks", answer="LockedHandles")
+RELEASE_ALL = change("releaseAll", "DELETE", f"{STORE}/locks", success=(204,))
+ANNOUNCE_UPLOAD = change(
+    "announceUpload",
+    "POST",
+    f"{STORE}/uploads",
+    {Code.UPLOAD_UNKNOWN, Code.UNSUPPORTED_MEDIA_TYPE, Code.NOT_SUPPORTED},
+    summary="Announce an upload",
+    success=(201,),
+    answer="Upload",
+)
+
+# Stores, and what happens in one.
+
+LIST_STORES = operation(
+    "listStores",
+    "GET",
+    "/v1/stores",
+    Right.TOKEN,
+    {Code.NOT_ACCEPTABLE, Code.INVALID_REQUEST},
+    summary="The stores that exist",
+    answer="StorePage",
+    query=PAGED,
+)
+WATCH_STORE = operation(
+    "watchStore",
+    "GET",
+    f"{STORE}/events",
+    Right.READ,
+    {Code.COMPACTED, Code.NOT_SUPPORTED},
+    summary="Watch a store",
+    takes=("Last-Event-ID",),
+    query={"after": "Resume behind this revision."},
+)
+
+# Epochs, the fencing tokens of drivers.
+
+CAMPAIGN = change(
+    "campaign",
+    "POST",
+    f"{STORE}/epoch",
+    {Code.UNSUPPORTED_MEDIA_TYPE, Code.HELD},
+    summary="Campaign for the epoch",
+    answer="Epoch",
+)
+GET_EPOCH = read("getEpoch", f"{STORE}/epoch", {Code.CORRUPT}, summary="The current epoch", answer="Epoch")
+RESIGN = change("resign", "DELETE", f"{STORE}/epoch", {Code.FENCED}, summary="Resign", success=(204,))
+GET_CREDENTIALS = operation(
+    "getCredentials",
+    "POST",
+    f"{STORE}/epoch/credentials",
+    Right.WRITE,
+    {
+        *FIELDS,
+        Code.SESSION_REQUIRED,
+        Code.SESSION_UNKNOWN,
+        Code.FENCED,
+        Code.SESSION_EXPIRED,
+        Code.CORRUPT,
+        Code.NOT_SUPPORTED,
+        Code.STORAGE_UNAVAILABLE,
+    },
+    audit_name="issue-credential",
+    summary="The credentials of the job's files",
+    answer="Credentials",
+    takes=(Header.SESSION,),
+)
+
+# Sessions. Each belongs to the client that opened it, which the rules check; to read one it is enough to own it.
+
+OPEN_SESSION = operation(
+    "openSession",
+    "POST",
+    "/v1/sessions",
+    Right.WRITE_ANY,
+    {*COMMITS, Code.NOT_ACCEPTABLE, Code.UNSUPPORTED_MEDIA_TYPE, Code.SESSION_EXPIRED, Code.INVALID_NAME},
+    summary="Open or renew a session",
+    success=(201, 200),
+    answer="Session",
+    takes=KEYED,
+    gives=(Header.REPLAYED,),
+)
+LIST_SESSIONS = operation(
+    "listSessions",
+    "GET",
+    "/v1/sessions",
+    Right.READ_ALL,
+    {Code.NOT_ACCEPTABLE, Code.INVALID_REQUEST},
+    summary="The sessions that live",
+    answer="SessionPage",
+    query=PAGED,
+)
+GET_SESSION = operation(
+    "getSession",
+    "GET",
+    _SESSION,
+    Right.TOKEN,
+    {Code.SESSION_UNKNOWN, Code.NOT_ACCEPTABLE, Code.SESSION_EXPIRED, Code.CORRUPT},
+    summary="A session and its locks",
+    answer="SessionInfo",
+)
+KEEP_SESSION_ALIVE = operation(
+    "keepSessionAlive",
+    "POST",
+    f"{_SESSION}/keepalive",
+    Right.WRITE_ANY,
+    {*FIELDS, Code.SESSION_UNKNOWN, Code.SESSION_EXPIRED, Code.CORRUPT, Code.STORAGE_UNAVAILABLE},
+    summary="Renew a lease",
+    answer="Lease",
+)
+END_SESSION = operation(
+    "endSession",
+    "DELETE",
+    _SESSION,
+    Right.WRITE_ANY,
+    {*COMMITS, Code.SESSION_UNKNOWN, Code.SESSION_EXPIRED},
+    summary="End a session",
+    success=(204,),
+    takes=KEYED,
+    gives=(Header.REPLAYED,),
+)

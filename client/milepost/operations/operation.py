@@ -1,0 +1,154 @@
+"""What an operation of the HTTP API is: how it is called, what its caller may do, and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any, Final
+from urllib.parse import quote
+
+from milepost.wire import Code, Header
+
+
+class Right(Enum):
+    """The right that a call needs where the deployment has tokens.
+
+    ``NOTHING`` calls are answered to every client: they show nothing of what is stored, or have a proof of their own.
+    Those of ``READ_OF_JOB`` and ``WRITE_OF_JOB`` are open to a job's own token as well: its files, and where its state
+    is loaded.
+    """
+
+    NOTHING = auto()
+    TOKEN = auto()
+    READ = auto()
+    WRITE = auto()
+    READ_OF_JOB = auto()
+    WRITE_OF_JOB = auto()
+    READ_ALL = auto()
+    WRITE_ANY = auto()
+    ADMIN = auto()
+
+
+@dataclass(frozen=True, eq=False)
+class Operation:
+    """One operation of the API.
+
+    ``path`` has its parameters in braces; ``{path}`` takes the rest of a path. ``answer`` is the OpenAPI schema of its
+    JSON answer. ``refusals`` are the codes of its own, beside those of `codes`. ``takes`` and ``gives`` are the headers
+    of the request and of the answer; ``query`` has the parameters with their descriptions, of which ``needs`` must be
+    there. ``audit_name`` is its name in the audit log; it is empty for an operation that is not logged there. What is
+    ``described`` is in the OpenAPI description.
+    """
+
+    id: str
+    method: str
+    path: str
+    right: Right
+    refusals: frozenset[Code] = frozenset()
+    audit_name: str = ""
+    summary: str = ""
+    success: tuple[int, ...] = (200,)
+    answer: str | None = None
+    takes: tuple[str, ...] = ()
+    gives: tuple[str, ...] = ()
+    query: Mapping[str, str] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    described: bool = True
+
+    @property
+    def of_store(self) -> bool:
+        """Whether it is about one store, which is the first parameter of its path."""
+        return self.path.startswith(STORE)
+
+    @property
+    def by_leader(self) -> bool:
+        """Whether the leader alone answers it, and other replicas redirect to it."""
+        return self.path.startswith("/v1/") and self.path not in _BY_ANY_REPLICA
+
+    @property
+    def codes(self) -> frozenset[Code]:
+        """The codes of all its problems."""
+        by_place = {Code.INVALID_NAME: "{" in self.path, Code.NO_LEADER: self.by_leader}
+        return self.refusals | EVERYWHERE | {code for code, possible in by_place.items() if possible}
+
+    @property
+    def call(self) -> str:
+        """Its method and path, which no other operation has."""
+        return f"{self.method} {self.path}"
+
+    def target(self, *parameters: str) -> str:
+        """Return the path of a request with these values, in order, in place of its parameters, percent-encoded."""
+        values = iter(parameters)
+        segments = self.path.split("/")
+        return "/".join(quote(next(values), safe="") if each.startswith("{") else each for each in segments)
+
+
+EVERYWHERE: Final = frozenset({Code.UNAUTHENTICATED, Code.FORBIDDEN, Code.INTERNAL})
+"""The problems that every operation may end with."""
+_BY_ANY_REPLICA = ("/v1/status", "/v1/whoami")
+STORE = "/v1/stores/{store}"
+
+KEYED = (Header.IDEMPOTENCY_KEY, Header.ATTEMPT)
+_ACTING = (Header.SESSION, *KEYED)
+FILE_WRITING = (Header.EPOCH, *KEYED)
+PAGED = {"limit": "The largest number of entries on a page.", "token": "The value of `next` on the page before."}
+
+FIELDS = (Code.INVALID_REQUEST, Code.INCOMPLETE_BODY, Code.TOO_LARGE)
+"""Of operations whose body is JSON, or must be absent."""
+COMMITS = (
+    *FIELDS,
+    Code.IDEMPOTENCY_MISMATCH,
+    Code.CORRUPT,
+    Code.TOO_MANY_REQUESTS,
+    Code.STORAGE_UNAVAILABLE,
+    Code.OUTCOME_UNKNOWN,
+    Code.SHUTTING_DOWN,
+    Code.STORAGE_FULL,
+)
+_CHANGES = (*COMMITS, Code.SESSION_REQUIRED, Code.SESSION_UNKNOWN, Code.SESSION_EXPIRED)
+RECEIVES_BYTES = (Code.DIGEST_MISMATCH, Code.UPLOAD_UNKNOWN)
+READS_BYTES = (
+    Code.NOT_EXIST,
+    Code.VERSION_MISMATCH,
+    Code.RANGE_NOT_SATISFIABLE,
+    Code.BLOB_MISSING,
+    Code.CORRUPT,
+    Code.INVALID_REQUEST,
+    Code.NOT_ACCEPTABLE,
+    Code.STORAGE_UNAVAILABLE,
+)
+
+
+def operation(id: str, method: str, path: str, right: Right, refusals: Iterable[Code] = (), **others: Any) -> Operation:
+    """Define an operation. Its summary is its id unless ``others`` has another."""
+    return Operation(id, method, path, right, frozenset(refusals), **{"summary": id, **others})
+
+
+def read(id: str, path: str, refusals: Iterable[Code] = (), *, right: Right = Right.READ, **others: Any) -> Operation:
+    """Define one that answers with JSON about a store, and changes nothing."""
+    return operation(id, "GET", path, right, {*refusals, Code.NOT_ACCEPTABLE}, **others)
+
+
+def change(
+    id: str,
+    method: str,
+    path: str,
+    refusals: Iterable[Code] = (),
+    *,
+    fenced: bool = False,
+    takes: Iterable[str] = (),
+    gives: Iterable[str] = (),
+    **others: Any,
+) -> Operation:
+    """Define one that changes a store for a session; with ``fenced``, a write under another epoch is refused."""
+    return operation(
+        id,
+        method,
+        path,
+        Right.WRITE,
+        {*_CHANGES, *refusals, *([Code.FENCED] if fenced else [])},
+        takes=(*_ACTING, *([Header.EPOCH] if fenced else []), *takes),
+        gives=(*gives, Header.REPLAYED),
+        **others,
+    )
