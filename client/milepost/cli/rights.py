@@ -9,6 +9,7 @@ import typer
 
 from milepost.cli.options import Options
 from milepost.drivers.connections import Connections
+from milepost.operations.replicas import WHOAMI
 
 
 def warn_of_unseen_stores(options: Options, patterns: list[str] | None) -> None:
@@ -33,7 +34,7 @@ def _readable(options: Options) -> list[str] | None:
         http.timeout = options.timeout
         for url in options.urls:
             try:
-                answer = http.get(f"{url.rstrip('/')}/v1/whoami", headers=headers)
+                answer = http.get(url.rstrip("/") + WHOAMI.path, headers=headers)
                 if answer.is_success:
                     rights = answer.json()
                     return ["*"] if rights["admin"] else [*rights["reader"], *rights["writer"]]

@@ -12,6 +12,8 @@ from milepost.core.download import download
 from milepost.core.effects import Answer, Emit, Operation, Work
 from milepost.core.progress import Progress, Transfer
 from milepost.core.store_calls import StoreCalls
+from milepost.operations.files import DELETE_FILE, LIST_FILES, LOOK_AT_FILE, READ_FILE, WRITE_FILE
+from milepost.operations.operation import RestOperation
 from milepost.types import JobFile, WrittenFile
 from milepost.wire import STATE_MEDIA_TYPE, Header
 
@@ -37,7 +39,7 @@ class FileOperations:
 
         Raises `AlreadyExists`, `NotDirectory`, `Fenced`.
         """
-        target = self._file(name)
+        call = self._at(WRITE_FILE, name)
 
         def written(answer: Answer) -> WrittenFile:
             return answers.document(file_answers.written_file(name, answer.status == 201), 200, 201)(answer)
@@ -45,19 +47,19 @@ class FileOperations:
         body: Body = yield Work(lambda: body_of(content))
         body.transfer = Transfer(progress, self._calls.caller.clock)
         headers = {"Content-Type": STATE_MEDIA_TYPE, **({Header.IF_NONE_MATCH: "*"} if only_new else {})}
-        found = yield from self._act("PUT", target, written, headers, body, timeout)
+        found = yield from self._act(call, written, headers, body, timeout)
         body.transfer.end_stored(found.size)
         return found
 
     def make_directory(self, name: str, timeout: float | None) -> Operation[None]:
         """Make a directory, with those above it, if it is not there. Raises `NotDirectory`, `Fenced`."""
         reader = answers.document(file_answers.made_directory(name), 200, 201)
-        yield from self._act("PUT", f"{self._file(name)}?directory=true", reader, {}, None, timeout)
+        yield from self._act(self._at(WRITE_FILE, name, directory="true"), reader, {}, None, timeout)
 
     def delete(self, name: str, recursive: bool, timeout: float | None) -> Operation[None]:
         """Delete a file, or a directory: one that is not empty only if ``recursive``. Raises `NotEmpty`, `Fenced`."""
-        target = self._file(name) + ("?recursive=true" if recursive else "")
-        yield from self._act("DELETE", target, answers.nothing, {}, None, timeout)
+        call = self._at(DELETE_FILE, name, recursive="true" if recursive else None)
+        yield from self._act(call, answers.nothing, {}, None, timeout)
 
     def read(
         self,
@@ -75,7 +77,7 @@ class FileOperations:
             raise ValueError("start and length are numbers of bytes, 0 or more")
         return download(
             self._calls.caller,
-            self._file(name),
+            self._at(READ_FILE, name)[1],
             version,
             start=start,
             length=length,
@@ -86,7 +88,7 @@ class FileOperations:
 
     def get(self, name: str, timeout: float | None) -> Operation[JobFile]:
         """Return the record of a file. Raises `NotExist`, also for a directory."""
-        request = Request("HEAD", self._file(name), file_answers.file_at(name))
+        request = Request(*self._at(LOOK_AT_FILE, name), file_answers.file_at(name))
         return (yield from self._calls.caller.call(request, timeout=timeout)).value
 
     def list_directory(self, directory: str, page_size: int, timeout: float | None) -> Operation[None]:
@@ -99,7 +101,7 @@ class FileOperations:
         token: str | None = None
         while True:
             query = {"under": directory or None, "limit": page_size, "token": token}
-            request = Request("GET", self._calls.path("files", **query), answers.document(file_answers.files(token)))
+            request = Request(*self._calls.at(LIST_FILES, **query), answers.document(file_answers.files(token)))
             found, token = (yield from self._calls.caller.call(request, timeout=timeout)).value
             for entry in found:
                 yield Emit(entry)
@@ -108,15 +110,14 @@ class FileOperations:
 
     def _act(
         self,
-        method: str,
-        target: str,
+        call: tuple[str, str],
         reader: Reader[T],
         headers: dict[str, str],
         body: Body | None,
         timeout: float | None,
     ) -> Operation[T]:
-        request = Request(method, target, reader, {**headers, **self._calls.epoch_header()}, body)
+        request = Request(*call, reader, {**headers, **self._calls.epoch_header()}, body)
         return (yield from self._calls.caller.call(request, timeout=timeout)).value
 
-    def _file(self, name: str) -> str:
-        return self._calls.path("files", file_segments(name))
+    def _at(self, operation: RestOperation, name: str, **query: object) -> tuple[str, str]:
+        return self._calls.at(operation, file_segments(name), **query)

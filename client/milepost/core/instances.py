@@ -15,6 +15,16 @@ from milepost.core.calls.request import Request, checked_name, json_body
 from milepost.core.effects import Emit, Operation
 from milepost.core.store_calls import JSON, StoreCalls
 from milepost.errors import InvalidRequest
+from milepost.operations.operation import RestOperation
+from milepost.operations.state import (
+    DEACTIVATE_INSTANCES,
+    GET_LAGGING_INSTANCES,
+    LIST_INSTANCES,
+    LOCATE_INSTANCES,
+    NOTE_SNAPSHOTS,
+    REPORT_INSTANCES,
+    VERIFY_INSTANCES,
+)
 from milepost.types import (
     ExecutorLocation,
     InstanceReport,
@@ -58,7 +68,7 @@ class InstanceOperations:
         most = MAX_INSTANCES if min(len(loaded), len(others)) <= _SMALL_PART else _HALF
         for part, rest in list(zip_longest(_parts(loaded, most), _parts(others, most), fillvalue=())) or [((), ())]:
             body = {**_place(location), "loaded": _bodies(part), "others": _bodies(rest)}
-            answered.append((yield from self._note("", reader, body, deadline)))
+            answered.append((yield from self._note(REPORT_INSTANCES, reader, body, deadline)))
         return InstanceReport(answered[0].record, tuple(one for each in answered for one in each.unload))
 
     def verify(
@@ -74,7 +84,7 @@ class InstanceOperations:
         answered: list[VerifiedInstances] = []
         for part in list(_parts(instances)) or [()]:
             body = {**_place(location), "record": record, "instances": _bodies(part)}
-            answered.append((yield from self._note("/verification", reader, body, deadline)))
+            answered.append((yield from self._note(VERIFY_INSTANCES, reader, body, deadline)))
         return VerifiedInstances(answered[0].record, tuple(one for each in answered for one in each.active))
 
     def locations(
@@ -86,7 +96,7 @@ class InstanceOperations:
         for part in _parts(instances):
             body = {"instances": _bodies(part)}
             found += yield from self._ask(
-                "/locations", answers.document(instance_answers.locations), body, {}, deadline
+                LOCATE_INSTANCES, answers.document(instance_answers.locations), body, {}, deadline
             )
         return found
 
@@ -95,7 +105,7 @@ class InstanceOperations:
         deadline = self._deadline(timeout)
         for part in _parts(list(versions)):
             body = {"snapshots": [{**_body(one), "version": versions[one]} for one in part]}
-            yield from self._note("/snapshots", answers.nothing, body, deadline)
+            yield from self._note(NOTE_SNAPSHOTS, answers.nothing, body, deadline)
 
     def deactivate(
         self,
@@ -111,7 +121,7 @@ class InstanceOperations:
         for part in [None] if instances is None else _parts(instances):
             body = narrowed if part is None else {**narrowed, "instances": _bodies(part)}
             count += yield from self._note(
-                "/deactivation", answers.document(instance_answers.deactivated), body, deadline
+                DEACTIVATE_INSTANCES, answers.document(instance_answers.deactivated), body, deadline
             )
         return count
 
@@ -119,8 +129,8 @@ class InstanceOperations:
         """Fetch page after page of all instances, each within ``timeout``, and emit each `LoadedInstance`."""
         token: str | None = None
         while True:
-            target = self._calls.path("instances", limit=MAX_PAGE, token=token)
-            request = Request("GET", target, answers.document(instance_answers.loaded_instances(token)))
+            call = self._calls.at(LIST_INSTANCES, limit=MAX_PAGE, token=token)
+            request = Request(*call, answers.document(instance_answers.loaded_instances(token)))
             found, token = (yield from self._calls.caller.call(request, timeout=timeout)).value
             for one in found:
                 yield Emit(one)
@@ -131,31 +141,36 @@ class InstanceOperations:
         self, run: str, version: int, versions: int, age: float, most: int, timeout: float | None = None
     ) -> Operation[LaggingInstances]:
         """Do Spark's ``logLaggingStateStores``, but return what lags."""
-        target = self._calls.path(
-            "instances",
-            "lagging",
+        call = self._calls.at(
+            GET_LAGGING_INSTANCES,
             run=checked_name(run, "run"),
             version=version,
             versions=versions,
             seconds=age,
             limit=most,
         )
-        request = Request("GET", target, answers.document(instance_answers.lagging))
+        request = Request(*call, answers.document(instance_answers.lagging))
         return (yield from self._calls.caller.call(request, timeout=timeout)).value
 
     def _deadline(self, timeout: float | None) -> float:
         caller = self._calls.caller
         return caller.clock() + (caller.timeout if timeout is None else timeout)
 
-    def _note(self, tail: str, reader: Reader[T], body: Mapping[str, Any], deadline: float) -> Operation[T]:
+    def _note(
+        self, operation: RestOperation, reader: Reader[T], body: Mapping[str, Any], deadline: float
+    ) -> Operation[T]:
         """Ask for what needs the epoch."""
-        return self._ask(tail, reader, body, self._calls.epoch_header(), deadline)
+        return self._ask(operation, reader, body, self._calls.epoch_header(), deadline)
 
     def _ask(
-        self, tail: str, reader: Reader[T], body: Mapping[str, Any], headers: Mapping[str, str], deadline: float
+        self,
+        operation: RestOperation,
+        reader: Reader[T],
+        body: Mapping[str, Any],
+        headers: Mapping[str, str],
+        deadline: float,
     ) -> Operation[T]:
-        target = self._calls.path("instances") + tail
-        request = Request("POST", target, reader, {**headers, **JSON}, json_body(body))
+        request = Request(*self._calls.at(operation), reader, {**headers, **JSON}, json_body(body))
         left = deadline - self._calls.caller.clock()
         return (yield from self._calls.caller.call(request, timeout=left)).value
 

@@ -8,11 +8,12 @@ from typing import Protocol, TypeVar
 
 from milepost.core.calls import answers
 from milepost.core.calls.calls import ATTEMPT_TIMEOUT, Caller, Reply
-from milepost.core.calls.request import Request, path
+from milepost.core.calls.request import Request, call_of
 from milepost.core.clock import Clock
 from milepost.core.effects import Operation, Sleep
 from milepost.core.standstill import INTERPRETER, Runner, Standstill
 from milepost.errors import MilepostError, SessionExpired, SessionLost
+from milepost.operations.handles import KEEP_SESSION_ALIVE
 from milepost.types import SessionInfo
 from milepost.wire import Code
 
@@ -140,6 +141,6 @@ def report_lost(session: S, reason: str, on_lost: Callable[[S, str], None] | Non
 def _renew(caller: Caller, lease: Lease) -> Operation[Reply[SessionInfo]]:
     # The attempt_timeout is short: a leader that hangs must not use up the lease that another replica could renew.
     reader = answers.document(answers.session_of(lease.session))
-    request = Request("POST", path("sessions", lease.session, "keepalive"), reader)
+    request = Request(*call_of(KEEP_SESSION_ALIVE, lease.session), reader)
     attempt_timeout = min(ATTEMPT_TIMEOUT, max(0.25, lease.ttl / 6))
     return (yield from caller.call(request, timeout=lease.expires_in, attempt_timeout=attempt_timeout))

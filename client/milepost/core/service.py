@@ -10,10 +10,19 @@ from typing import Any
 
 from milepost.core.calls import answers
 from milepost.core.calls.calls import Caller
-from milepost.core.calls.request import JSON_MEDIA_TYPE, Request, checked_name, json_body, path
+from milepost.core.calls.request import JSON_MEDIA_TYPE, Request, call_of, checked_name, json_body
 from milepost.core.effects import Emit, Operation
 from milepost.core.lease import Lease
 from milepost.errors import InvalidRequest, NotSupported, SessionLost
+from milepost.operations.handles import (
+    END_SESSION,
+    GET_SESSION,
+    LIST_SESSIONS,
+    LIST_STORES,
+    OPEN_SESSION,
+)
+from milepost.operations.operation import RestOperation
+from milepost.operations.replicas import GET_STATUS, STEP_DOWN
 from milepost.types import SessionInfo, Status, SteppedDown
 from milepost.wire import MAX_PAGE, MAX_TTL_SECONDS, MIN_TTL_SECONDS, Code
 
@@ -23,7 +32,7 @@ END_SESSION_SECONDS = 2.0
 
 def status(caller: Caller, timeout: float | None = None) -> Operation[Status]:
     """Ask any one replica, whether it leads or not, for its own status and for the leader that it knows."""
-    request = Request("GET", path("status"), answers.document(answers.status), local=True)
+    request = Request(*call_of(GET_STATUS), answers.document(answers.status), local=True)
     return (yield from caller.call(request, timeout=timeout)).value
 
 
@@ -35,13 +44,13 @@ def step_down(caller: Caller, term: int | None, timeout: float | None) -> Operat
     timeout = caller.timeout if timeout is None else timeout
     body = json_body({} if term is None else {"term": term})
     reader = answers.document(answers.stepped_down)
-    request = Request("POST", path("step-down"), reader, {"Content-Type": JSON_MEDIA_TYPE}, body, timeout)
+    request = Request(*call_of(STEP_DOWN), reader, {"Content-Type": JSON_MEDIA_TYPE}, body, timeout)
     return (yield from caller.call(request, timeout=timeout)).value
 
 
 def stores(caller: Caller, timeout: float | None = None) -> Operation[None]:
     """Fetch page after page of the list of stores, each within ``timeout``, and emit each `StoreSummary`."""
-    yield from _pages(caller, "stores", answers.stores, timeout)
+    yield from _pages(caller, LIST_STORES, answers.stores, timeout)
 
 
 def sessions(caller: Caller, timeout: float | None = None) -> Operation[None]:
@@ -50,7 +59,7 @@ def sessions(caller: Caller, timeout: float | None = None) -> Operation[None]:
     Raises `NotSupported` where the service is of a release that cannot list them.
     """
     try:
-        yield from _pages(caller, "sessions", answers.sessions, timeout)
+        yield from _pages(caller, LIST_SESSIONS, answers.sessions, timeout)
     except InvalidRequest as refused:
         if refused.code is not Code.METHOD_NOT_ALLOWED:
             raise
@@ -59,13 +68,13 @@ def sessions(caller: Caller, timeout: float | None = None) -> Operation[None]:
 
 
 def _pages(
-    caller: Caller, kind: str, reader: Callable[[str | None], Callable[[Any], Any]], timeout: float | None
+    caller: Caller, listing: RestOperation, reader: Callable[[str | None], Callable[[Any], Any]], timeout: float | None
 ) -> Operation[None]:
     """Fetch page after page of a list, and emit each of its entries."""
     token: str | None = None
     while True:
-        target = path(kind, limit=MAX_PAGE, token=token)
-        reply = yield from caller.call(Request("GET", target, answers.document(reader(token))), timeout=timeout)
+        request = Request(*call_of(listing, limit=MAX_PAGE, token=token), answers.document(reader(token)))
+        reply = yield from caller.call(request, timeout=timeout)
         found, token = reply.value
         for entry in found:
             yield Emit(entry)
@@ -75,8 +84,8 @@ def _pages(
 
 def session_info(caller: Caller, session: str, timeout: float | None = None) -> Operation[SessionInfo]:
     """Ask how the service sees a session. Raises `SessionExpired`, `SessionUnknown`."""
-    target = path("sessions", checked_name(session, "session"))
-    request = Request("GET", target, answers.document(answers.session))
+    named = checked_name(session, "session")
+    request = Request(*call_of(GET_SESSION, named), answers.document(answers.session))
     return (yield from caller.call(request, timeout=timeout)).value
 
 
@@ -96,7 +105,7 @@ def begin_session(
     id_ = checked_name(session, "session") if session is not None else caller.new_id()
     body = json_body({"ttl": ttl, "holder": holder, "session": id_})
     reader = answers.document(answers.session_of(id_), 200, 201)
-    request = Request("POST", path("sessions"), reader, {"Content-Type": JSON_MEDIA_TYPE}, body)
+    request = Request(*call_of(OPEN_SESSION), reader, {"Content-Type": JSON_MEDIA_TYPE}, body)
     reply = yield from caller.call(request, timeout=timeout)
     return Lease(reply.value.session, reply.value.ttl, reply.began, caller.clock)
 
@@ -106,6 +115,6 @@ def end_session(caller: Caller, lease: Lease, timeout: float | None = None) -> O
     timeout = END_SESSION_SECONDS if timeout is None else timeout
     lease.end("it was closed")  # before the request is sent: from now on nothing may be done in its name
     try:
-        yield from caller.call(Request("DELETE", path("sessions", lease.session), answers.nothing), timeout=timeout)
+        yield from caller.call(Request(*call_of(END_SESSION, lease.session), answers.nothing), timeout=timeout)
     except SessionLost:
         return

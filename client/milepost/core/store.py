@@ -19,6 +19,26 @@ from milepost.core.progress import Progress, Transfer
 from milepost.core.store_calls import JSON, StoreCalls
 from milepost.core.upload import REFUSED_FOR_NOW, Upload, put, upload_of
 from milepost.errors import NotExist, NotSupported, ServerFault, UploadUnknown
+from milepost.operations.handles import (
+    ADD_AND_LOCK,
+    ANNOUNCE_UPLOAD,
+    CAMPAIGN,
+    CLEAR_ENTRIES,
+    EXISTS,
+    GET_ALL_AND_LOCK,
+    GET_ALL_HANDLES,
+    GET_AND_LOCK,
+    GET_CREDENTIALS,
+    GET_EPOCH,
+    GET_HANDLE,
+    READ_STATE,
+    RELEASE,
+    RELEASE_ALL,
+    RELEASE_AND_TRY_REMOVE,
+    REPLACE,
+    RESIGN,
+)
+from milepost.operations.operation import RestOperation
 from milepost.types import Epoch, FileCredential, Handle, LockedHandles, Removal
 from milepost.wire import STATE_MEDIA_TYPE, UPLOAD_MEDIA_TYPE
 
@@ -44,7 +64,7 @@ class StoreOperations(StoreCalls):
         progress: Progress | None = None,
     ) -> Operation[Handle]:
         """Do Flink's addAndLock: add a handle, locked by the session. Raises `AlreadyExists`, `LabelsLost`."""
-        return (yield from self._write("POST", name, state, labels, {}, timeout, progress))
+        return (yield from self._write(ADD_AND_LOCK, name, state, labels, {}, timeout, progress))
 
     def replace(
         self,
@@ -58,13 +78,14 @@ class StoreOperations(StoreCalls):
         """Do Flink's replace: set a new state if ``version`` is current. Raises `NotExist`, `VersionMismatch`,
         `NotLocked`, `LabelsLost`.
         """
-        return (yield from self._write("PUT", name, state, labels, if_match(version), timeout, progress))
+        return (yield from self._write(REPLACE, name, state, labels, if_match(version), timeout, progress))
 
     def exists(self, name: str, timeout: float | None = None) -> Operation[str | None]:
         """Do Flink's exists: return the handle's version, or None. Raises `Corrupt`."""
         deadline = self.caller.clock() + (self.caller.timeout if timeout is None else timeout)
         try:
-            reply = yield from self.caller.call(Request("HEAD", self._handle(name), answers.version), timeout=timeout)
+            request = Request(*self._at(EXISTS, name), answers.version)
+            reply = yield from self.caller.call(request, timeout=timeout)
         except NotExist:
             return None
         except ServerFault:  # an answer to HEAD has no body that says what is wrong
@@ -73,7 +94,7 @@ class StoreOperations(StoreCalls):
 
     def get(self, name: str, timeout: float | None = None) -> Operation[Handle]:
         """Return the record of a handle, without locking it. Raises `NotExist`, `Corrupt`."""
-        request = Request("GET", self._handle(name), answers.document(answers.handle_named(name)))
+        request = Request(*self._at(GET_HANDLE, name), answers.document(answers.handle_named(name)))
         return (yield from self.caller.call(request, timeout=timeout)).value
 
     def download(
@@ -88,21 +109,21 @@ class StoreOperations(StoreCalls):
         """Emit the state in chunks; the first is empty. The arguments and errors are those of the function
         `download`.
         """
-        handle = self._handle(name)
-        state = f"{handle}/state"
-        return download(self.caller, state, version, record=handle, timeout=timeout, whole=whole, progress=progress)
+        _, record = self._at(GET_HANDLE, name)
+        _, state = self._at(READ_STATE, name)
+        return download(self.caller, state, version, record=record, timeout=timeout, whole=whole, progress=progress)
 
     def get_and_lock(self, name: str, timeout: float | None = None) -> Operation[Handle]:
         """Do Flink's getAndLock: lock a handle and return its record. Raises `NotExist`, `Corrupt` (and then holds no
         lock).
         """
         reader = answers.document(answers.handle_named(name))
-        return (yield from self.send("POST", self._handle(name, "lock"), reader, timeout=timeout)).value
+        return (yield from self.send(*self._at(GET_AND_LOCK, name), reader, timeout=timeout)).value
 
     def get_all_and_lock(self, timeout: float | None = None) -> Operation[LockedHandles]:
         """Do Flink's getAllAndLock: lock all handles and return their records, and the damaged ones."""
         reader = answers.document(answers.locked)
-        return (yield from self.send("POST", self.path("locks"), reader, timeout=timeout)).value
+        return (yield from self.send(*self.at(GET_ALL_AND_LOCK), reader, timeout=timeout)).value
 
     def get_all_handles(
         self, page_size: int, timeout: float | None = None, *, with_damaged: bool = False
@@ -113,8 +134,8 @@ class StoreOperations(StoreCalls):
         """
         token: str | None = None
         while True:
-            target = self.path("handles", limit=page_size, token=token)
-            request = Request("GET", target, answers.document(answers.page(token)))
+            call = self.at(GET_ALL_HANDLES, limit=page_size, token=token)
+            request = Request(*call, answers.document(answers.page(token)))
             reply = yield from self.caller.call(request, timeout=timeout)
             found, corrupt, token = reply.value
             for damaged in corrupt:
@@ -143,26 +164,24 @@ class StoreOperations(StoreCalls):
         headers = {} if version is None else if_match(version)
         reader = answers.document(answers.removal)
         headers = {**headers, **self.epoch_header()}
-        return (yield from self.send("DELETE", self._handle(name), reader, headers, timeout=timeout)).value
+        return (yield from self.send(*self._at(RELEASE_AND_TRY_REMOVE, name), reader, headers, timeout=timeout)).value
 
     def clear_entries(self, timeout: float | None = None) -> Operation[int]:
         """Do Flink's clearEntries: remove all handles, and return how many there were."""
         reader = answers.document(answers.cleared)
-        return (
-            yield from self.send("DELETE", self.path("handles"), reader, self.epoch_header(), timeout=timeout)
-        ).value
+        return (yield from self.send(*self.at(CLEAR_ENTRIES), reader, self.epoch_header(), timeout=timeout)).value
 
     def release(self, name: str, timeout: float | None = None) -> Operation[None]:
         """Do Flink's release: release the session's lock on a handle."""
-        yield from self.send("DELETE", self._handle(name, "lock"), answers.nothing, timeout=timeout)
+        yield from self.send(*self._at(RELEASE, name), answers.nothing, timeout=timeout)
 
     def release_all(self, timeout: float | None = None) -> Operation[None]:
         """Do Flink's releaseAll: release all locks of the session in this store."""
-        yield from self.send("DELETE", self.path("locks"), answers.nothing, timeout=timeout)
+        yield from self.send(*self.at(RELEASE_ALL), answers.nothing, timeout=timeout)
 
     def current_epoch(self, timeout: float | None = None) -> Operation[Epoch]:
         """Ask for the store's current epoch, whoever holds it."""
-        request = Request("GET", self.path("epoch"), answers.document(answers.epoch))
+        request = Request(*self.at(GET_EPOCH), answers.document(answers.epoch))
         return (yield from self.caller.call(request, timeout=timeout)).value
 
     def poll_epoch(self, wait: float, within: float = math.inf) -> Operation[Epoch]:
@@ -171,8 +190,7 @@ class StoreOperations(StoreCalls):
         """
         within = max(within, LEAST_TO_ASK)
         reply = yield from self.send(
-            "POST",
-            self.path("epoch"),
+            *self.at(CAMPAIGN),
             answers.document(answers.epoch_of(self.context.session)),
             JSON,
             json_body({"wait": wait}),
@@ -189,18 +207,18 @@ class StoreOperations(StoreCalls):
         """
         reader = answers.document(file_answers.file_credential)
         try:
-            return (yield from self.send("POST", self.path("epoch", "credentials"), reader, timeout=timeout)).value
+            return (yield from self.send(*self.at(GET_CREDENTIALS), reader, timeout=timeout)).value
         except NotSupported:
             return None
 
     def resign(self, timeout: float | None = None) -> Operation[None]:
         """Give up the epoch. Raises `Fenced` if another session holds it."""
-        yield from self.send("DELETE", self.path("epoch"), answers.nothing, timeout=timeout)
+        yield from self.send(*self.at(RESIGN), answers.nothing, timeout=timeout)
         self.epoch = None
 
     def _write(
         self,
-        method: str,
+        operation: RestOperation,
         name: str,
         state: AsyncState,
         labels: Mapping[str, str] | None,
@@ -208,8 +226,8 @@ class StoreOperations(StoreCalls):
         timeout: float | None,
         progress: Progress | None,
     ) -> Operation[Handle]:
-        target = self._handle(name)
-        reader = answers.document(answers.handle_named(name), 201 if method == "POST" else 200)
+        call = self._at(operation, name)
+        reader = answers.document(answers.handle_named(name), *operation.success)
         sent = dict(labels or {})
         headers = {**headers, **label_headers(sent), **self.epoch_header()}
         self.context.headers()  # raises if the session is lost, before a large state is read
@@ -219,19 +237,18 @@ class StoreOperations(StoreCalls):
         deadline = key.since + (self.caller.timeout if timeout is None else timeout)
         reply = None
         if self.caller.direct.suits_body(body):
-            reply = yield from self._write_directly(method, target, reader, headers, body, key, deadline)
+            reply = yield from self._write_directly(call, reader, headers, body, key, deadline)
         if reply is None:
             headers["Content-Type"] = STATE_MEDIA_TYPE
             left = deadline - self.caller.clock()
-            reply = yield from self.send(method, target, reader, headers, body, timeout=left, key=key)
+            reply = yield from self.send(*call, reader, headers, body, timeout=left, key=key)
         body.transfer.end_stored(reply.value.size)
         check_labels(reply.value, sent, request_id_of(reply.answer))
         return reply.value
 
     def _write_directly(
         self,
-        method: str,
-        target: str,
+        call: tuple[str, str],
         reader: Reader[Handle],
         headers: Mapping[str, str],
         body: Body,
@@ -245,8 +262,9 @@ class StoreOperations(StoreCalls):
 
         def announce(request: Body, timeout: float) -> Operation[Reply[Upload]]:
             announced = answers.document(upload_of, 201)
-            target = self.path("uploads")
-            return self.send("POST", target, announced, JSON, request, timeout=timeout, final=REFUSED_FOR_NOW)
+            return self.send(
+                *self.at(ANNOUNCE_UPLOAD), announced, JSON, request, timeout=timeout, final=REFUSED_FOR_NOW
+            )
 
         for _ in range(2):  # twice: an upload may expire just before it is named
             upload = yield from put(self.caller, announce, body, deadline)
@@ -255,8 +273,7 @@ class StoreOperations(StoreCalls):
             try:
                 return (
                     yield from self.send(
-                        method,
-                        target,
+                        *call,
                         reader,
                         {**headers, "Content-Type": UPLOAD_MEDIA_TYPE},
                         json_body({"upload": upload, "size": body.size, "sha256": body.sha256}),
@@ -269,5 +286,6 @@ class StoreOperations(StoreCalls):
                 continue
         return None
 
-    def _handle(self, name: str, *segments: str) -> str:
-        return self.path("handles", checked_name(name), *segments)
+    def _at(self, operation: RestOperation, name: str) -> tuple[str, str]:
+        """Return the method and the path of a request about one handle. Raises `InvalidName`."""
+        return self.at(operation, checked_name(name))

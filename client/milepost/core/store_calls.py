@@ -8,9 +8,10 @@ from typing import Final, TypeVar
 from milepost.core.body import Body
 from milepost.core.calls.answers import Reader
 from milepost.core.calls.calls import Caller, Key, Reply
-from milepost.core.calls.request import JSON_MEDIA_TYPE, Request, checked_name, path
+from milepost.core.calls.request import JSON_MEDIA_TYPE, Request, call_of, checked_name
 from milepost.core.effects import Operation
 from milepost.core.session_context import SessionContext
+from milepost.operations.operation import RestOperation
 from milepost.wire import Code, Header
 
 T = TypeVar("T")
@@ -51,9 +52,9 @@ class StoreCalls:
                 yield from self.caller.call(request, timeout=timeout, begin_within=begin_within, key=key, final=final)
             )
 
-    def path(self, *segments: str, **query: object) -> str:
-        """Return the path of something in the store."""
-        return path("stores", self.store, *segments, **query)
+    def at(self, operation: RestOperation, *parameters: str, **query: object) -> tuple[str, str]:
+        """Return the method and the path of a request about the store; ``parameters`` are the others of the path."""
+        return call_of(operation, self.store, *parameters, **query)
 
     def epoch_header(self) -> dict[str, str]:
         """Return the header that fences a write; it is empty while the session acts under no epoch."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Final
 
 from milepost.operations import files, handles, replicas, state
-from milepost.operations.operation import Operation
+from milepost.operations.operation import RestOperation
 
-OPERATIONS: Final[dict[str, Operation]] = {
+OPERATIONS: Final[dict[str, RestOperation]] = {
     operation.call: operation
     for module in (handles, files, state, replicas)
     for operation in vars(module).values()
-    if isinstance(operation, Operation)
+    if isinstance(operation, RestOperation)
 }
 """All operations by method and path, such as ``GET /v1/stores``."""

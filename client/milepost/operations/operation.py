@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Final
-from urllib.parse import quote
 
 from milepost.wire import Code, Header
 
@@ -31,7 +30,7 @@ class Right(Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class Operation:
+class RestOperation:
     """One operation of the API.
 
     ``path`` has its parameters in braces; ``{path}`` takes the rest of a path. ``answer`` is the OpenAPI schema of its
@@ -78,10 +77,9 @@ class Operation:
         return f"{self.method} {self.path}"
 
     def target(self, *parameters: str) -> str:
-        """Return the path of a request with these values, in order, in place of its parameters, percent-encoded."""
+        """Return the path of a request with these values, in order, in place of its parameters."""
         values = iter(parameters)
-        segments = self.path.split("/")
-        return "/".join(quote(next(values), safe="") if each.startswith("{") else each for each in segments)
+        return "/".join(next(values) if each.startswith("{") else each for each in self.path.split("/"))
 
 
 EVERYWHERE: Final = frozenset({Code.UNAUTHENTICATED, Code.FORBIDDEN, Code.INTERNAL})
@@ -120,12 +118,16 @@ READS_BYTES = (
 )
 
 
-def operation(id: str, method: str, path: str, right: Right, refusals: Iterable[Code] = (), **others: Any) -> Operation:
+def operation(
+    id: str, method: str, path: str, right: Right, refusals: Iterable[Code] = (), **others: Any
+) -> RestOperation:
     """Define an operation. Its summary is its id unless ``others`` has another."""
-    return Operation(id, method, path, right, frozenset(refusals), **{"summary": id, **others})
+    return RestOperation(id, method, path, right, frozenset(refusals), **{"summary": id, **others})
 
 
-def read(id: str, path: str, refusals: Iterable[Code] = (), *, right: Right = Right.READ, **others: Any) -> Operation:
+def read(
+    id: str, path: str, refusals: Iterable[Code] = (), *, right: Right = Right.READ, **others: Any
+) -> RestOperation:
     """Define one that answers with JSON about a store, and changes nothing."""
     return operation(id, "GET", path, right, {*refusals, Code.NOT_ACCEPTABLE}, **others)
 
@@ -140,7 +142,7 @@ def change(
     takes: Iterable[str] = (),
     gives: Iterable[str] = (),
     **others: Any,
-) -> Operation:
+) -> RestOperation:
     """Define one that changes a store for a session; with ``fenced``, a write under another epoch is refused."""
     return operation(
         id,

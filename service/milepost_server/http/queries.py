@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import binascii
 
-from milepost.operations.operation import Operation
+from milepost.operations.operation import RestOperation
 from milepost.wire import MAX_PAGE, Code
 from milepost_server.basics.problems import problem
 from milepost_server.http.requests import HttpRequest
 
 
-def only_known(request: HttpRequest, operation: Operation) -> None:
+def only_known(request: HttpRequest, operation: RestOperation) -> None:
     """Raise ``invalid-request`` for a query parameter that the operation does not know, or that appears twice."""
     names = [name for name, _ in request.query_params.multi_items()]
     if len(set(names)) < len(names):
@@ -29,7 +29,7 @@ def flag(request: HttpRequest, name: str) -> bool:
     return value == "true"
 
 
-def page_of(request: HttpRequest, operation: Operation) -> tuple[str, int]:
+def page_of(request: HttpRequest, operation: RestOperation) -> tuple[str, int]:
     """Return the name after which the page begins, and how many entries it may have."""
     only_known(request, operation)
     query = request.query_params

@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from milepost.operations import OPERATIONS
-from milepost.operations.operation import Operation
+from milepost.operations.operation import RestOperation
 from milepost_server.http.requests import HttpRequest
 
 Check = Callable[[HttpRequest], Awaitable[None]]
@@ -34,7 +34,7 @@ class Endpoint:
     """
 
     call: Callable[..., Awaitable[Response]]
-    operation: Operation
+    operation: RestOperation
     checks: Sequence[Check] = ()
 
     async def answer(self, request: HttpRequest, parameters: Sequence[str]) -> Response:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from milepost.wire import Code, Outcome
 from milepost_server.rules.memory.snapshots import Snapshot
+from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import Stored
+from milepost_server.rules.requests import Request
 
 Changes = Mapping[str, Stored | None]
 """Changes are records to write by key; None deletes the record."""
@@ -96,6 +98,12 @@ Decision = Accepted | Refused | Blocked
 """A decision is what comes of a request. ``depends`` is the number of the latest group in flight that it looked at, 0
 for none. An answer without changes waits until that group has been committed, since it may only show committed state.
 """
+
+
+Handler = Callable[[View, Any, "DecisionContext"], Decision]
+"""The rule of one class of requests: a pure function of what is stored, the request, and the context."""
+
+Handlers = Mapping[type[Request], Handler]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from milepost_server.rules.requests import Replace, Request, is_leaders
 from milepost_server.rules.stored.answered import Answered
 from milepost_server.rules.stored.trees import Tree, TreePath
 
-Keeper = TypeVar("Keeper", Handle, Session, Store, Tree, TreePath)
+Kept = TypeVar("Kept", Handle, Session, Store, Tree, TreePath)
 
 
 def first_answer(view: View, request: Request) -> Accepted | Refused | None:
@@ -31,7 +31,7 @@ def first_answer(view: View, request: Request) -> Accepted | Refused | None:
     return Accepted(Answer(answer.get("body", {}), answer.get("version"), answer.get("created", False), replayed=True))
 
 
-def remember(keeper: Keeper, request: Request, context: DecisionContext, answer: Answer) -> Keeper:
+def remember(keeper: Kept, request: Request, context: DecisionContext, answer: Answer) -> Kept:
     """Return the record with this answer kept in it; answers that are too old or too large make room.
 
     So do the leader's own ids of requests that have been committed. They only prove that a request was committed:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from milepost.operations import OPERATIONS
-from milepost.operations.operation import Operation, Right
+from milepost.operations.operation import RestOperation, Right
 from testbed.server import ServerProcess
 from tests.wire.access.conftest import TOKENS, As, lines
 from tests.wire.support.api import Api, Json, connect, problem
@@ -46,7 +46,7 @@ BODIES: Json = {
 
 
 @pytest.mark.parametrize("operation", OF_A_STORE)
-def test_no_call_reaches_the_store_of_another_team(a: Api, b: Api, as_client: As, operation: Operation) -> None:
+def test_no_call_reaches_the_store_of_another_team(a: Api, b: Api, as_client: As, operation: RestOperation) -> None:
     url = operation.path.format(store=b.store, name="latest", savepoint="p", state="words")
     seen = b.everything()
     for client, session in ((a.http, a.session), (a.http, b.session), (as_client("reads-a"), b.session)):

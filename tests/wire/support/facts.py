@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from milepost.operations import OPERATIONS
 from milepost.operations.files import DELETE_FILES, GET_TOKEN, READ_FILES, WRITE_FILES
 from milepost.operations.handles import READ_STATE
-from milepost.operations.operation import Operation
+from milepost.operations.operation import RestOperation
 from milepost.operations.replicas import IS_LEADER, READYZ
 from milepost.wire import Code
 
@@ -101,7 +101,7 @@ _REFUSED_FILES = frozenset({400, 401, 403, 404})
 class Call:
     """An operation as a stranger sees it; of what Hadoop, OAuth and probes define, with what they say of it."""
 
-    operation: Operation
+    operation: RestOperation
     success: frozenset[int]
     query: frozenset[str]
     needs: frozenset[str]
@@ -154,7 +154,7 @@ _GIVEN_WITH = {
 }
 
 _CREATES = "overwrite createflag createparent destination renameoptions noredirect excludedatanodes"
-_BY_OTHERS: dict[Operation, tuple[set[int], str]] = {
+_BY_OTHERS: dict[RestOperation, tuple[set[int], str]] = {
     READ_FILES: ({200, 307, *_REFUSED_FILES}, "op offset length startAfter noredirect excludedatanodes"),
     WRITE_FILES: ({200, 201, 307, *_REFUSED_FILES}, f"op {_CREATES}"),
     DELETE_FILES: ({200, *_REFUSED_FILES}, "op recursive"),
@@ -165,7 +165,7 @@ _BY_OTHERS: dict[Operation, tuple[set[int], str]] = {
 """What others than Milepost define: the statuses, and the query, in which ``op`` must be there."""
 
 
-def _call(operation: Operation) -> Call:
+def _call(operation: RestOperation) -> Call:
     if operation in _BY_OTHERS:
         statuses, query = _BY_OTHERS[operation]
         return Call(operation, frozenset(statuses), frozenset(query.split()), frozenset({"op"} & set(query.split())))

@@ -11,8 +11,8 @@ from urllib.parse import quote, urlencode
 from milepost.core.body import Body, body_of_bytes
 from milepost.core.calls.answers import Reader, whatever
 from milepost.errors import InvalidName, InvalidRequest
+from milepost.operations.operation import RestOperation
 from milepost.wire import (
-    API,
     NAME,
     NAME_RULE,
     UNSEEN,
@@ -69,10 +69,12 @@ def file_segments(name: str) -> str:
         raise InvalidName(Code.INVALID_NAME, f"not a valid path for a file: {name!r}") from error
 
 
-def path(*segments: str, **query: object) -> str:
-    """Make the path ``/v1/…``, with a query of those arguments that are not None."""
+def call_of(operation: RestOperation, *parameters: str, **query: object) -> tuple[str, str]:
+    """Return the method and the path of a request: ``parameters`` are those of the operation's path, in order, ready
+    for a URL; those of ``query`` that are not None become its query.
+    """
     given = {key: str(value) for key, value in query.items() if value is not None}
-    return "/".join((API, *segments)) + ("?" + urlencode(given) if given else "")
+    return operation.method, operation.target(*parameters) + ("?" + urlencode(given) if given else "")
 
 
 def json_body(document: Mapping[str, Any]) -> Body:

@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from milepost.operations import OPERATIONS
-from milepost.operations.operation import Operation
+from milepost.operations.operation import RestOperation
 from milepost.wire import PROBLEM_MEDIA_TYPE
 from milepost_server.http.openapi.schemas import (
     NAME_SCHEMA,
@@ -74,7 +74,7 @@ class Description:
         return Response(self.page, media_type="application/json")
 
 
-def _complete(operation: dict[str, Any], path: str, known: Operation) -> None:
+def _complete(operation: dict[str, Any], path: str, known: RestOperation) -> None:
     """Add to a call what FastAPI does not know: its id, the schemas of its answers, its security, patterns of names."""
     operation["operationId"] = known.id
     if path.startswith(("/v1/", "/webhdfs/")):

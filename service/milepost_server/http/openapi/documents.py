@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import Depends
 from starlette.responses import Response
 
-from milepost.operations.operation import Operation
+from milepost.operations.operation import RestOperation
 from milepost.wire import MAX_LABELS_LENGTH, MAX_PAGE, PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, PROBLEMS, Code, Header
 from milepost_server.http.bodies import no_fields
 from milepost_server.http.openapi.schemas import NAME_SCHEMA, TAG_PATTERN
@@ -104,7 +104,7 @@ _QUERY: dict[str, dict[str, Any]] = {
 
 
 def openapi_operation(
-    operation: Operation,
+    operation: RestOperation,
     examples: dict[int, tuple[str, Any]],
     *,
     body: dict[str, Any] | None = None,

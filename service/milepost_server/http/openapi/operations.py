@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from milepost.operations.operation import Operation
+from milepost.operations.operation import RestOperation
 from milepost_server.http.openapi.documents import openapi_operation
 
 Route = TypeVar("Route", bound=Callable[..., Awaitable[Response]])
@@ -16,7 +16,7 @@ Route = TypeVar("Route", bound=Callable[..., Awaitable[Response]])
 
 def answers(
     router: APIRouter,
-    operation: Operation,
+    operation: RestOperation,
     examples: dict[int, tuple[str, Any]],
     *,
     body: dict[str, Any] | None = None,
@@ -26,7 +26,7 @@ def answers(
     return plain(router, operation, **openapi_operation(operation, examples, body=body, elsewhere=elsewhere))
 
 
-def plain(router: APIRouter, operation: Operation, **described: Any) -> Callable[[Route], Route]:
+def plain(router: APIRouter, operation: RestOperation, **described: Any) -> Callable[[Route], Route]:
     """Decorate the route of another operation, which FastAPI describes with these arguments."""
     path = operation.path.replace("{path}", "{path:path}")
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from milepost_server.rules.decisions import Accepted, Answer, Decision
+from typing import Final
+
+from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import DEPLOYMENT_KEY, Corrupt, Deployment
 from milepost_server.rules.requests import CreateDeployment
 
 
-def found(view: View, request: CreateDeployment) -> Decision:
+def found(view: View, request: CreateDeployment, _: DecisionContext) -> Decision:
     """Give the deployment its id, once and for all.
 
     A record that cannot be read stays as it is: it holds an older id, or that of a newer release.
@@ -20,3 +22,8 @@ def found(view: View, request: CreateDeployment) -> Decision:
     if isinstance(record, Corrupt):
         return Accepted(answer)
     return Accepted(answer, {DEPLOYMENT_KEY: Deployment(request.deployment)})
+
+
+HANDLERS: Final[Handlers] = {
+    CreateDeployment: found,
+}

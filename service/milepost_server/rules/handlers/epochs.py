@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from milepost.wire import Code
 from milepost_server.rules import replays
 from milepost_server.rules.answers import epoch_body, epoch_holder
-from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
+from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers, Refused
 from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import Session, Store, store_key
+from milepost_server.rules.records import store_key
 from milepost_server.rules.requests import Campaign, Resign
 
 
-def campaign(view: View, store: Store, session: Session, request: Campaign, context: DecisionContext) -> Decision:
+def campaign(view: View, request: Campaign, context: DecisionContext) -> Decision:
     """Grant the next epoch if nobody holds the current one.
 
     The holder gets the same answer again, unless its epoch is from before a restore: nothing may be written under that.
     """
+    store = view.store_or_new(request.store_name)
+    session = view.acting_session(request.session)
     holder = epoch_holder(view, store)
     if holder is not None and not (holder.id == session.id and store.epoch <= context.epoch_floor):
         if holder.id == session.id:
@@ -40,8 +44,10 @@ def campaign(view: View, store: Store, session: Session, request: Campaign, cont
     return Accepted(answer, {store_key(store.name): kept})
 
 
-def resign(view: View, store: Store, session: Session, request: Resign, context: DecisionContext) -> Decision:
+def resign(view: View, request: Resign, context: DecisionContext) -> Decision:
     """Give the epoch back; its number stays current until the next is granted."""
+    store = view.store_or_new(request.store_name)
+    session = view.acting_session(request.session)
     holder = epoch_holder(view, store)
     if holder is None:
         return Accepted(Answer())
@@ -54,3 +60,9 @@ def resign(view: View, store: Store, session: Session, request: Resign, context:
     answer = Answer()
     resigned = replace(store, epoch_session=None, epoch_session_created=0, epoch_since=None)
     return Accepted(answer, {store_key(store.name): replays.remember(resigned, request, context, answer)})
+
+
+HANDLERS: Final[Handlers] = {
+    Campaign: campaign,
+    Resign: resign,
+}

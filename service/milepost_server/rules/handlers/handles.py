@@ -5,6 +5,7 @@ getAndLock, release).
 from __future__ import annotations
 
 from types import MappingProxyType
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -19,11 +20,12 @@ from milepost_server.rules.decisions import (
     Decision,
     DecisionContext,
     FinishNeeded,
+    Handlers,
     Refused,
 )
 from milepost_server.rules.handlers import uploads
 from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import Corrupt, Handle, Lock, Session, Store, handle_key
+from milepost_server.rules.records import Corrupt, Handle, Lock, Store, handle_key
 from milepost_server.rules.requests import (
     Add,
     FinishRemoval,
@@ -47,13 +49,10 @@ def absent(store: Store, handle: Handle) -> bool:
     return handle.gone or handle.created_revision <= store.cleared
 
 
-def evicted_answers_of(handle: Handle | Corrupt | None) -> int:
-    """Return the revision at which the name last had to forget an answer."""
-    return handle.evicted_answers_at if isinstance(handle, Handle) else 0
-
-
-def add(view: View, store: Store, session: Session, request: Add, context: DecisionContext) -> Decision:
+def add(view: View, request: Add, context: DecisionContext) -> Decision:
     """Add a pointer to bytes that are already in the blob store, and lock the new handle for the session."""
+    store = view.store_or_new(request.store_name)
+    session = view.acting_session(request.session)
     old = view.handle(store.name, request.name)
     if isinstance(old, Corrupt):
         return Refused(Code.ALREADY_EXISTS, f"{request.name!r} exists, but its record is damaged: {old.reason}")
@@ -78,14 +77,16 @@ def add(view: View, store: Store, session: Session, request: Add, context: Decis
         locks=(Lock(session.id, session.created_revision, context.revision),),
         epoch=request.epoch,
         answered=old.answered if old else (),
-        evicted_answers_at=evicted_answers_of(old),
+        evicted_answers_at=old.evicted_answers_at if old else 0,
     ).holding(source.blob, source.data)
     orphans = (old.blob,) if old is not None and not old.gone else ()
     return _changed(view, store, handle, request, context, orphans=orphans, created=True, beside=source.changes)
 
 
-def replace_state(view: View, store: Store, session: Session, request: Replace, context: DecisionContext) -> Decision:
+def replace_state(view: View, request: Replace, context: DecisionContext) -> Decision:
     """Replace a handle's state by compare-and-set. The session must hold a lock on the handle."""
+    store = view.store_or_new(request.store_name)
+    session = view.acting_session(request.session)
     found = _existing(view, store, request)
     if isinstance(found, Refused):
         return found
@@ -112,8 +113,10 @@ def replace_state(view: View, store: Store, session: Session, request: Replace, 
     return _changed(view, store, handle, request, context, discards=(found.blob,), beside=source.changes)
 
 
-def lock(view: View, store: Store, session: Session, request: LockHandle, context: DecisionContext) -> Decision:
+def lock(view: View, request: LockHandle, context: DecisionContext) -> Decision:
     """Lock a handle for a session; a session that already holds it is answered from what is there."""
+    store = view.store_or_new(request.store_name)
+    session = view.acting_session(request.session)
     found = _existing(view, store, request)
     if isinstance(found, Refused):
         return found
@@ -128,8 +131,10 @@ def lock(view: View, store: Store, session: Session, request: LockHandle, contex
     return _changed(view, store, handle, request, context)
 
 
-def release(view: View, store: Store, session: Session, request: ReleaseHandle, context: DecisionContext) -> Decision:
+def release(view: View, request: ReleaseHandle, context: DecisionContext) -> Decision:
     """Release a session's lock on a handle; it is no error if there is none."""
+    store = view.store_or_new(request.store_name)
+    session = view.acting_session(request.session)
     found = present(store, view.handle(store.name, request.name))
     if found is None or session.id not in locks.holders(view, store, found):
         return Accepted(Answer())
@@ -137,8 +142,10 @@ def release(view: View, store: Store, session: Session, request: ReleaseHandle, 
     return _written(store, freed, request, context, Answer())
 
 
-def remove(view: View, store: Store, session: Session, request: Remove, context: DecisionContext) -> Decision:
+def remove(view: View, request: Remove, context: DecisionContext) -> Decision:
     """Mark a handle for removal, unless another session holds it; then only the session's own lock is released."""
+    store = view.store_or_new(request.store_name)
+    session = view.acting_session(request.session)
     old = view.handle(store.name, request.name)
     if isinstance(old, Corrupt):
         return _written(store, _gone_without_trace(request.name, context), request, context, Answer({"removed": True}))
@@ -164,8 +171,9 @@ def remove(view: View, store: Store, session: Session, request: Remove, context:
     return _written(store, marked, request, context, Answer({"removed": True}), finish=finish)
 
 
-def finish_removal(view: View, store: Store, request: FinishRemoval, context: DecisionContext) -> Decision:
+def finish_removal(view: View, request: FinishRemoval, context: DecisionContext) -> Decision:
     """Finish a removal whose blob is discarded: nothing is left but the answers that the record keeps."""
+    store = view.store_or_new(request.store_name)
     old = view.handle(store.name, request.name)
     if not isinstance(old, Handle) or not old.removing or old.version != request.version:
         return Accepted(Answer())
@@ -228,3 +236,13 @@ def _written(
 ) -> Accepted:
     kept = replays.remember(handle, request, context, answer)
     return Accepted(answer, {handle_key(store.name, handle.name): kept}, finish=finish)
+
+
+HANDLERS: Final[Handlers] = {
+    Add: add,
+    Replace: replace_state,
+    LockHandle: lock,
+    ReleaseHandle: release,
+    Remove: remove,
+    FinishRemoval: finish_removal,
+}

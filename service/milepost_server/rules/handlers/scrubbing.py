@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext
+from typing import Final
+
+from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers
 from milepost_server.rules.handlers.handles import absent
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import Handle, Record, Session, Store, Upload, store_of
@@ -36,3 +38,8 @@ def droppable(view: View, key: str, record: Record, context: DecisionContext) ->
             return bool(record.ended) and record.created_revision <= context.keys_horizon
         case _:
             return False
+
+
+HANDLERS: Final[Handlers] = {
+    Scrub: scrub,
+}

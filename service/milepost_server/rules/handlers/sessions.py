@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from milepost.wire import Code
 from milepost_server.rules import guards, replays
 from milepost_server.rules.answers import session_body
-from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext
+from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers
 from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import Corrupt, Session, session_key
+from milepost_server.rules.records import Session, session_key
 from milepost_server.rules.requests import EndSession, ExpireSession, OpenSession
 
 
@@ -41,13 +43,9 @@ def _renewed(view: View, request: OpenSession, context: DecisionContext) -> Deci
     return Accepted(answer, {session_key(old.id): replays.remember(renewed, request, context, answer)})
 
 
-def evicted_answers_of(session: Session | Corrupt | None) -> int:
-    """Return the revision at which the session last had to forget an answer."""
-    return session.evicted_answers_at if isinstance(session, Session) else 0
-
-
-def end_session(session: Session, request: EndSession, context: DecisionContext) -> Decision:
+def end_session(view: View, request: EndSession, context: DecisionContext) -> Decision:
     """End a session that its client asks to end: its locks go, its epochs become free to campaign for."""
+    session = view.acting_session(request.session)
     ended = replace(session, ended=context.revision)
     answer = Answer()
     return Accepted(answer, {session_key(session.id): replays.remember(ended, request, context, answer)})
@@ -59,3 +57,10 @@ def expire_session(view: View, request: ExpireSession, context: DecisionContext)
     if not isinstance(session, Session) or session.ended or session.created_revision != request.created_revision:
         return Accepted(Answer())
     return Accepted(Answer(), {session_key(session.id): replace(session, ended=context.revision)})
+
+
+HANDLERS: Final[Handlers] = {
+    OpenSession: open_session,
+    EndSession: end_session,
+    ExpireSession: expire_session,
+}

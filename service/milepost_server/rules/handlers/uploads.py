@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
 from milepost.wire import Code
 from milepost_server.rules import guards, replays
-from milepost_server.rules.decisions import Accepted, Answer, Changes, Decision, DecisionContext, Refused
+from milepost_server.rules.decisions import Accepted, Answer, Changes, Decision, DecisionContext, Handlers, Refused
 from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import Corrupt, Session, Store, Upload, upload_key
+from milepost_server.rules.records import Corrupt, Store, Upload, upload_key
 from milepost_server.rules.requests import Add, CreateUpload, ExpireUpload, Replace
 
 
@@ -22,10 +22,10 @@ class UploadSource(NamedTuple):
     changes: Changes
 
 
-def create_upload(
-    view: View, store: Store, session: Session, request: CreateUpload, context: DecisionContext
-) -> Decision:
+def create_upload(view: View, request: CreateUpload, context: DecisionContext) -> Decision:
     """Announce bytes. This needs no epoch: the handle that takes them does."""
+    store = view.store_or_new(request.store_name)
+    session = view.acting_session(request.session)
     if full := guards.upload_has_room(view.pending_uploads(store.name), context):
         return full
     answer = Answer({"upload": request.upload}, created=True)
@@ -66,3 +66,9 @@ def expire_upload(view: View, request: ExpireUpload, context: DecisionContext) -
         return Accepted(Answer())
     ended = replace(upload, ended=context.revision)
     return Accepted(Answer(), {upload_key(request.store_name, upload.id): ended}, orphans=(upload.blob,))
+
+
+HANDLERS: Final[Handlers] = {
+    CreateUpload: create_upload,
+    ExpireUpload: expire_upload,
+}

@@ -48,6 +48,17 @@ class Lookup(ABC):
         record = self.get(store_key(store))
         return record if isinstance(record, Store | Corrupt) else None
 
+    def store_or_new(self, store: str) -> Store:
+        """Return a store's own record; that of a store which is not there yet, or whose record is damaged, is new."""
+        record = self.store(store)
+        return record if isinstance(record, Store) else Store(store)
+
+    def acting_session(self, session: str) -> Session:
+        """Return the session that makes a request, which `milepost_server.rules.guards.session_lives` has checked."""
+        record = self.session(session)
+        assert isinstance(record, Session)
+        return record
+
     def handle(self, store: str, name: str) -> Handle | Corrupt | None:
         """Return a handle's record."""
         record = self.get(handle_key(store, name))

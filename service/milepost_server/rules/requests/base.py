@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import ClassVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +55,38 @@ LEADER = Attempt("")
 """The attempt of every request that the leader makes of itself: there is no session, and no retry."""
 
 
+class Keeper(Enum):
+    """The record that keeps the answer to a request, for retries."""
+
+    NONE = auto()
+    """Only the record that the request makes, or none: to do it a second time changes nothing."""
+    SESSION = auto()
+    STORE = auto()
+    HANDLE = auto()
+    TREE = auto()
+    PATH = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What every changing request carries: the attempt that it is made by."""
+    """What every changing request carries: the attempt that it is made by. The class says what the rules ask of it.
+
+    A request ``by_leader`` is one that the leader makes of itself: it has no session, and no retry. One that
+    ``needs_session`` is made by a living session; of another, a session that it names has to live. A ``fenced`` one
+    needs the current epoch of its store. ``keeper`` is the record that keeps its answer.
+    """
+
+    by_leader: ClassVar[bool] = False
+    needs_session: ClassVar[bool] = True
+    fenced: ClassVar[bool] = False
+    keeper: ClassVar[Keeper] = Keeper.NONE
 
     attempt: Attempt
+
+    @property
+    def epoch(self) -> int | None:
+        """The epoch under which it is made; None if it names none."""
+        return None
 
     @property
     def session(self) -> str:
@@ -88,6 +117,8 @@ class Request:
 class StoreRequest(Request):
     """This request is about one store."""
 
+    keeper: ClassVar[Keeper] = Keeper.STORE
+
     store_name: str = ""
 
     @property
@@ -98,6 +129,8 @@ class StoreRequest(Request):
 @dataclass(frozen=True, slots=True)
 class HandleRequest(StoreRequest):
     """This request is about one handle."""
+
+    keeper: ClassVar[Keeper] = Keeper.HANDLE
 
     name: str = ""
 

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
-from milepost_server.rules.requests.base import NO_BLOB, BlobRef, HandleRequest, StoreRequest, UploadRef, fingerprint_of
+from milepost_server.rules.requests.base import (
+    NO_BLOB,
+    BlobRef,
+    HandleRequest,
+    Keeper,
+    StoreRequest,
+    UploadRef,
+    fingerprint_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +24,8 @@ class Add(HandleRequest):
     With ``upload``, the bytes are an upload's, and ``blob`` is what is announced (no key). With ``data``, the bytes are
     these, and have no blob.
     """
+
+    fenced: ClassVar[bool] = True
 
     epoch: int | None = None
     blob: BlobRef = NO_BLOB
@@ -30,6 +41,8 @@ class Add(HandleRequest):
 class Replace(HandleRequest):
     """Replace a state at ``version`` (Flink's replace). Labels of None keep the old ones. For the rest see `Add`."""
 
+    fenced: ClassVar[bool] = True
+
     epoch: int | None = None
     version: str = ""
     blob: BlobRef = NO_BLOB
@@ -44,6 +57,8 @@ class Replace(HandleRequest):
 @dataclass(frozen=True, slots=True)
 class Remove(HandleRequest):
     """Release a handle and remove it, optionally only at ``version`` (Flink's releaseAndTryRemove)."""
+
+    fenced: ClassVar[bool] = True
 
     epoch: int | None = None
     version: str | None = None
@@ -76,12 +91,16 @@ class ReleaseAll(StoreRequest):
 class Clear(StoreRequest):
     """Remove all handles of a store, and leave the blobs (Flink's clearEntries)."""
 
+    fenced: ClassVar[bool] = True
+
     epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CreateUpload(StoreRequest):
     """Let a client put bytes itself: ``blob`` says where and what, ``ttl`` for how many seconds."""
+
+    keeper: ClassVar[Keeper] = Keeper.NONE
 
     upload: str = ""
     blob: BlobRef = NO_BLOB
@@ -105,6 +124,8 @@ class Resign(StoreRequest):
 class ExpireUpload(StoreRequest):
     """End an upload whose time is up; a request of the leader's own."""
 
+    by_leader: ClassVar[bool] = True
+
     upload: str = ""
 
 
@@ -112,11 +133,15 @@ class ExpireUpload(StoreRequest):
 class FinishRemoval(HandleRequest):
     """Let a record go, since the blob of this ``version`` has been discarded; a request of the leader's own."""
 
+    by_leader: ClassVar[bool] = True
+
     version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Scrub(StoreRequest):
     """Drop records that only wait to be dropped (gone, cleared, used up, long ended); a request of the leader's own."""
+
+    by_leader: ClassVar[bool] = True
 
     keys: tuple[str, ...] = ()

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import ClassVar
 
-from milepost_server.rules.requests.base import NO_BLOB, BlobRef, StoreRequest, fingerprint_of
+from milepost_server.rules.requests.base import NO_BLOB, BlobRef, Keeper, StoreRequest, fingerprint_of
 from milepost_server.rules.stored.trees import Manifest, RangeTombstone, Rollback, Savepoint, TreeSnapshot
 
 
 @dataclass(frozen=True, slots=True)
 class TreeRequest(StoreRequest):
     """This request is about one path of a store's tree. It needs no session: the ``epoch`` is what allows it."""
+
+    needs_session: ClassVar[bool] = False
+    fenced: ClassVar[bool] = True
+    keeper: ClassVar[Keeper] = Keeper.NONE
 
     path: str = ""
     epoch: int | None = None
@@ -40,6 +45,8 @@ NOW = Begun()
 @dataclass(frozen=True, slots=True)
 class PutFile(TreeRequest):
     """Let a file be at a path, whole: its bytes are ``data`` or, if that is None, in the blob."""
+
+    keeper: ClassVar[Keeper] = Keeper.PATH
 
     blob: BlobRef = NO_BLOB
     data: bytes | None = None
@@ -95,6 +102,8 @@ class RollBack(TreeRequest):
     What is at the paths ``keep`` and below them stays as it is now.
     """
 
+    keeper: ClassVar[Keeper] = Keeper.TREE
+
     revision: int = 0
     keep: tuple[str, ...] = ()
 
@@ -108,6 +117,8 @@ class CloneTree(TreeRequest):
 
     A manifest names the copies; they are ``files`` of ``bytes`` bytes, and make the one ``snapshot``.
     """
+
+    keeper: ClassVar[Keeper] = Keeper.TREE
 
     original: str = ""
     manifest: Manifest | None = None
@@ -123,6 +134,9 @@ class CloneTree(TreeRequest):
 class MakeSavepoint(StoreRequest):
     """Keep a snapshot under a name: the one at ``revision``, or the newest if that is 0. It needs no epoch."""
 
+    needs_session: ClassVar[bool] = False
+    keeper: ClassVar[Keeper] = Keeper.TREE
+
     savepoint: str = ""
     revision: int = 0
 
@@ -133,6 +147,9 @@ class MakeSavepoint(StoreRequest):
 @dataclass(frozen=True, slots=True)
 class DropSavepoint(StoreRequest):
     """Drop a savepoint."""
+
+    needs_session: ClassVar[bool] = False
+    keeper: ClassVar[Keeper] = Keeper.TREE
 
     savepoint: str = ""
 
@@ -147,6 +164,8 @@ class TrimTree(StoreRequest):
     ``range_tombstones`` and ``rollbacks`` are finished: no record of a path has to be changed for them any more.
     """
 
+    by_leader: ClassVar[bool] = True
+
     paths: tuple[str, ...] = ()
     range_tombstones: tuple[RangeTombstone, ...] = ()
     rollbacks: tuple[Rollback, ...] = ()
@@ -159,6 +178,8 @@ class BeginCompaction(StoreRequest):
     A manifest that somebody began to make before is not taken any more.
     """
 
+    by_leader: ClassVar[bool] = True
+
 
 @dataclass(frozen=True, slots=True)
 class CompactTree(StoreRequest):
@@ -168,6 +189,8 @@ class CompactTree(StoreRequest):
     others. ``savepoints`` were the tree's savepoints when it was made, if what nothing shows was left out of it, else
     None.
     """
+
+    by_leader: ClassVar[bool] = True
 
     replaced: tuple[str, ...] = ()
     manifest: Manifest | None = None
@@ -179,11 +202,15 @@ class CompactTree(StoreRequest):
 class DropBlobs(StoreRequest):
     """Discard blobs that rows of former manifests named, unless something names them still; of the leader's own."""
 
+    by_leader: ClassVar[bool] = True
+
     blobs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class DropCompacted(StoreRequest):
     """Drop the records of these paths of which a manifest says the same; a request of the leader's own."""
+
+    by_leader: ClassVar[bool] = True
 
     paths: tuple[str, ...] = ()

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from milepost.wire import Code
-from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
+from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers, Refused
 from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import Corrupt, Store, Stored, tree_key
-from milepost_server.rules.requests import CompactTree, DropBlobs, DropCompacted
+from milepost_server.rules.records import Corrupt, Stored, tree_key
+from milepost_server.rules.requests import BeginCompaction, CompactTree, DropBlobs, DropCompacted
 from milepost_server.rules.stored.paths import path_key
 from milepost_server.rules.stored.trees import Tree, TreePath
 from milepost_server.rules.trees.tree_change import names_in_manifests
 
 
-def begin_compaction(view: View, store: Store, context: DecisionContext) -> Decision:
+def begin_compaction(view: View, request: BeginCompaction, context: DecisionContext) -> Decision:
     """Let no record of a path go from now on, so that what a manifest is made of can be read."""
+    store = view.store_or_new(request.store_name)
     tree = view.tree(store.name) or Tree(store.name)
     if isinstance(tree, Corrupt) or tree.rollbacks:
         return Refused(Code.VERSION_MISMATCH, f"the tree of {store.name!r} cannot be compacted now")
@@ -24,11 +27,12 @@ def begin_compaction(view: View, store: Store, context: DecisionContext) -> Deci
     )
 
 
-def compact(view: View, store: Store, request: CompactTree) -> Decision:
+def compact(view: View, request: CompactTree, _: DecisionContext) -> Decision:
     """Let a manifest follow those that the tree has, or take the place of some that stand together.
 
     Nothing that is shown changes by it.
     """
+    store = view.store_or_new(request.store_name)
     tree = view.tree(store.name) or Tree(store.name)
     added = () if request.manifest is None else (request.manifest,)
     if isinstance(tree, Corrupt):
@@ -49,12 +53,13 @@ def compact(view: View, store: Store, request: CompactTree) -> Decision:
     return Accepted(Answer(), changes, discards=request.replaced)
 
 
-def drop_blobs(view: View, store: Store, request: DropBlobs) -> Decision:
+def drop_blobs(view: View, request: DropBlobs, _: DecisionContext) -> Decision:
     """Discard the blobs that neither a record nor a manifest names any more.
 
     The record of the tree is written as it is: the commit proves that who discards them still leads. While a record of
     a path cannot be read, it may name any of them: then they are left to the collector.
     """
+    store = view.store_or_new(request.store_name)
     tree = view.tree(store.name)
     if not isinstance(tree, Tree) or view.damaged_path(store.name) is not None:
         return Accepted(Answer())
@@ -63,12 +68,13 @@ def drop_blobs(view: View, store: Store, request: DropBlobs) -> Decision:
     return Accepted(Answer(), {tree_key(store.name): tree} if gone else {}, discards=tuple(gone))
 
 
-def drop_compacted(view: View, store: Store, request: DropCompacted) -> Decision:
+def drop_compacted(view: View, request: DropCompacted, _: DecisionContext) -> Decision:
     """Drop the records of these paths of which the manifests say the same; their blobs stay, which a manifest names.
 
     None goes while another manifest is being made, nor while a rollback is not in all records: it would apply to the
     row once more.
     """
+    store = view.store_or_new(request.store_name)
     tree = view.tree(store.name) or Tree(store.name)
     if isinstance(tree, Corrupt) or tree.compacting or tree.rollbacks:
         return Accepted(Answer())
@@ -87,3 +93,11 @@ def drop_compacted(view: View, store: Store, request: DropCompacted) -> Decision
 def _spans(record: TreePath) -> tuple[tuple[int, int], ...]:
     """Return when each entry was born and died: no two entries of one path are born at the same revision."""
     return tuple((entry.created_revision, entry.deleted_revision) for entry in record.entries)
+
+
+HANDLERS: Final[Handlers] = {
+    CompactTree: compact,
+    DropBlobs: drop_blobs,
+    DropCompacted: drop_compacted,
+    BeginCompaction: begin_compaction,
+}

@@ -7,12 +7,12 @@ came from, and all others do no more the second time.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
 from milepost.wire import Code
-from milepost_server.rules import guards
-from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
+from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers, Refused
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import Corrupt, Store
 from milepost_server.rules.requests import (
@@ -50,13 +50,12 @@ MOST_RENAMED = 256
 """A directory is renamed with so many paths below it at most: they must fit into one commit."""
 
 
-def decide(view: View, store: Store, request: TreeRequest, context: DecisionContext) -> Decision:
-    """Return what happens if the request is applied on top of ``view``."""
+def change_path(view: View, request: TreeRequest, context: DecisionContext) -> Decision:
+    """Put, make, rename or delete what is at a path."""
+    store = view.store_or_new(request.store_name)
     record = view.tree(store.name)
     if isinstance(record, Corrupt):
         return Refused(Code.CORRUPT, f"the record of the tree of {store.name!r} is damaged: {record.reason}")
-    if fenced := guards.epoch_is_current(store, request.epoch, context.epoch_floor):
-        return fenced
     for path in (request.path, request.target) if isinstance(request, RenamePath) else (request.path,):
         if snapshot_of(path) is not None:
             return Refused(Code.FORBIDDEN, f"{_named(path)} cannot be written: {SNAPSHOTS} is read-only")
@@ -279,3 +278,11 @@ def _came_from(there: Entry | None, request: RenamePath) -> bool:
 
 def _named(path: str) -> str:
     return repr(path or "/")
+
+
+HANDLERS: Final[Handlers] = {
+    PutFile: change_path,
+    MakeDirectory: change_path,
+    RenamePath: change_path,
+    DeletePath: change_path,
+}

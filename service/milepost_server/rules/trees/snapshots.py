@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from milepost.wire import Code
-from milepost_server.rules import guards, replays
-from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
+from milepost_server.rules import replays
+from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers, Refused
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import Corrupt, Store, tree_key
-from milepost_server.rules.requests import CloneTree, DropSavepoint, MakeSavepoint, RollBack, TreeRequest
+from milepost_server.rules.requests import CloneTree, DropSavepoint, MakeSavepoint, RollBack
 from milepost_server.rules.stored.paths import parent_of
 from milepost_server.rules.stored.trees import (
     MOST_ROLLBACKS,
@@ -25,17 +27,14 @@ from milepost_server.rules.stored.trees import (
 from milepost_server.rules.trees.visibility import TooManyTombstones, visible, visible_at, visible_below
 
 
-def decide(
-    view: View, store: Store, request: MakeSavepoint | DropSavepoint | RollBack | CloneTree, context: DecisionContext
+def change_tree(
+    view: View, request: MakeSavepoint | DropSavepoint | RollBack | CloneTree, context: DecisionContext
 ) -> Decision:
-    """Return what happens if the request is applied on top of ``view``."""
+    """Make or drop a savepoint, roll a tree back, or begin one as a clone."""
+    store = view.store_or_new(request.store_name)
     record = view.tree(store.name)
     if isinstance(record, Corrupt):
         return Refused(Code.CORRUPT, f"the record of the tree of {store.name!r} is damaged: {record.reason}")
-    if isinstance(request, TreeRequest) and (
-        fenced := guards.epoch_is_current(store, request.epoch, context.epoch_floor)
-    ):
-        return fenced
     tree = record or Tree(store.name)
     match request:
         case MakeSavepoint():
@@ -181,3 +180,11 @@ def _kept(
     answer: Answer,
 ) -> Accepted:
     return Accepted(answer, {tree_key(store.name): replays.remember(tree, request, context, answer)})
+
+
+HANDLERS: Final[Handlers] = {
+    MakeSavepoint: change_tree,
+    DropSavepoint: change_tree,
+    RollBack: change_tree,
+    CloneTree: change_tree,
+}

@@ -4,9 +4,11 @@ epochs.
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec.structs import replace
 
-from milepost_server.rules.decisions import Accepted, Answer, Decision
+from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import Corrupt, Store, Stored, tree_key
 from milepost_server.rules.requests import TrimTree
@@ -16,7 +18,7 @@ from milepost_server.rules.trees.tree_change import is_kept, unnamed
 from milepost_server.rules.trees.visibility import deleted_at, is_shown, rolled_back
 
 
-def trim(view: View, store: Store, request: TrimTree) -> Decision:
+def trim(view: View, request: TrimTree, _: DecisionContext) -> Decision:
     """Drop the entries of these paths that nothing shows, and the range tombstones and rollbacks that the leader saw
     the end of.
 
@@ -24,6 +26,7 @@ def trim(view: View, store: Store, request: TrimTree) -> Decision:
     all paths that it is about, no more come. While a record of a path cannot be read, they stay: it may be put back,
     and says nothing of them.
     """
+    store = view.store_or_new(request.store_name)
     tree = view.tree(store.name) or Tree(store.name)
     if isinstance(tree, Corrupt):
         return Accepted(Answer())
@@ -67,3 +70,8 @@ def trimmed_of(record: TreePath, store: Store, tree: Tree) -> TreePath:
     if tuple(entries) == known.entries == record.entries:
         return record
     return replace(known, entries=tuple(entries))
+
+
+HANDLERS: Final[Handlers] = {
+    TrimTree: trim,
+}
