@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from milepost import wire
+from milepost.operations import OPERATIONS
 from milepost.wire import PROBLEMS, Code, Header
 from milepost_server.http.webhdfs.errors import EXCEPTIONS
 from milepost_server.http.webhdfs.routes import READS, WRITES
@@ -48,6 +49,33 @@ def tables(title: str) -> list[list[list[str]]]:
     """The cells of each table of the section, without its head."""
     found = re.findall(r"(?:^\|.*\n)+", section(title), re.MULTILINE)
     return [[[cell.strip() for cell in line.strip("|").split("|")] for line in each.splitlines()[2:]] for each in found]
+
+
+def calls() -> list[tuple[str, str, str]]:
+    """Each call of the page's tables: method and path, and the cells with what it is answered and refused."""
+    found = []
+    for heading, base in re.findall(r"^## ([^\n`]*`(/v1/[^`\n]*)`)$", PAGE, re.MULTILINE):
+        for cell, done, refused in (row for table in tables(heading) for row in table):
+            method, path = re.findall(r"^`(GET|HEAD|POST|PUT|DELETE)(?: ([^`?]*))?[^`]*`", cell)[0]
+            found.append((f"{method} {path if path.startswith('/v1') else base + path}", done, refused))
+    return found
+
+
+def test_each_row_has_the_statuses_and_codes_of_its_operation() -> None:
+    assert len(calls()) > 30
+    for call, done, refused in calls():
+        operation = OPERATIONS[call]
+        statuses = {int(each) for each in re.findall(r"(?:^|; |, or )(\d{3})\b", done)}
+        assert statuses <= set(operation.success), call
+        codes = {Code(each) for each in re.findall(r"`([a-z]+(?:-[a-z]+)*)`", refused) if each in set(Code)}
+        assert codes <= operation.codes, call
+
+
+def test_every_operation_is_on_the_page() -> None:
+    shown = {call for call, _, _ in calls()} | set(re.findall(r"`((?:GET|HEAD|POST|PUT|DELETE) /v1[^`?]*)", PAGE))
+    for base, text in re.findall(r"^## [^\n`]*`(/v1/[^`\n]*)`\n(.*?)(?=^## )", PAGE, re.MULTILINE | re.DOTALL):
+        shown |= {f"{method} {base}" for method in re.findall(r"`(GET|POST)(?:`| \?)", text)}
+    assert {each.call for each in OPERATIONS.values() if each.path.startswith("/v1/")} - shown == set()
 
 
 FILES = "Files: `/webhdfs/v1/jobs/{store}/{path}`"
