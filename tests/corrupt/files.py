@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from milepost.errors import Problem
 from milepost.wire import Code
 from milepost_server.operations.trees import At
-from milepost_server.rules.requests import OntoExisting
+from milepost_server.rules.requests import OntoExisting, Resign
 from tests.corrupt.history import History, Silent, named
 from tests.service.acting import STORE, actor
 from tests.support.files import put_at, read
@@ -48,7 +48,7 @@ class FileHistory(History):
         await self._rename(rig, "live/2", "live/9")
         await self._rename(rig, "state/03", "state/moved")
         writer = self._writer(rig)
-        await rig.operations.epochs.resign(writer.caller, STORE)
+        await rig.operations.perform(Resign(writer.caller.attempt, STORE))
         self.epoch = await writer.campaign()
         await self._put(rig, "commits/1")
         await self._put(rig, "live/5")
@@ -90,7 +90,7 @@ class FileHistory(History):
                 if read is not None and read not in self.ever[path]:
                     raise Silent(f"{path} is served as {read!r}")
         with suppress(Problem):
-            await rig.operations.epochs.resign(self._writer(rig).caller, STORE)
+            await rig.operations.perform(Resign(self._writer(rig).caller.attempt, STORE))
         self._rose(await reader.campaign())
 
     async def _put(self, rig: Rig, path: str) -> None:

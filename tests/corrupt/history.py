@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from milepost.errors import Problem
 from milepost.wire import Code
 from milepost_server.replica.submitter import Caller
-from milepost_server.rules.requests import Attempt
+from milepost_server.rules.requests import Attempt, Resign
 from tests.contracts.state_handle_store.frontends.actor import Actor
 from tests.contracts.state_handle_store.frontends.use_case_frontend import UseCaseFrontend
 from tests.service.acting import STORE, actor
@@ -50,7 +50,7 @@ class History:
             self.kept[name] = (entry.version, state)
         await self.remove(rig, "h4")
         await self.write(rig, range(6, 12))
-        await rig.operations.epochs.resign(writer.caller, STORE)
+        await rig.operations.perform(Resign(writer.caller.attempt, STORE))
         self.epoch = await writer.campaign()
         await self.write(rig, range(12, 14))
 
@@ -104,12 +104,12 @@ class History:
             if state not in (None, self._first(name), b"again " + self._first(name)):
                 raise Silent(f"{name} is served as {state!r}")
         with suppress(Problem):
-            await rig.operations.epochs.resign(self._writer(rig).caller, STORE)
+            await rig.operations.perform(Resign(self._writer(rig).caller.attempt, STORE))
         self._rose(await reader.campaign())
 
     async def _epoch_rises(self, rig: Rig) -> list[str]:
         try:
-            await rig.operations.epochs.resign(self._writer(rig).caller, STORE)
+            await rig.operations.perform(Resign(self._writer(rig).caller.attempt, STORE))
             self._rose(await self._writer(rig).campaign())
         except Problem as problem:
             if problem.code in (Code.NO_LEADER, Code.OUTCOME_UNKNOWN):

@@ -18,7 +18,7 @@ from milepost_server.rules.answers import epoch_body, epoch_holder
 from milepost_server.rules.decisions import Answer
 from milepost_server.rules.guards import session_is_callers, session_lives
 from milepost_server.rules.records import Session
-from milepost_server.rules.requests import Campaign, Resign
+from milepost_server.rules.requests import Campaign
 
 _LOOK_SECONDS = 5.0
 """How often a waiting caller checks by itself, even if nothing wakes it."""
@@ -72,10 +72,6 @@ class EpochOperations:
                 raise _still_held(place, held)
 
         return await self._submitter.deduplicated(caller, store, attempt)
-
-    async def resign(self, caller: Caller, store: str) -> Reply:
-        """Give the epoch back, so that another session may be granted the next one."""
-        return await self._submitter.perform(Resign(caller.attempt, store))
 
     def held(self, caller: Caller, store: str) -> Reply:
         """Return the current epoch if the caller's session holds it.

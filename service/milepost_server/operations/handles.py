@@ -16,7 +16,7 @@ from milepost_server.rules.decisions import Answer
 from milepost_server.rules.handlers.handles import absent, present
 from milepost_server.rules.memory.lookup import Lookup
 from milepost_server.rules.records import Corrupt, Handle
-from milepost_server.rules.requests import LockHandle, ReleaseHandle, Remove
+from milepost_server.rules.requests import Remove
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +88,6 @@ class HandleOperations:
 
         await self._loop_time.each_after(lambda last_name: snapshot.names(store, last_name), after, add)
         return page
-
-    async def lock(self, caller: Caller, store: str, name: str) -> Reply:
-        """Lock a handle for the caller's session and return its record: Flink's ``getAndLock``."""
-        return await self._submitter.perform(LockHandle(caller.attempt, store, name))
-
-    async def release(self, caller: Caller, store: str, name: str) -> Reply:
-        """Release the lock of the caller's session on a handle: Flink's ``release``."""
-        return await self._submitter.perform(ReleaseHandle(caller.attempt, store, name))
 
     async def remove(self, caller: Caller, store: str, name: str, version: str | None) -> Reply:
         """Release the caller's lock, and remove the handle unless another session holds it.

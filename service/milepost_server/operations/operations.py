@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 from milepost_server.operations.cloning import Cloning
 from milepost_server.operations.epochs import EpochOperations
@@ -21,12 +23,18 @@ from milepost_server.operations.trees import TreeOperations
 from milepost_server.operations.uploads import UploadOperations
 from milepost_server.operations.verification import Verification
 from milepost_server.replica.replica import Replica
+from milepost_server.replica.submitter import Reply
+from milepost_server.rules.requests import Request
 
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """All operations that clients can ask of a replica, grouped by what they work on."""
+    """All operations that clients can ask of a replica, grouped by what they work on.
 
+    ``perform`` submits a request for which there is nothing else to do, and returns its reply (`Submitter.perform`).
+    """
+
+    perform: Callable[[Request], Coroutine[Any, Any, Reply]]
     snapshots: SnapshotOperations
     epochs: EpochOperations
     files: FileReader
@@ -64,6 +72,7 @@ def operations_of(replica: Replica) -> Operations:
     files = FileReader(journal, blobs, trees)
     reader = StateReader(journal, blobs, settings.download_seconds)
     return Operations(
+        perform=submitter.perform,
         snapshots=SnapshotOperations(journal, submitter, replica.manifests, verification, cloning),
         epochs=EpochOperations(journal, replica.epoch_queues, replica.leases, submitter, clock),
         files=files,

@@ -23,7 +23,7 @@ from milepost_server.rules.guards import session_is_callers, session_lives
 from milepost_server.rules.locks import holders
 from milepost_server.rules.memory.state import State
 from milepost_server.rules.records import Corrupt, Handle, Session, Store, session_key
-from milepost_server.rules.requests import Attempt, EndSession, OpenSession
+from milepost_server.rules.requests import Attempt, OpenSession
 
 MOST_EPOCHS_SHOWN: Final = 20
 """So many epochs of each session are told in a listing."""
@@ -161,10 +161,6 @@ class SessionOperations:
             "epochs": epochs,
             "more_epochs": len(led) > len(epochs),
         }
-
-    async def end(self, caller: Caller) -> Reply:
-        """End the caller's session, as its client asked."""
-        return await self._submitter.perform(EndSession(caller.attempt))
 
     def owner(self, session_id: str) -> str:
         """Return the name of the client that opened a session; empty if nobody knows, or there is no such session."""

@@ -17,7 +17,7 @@ from milepost_server.replica.trees.loading import Manifests
 from milepost_server.rules.decisions import Answer
 from milepost_server.rules.memory.lookup import Lookup
 from milepost_server.rules.records import Store
-from milepost_server.rules.requests import DropSavepoint, MakeSavepoint, RollBack
+from milepost_server.rules.requests import RollBack
 from milepost_server.rules.stored.paths import SNAPSHOTS
 from milepost_server.rules.stored.trees import Entry, Savepoint, Tree, TreeSnapshot
 from milepost_server.rules.trees.visibility import shown
@@ -69,14 +69,6 @@ class SnapshotOperations:
         report = await self._verification.verify(store, digests=digests)
         kept = self.kept(store)
         return replace(kept, answer=Answer(report.body(kept.answer.body)))
-
-    async def make_savepoint(self, caller: Caller, store: str, name: str, revision: int) -> Reply:
-        """Keep the snapshot at ``revision``, or the newest if that is 0, under a name. Raises problems."""
-        return await self._submitter.perform(MakeSavepoint(caller.attempt, store, name, revision))
-
-    async def drop_savepoint(self, caller: Caller, store: str, name: str) -> Reply:
-        """Drop a savepoint. Raises problems."""
-        return await self._submitter.perform(DropSavepoint(caller.attempt, store, name))
 
     async def roll_back(self, caller: Caller, store: str, revision: int, keep: tuple[str, ...]) -> Reply:
         """Let the tree be what it was at the revision of a snapshot or a savepoint, under the caller's epoch; but what

@@ -20,7 +20,7 @@ from milepost_server.rules.decisions import Accepted
 from milepost_server.rules.handlers.stores import inventory_entry
 from milepost_server.rules.memory.snapshots import Snapshot
 from milepost_server.rules.records import Corrupt, Store
-from milepost_server.rules.requests import Clear, LockAll, ReleaseAll
+from milepost_server.rules.requests import LockAll
 from milepost_server.rules.stored.trees import Tree
 
 log = logging.getLogger("milepost.stores")
@@ -75,17 +75,6 @@ class StoreOperations:
         await self._loop_time.each_after(lambda last: snapshot.names(store, last), "", add)
         body = {"handles": handles.build(), "corrupt": damaged.build()}
         return replace(reply, answer=replace(reply.answer, body=body))
-
-    async def release_all(self, caller: Caller, store: str) -> Reply:
-        """Release all locks of the caller's session in a store: Flink's ``releaseAll``."""
-        return await self._submitter.perform(ReleaseAll(caller.attempt, store))
-
-    async def clear(self, caller: Caller, store: str) -> Reply:
-        """Remove all handles of a store, whoever holds them: Flink's ``clearEntries``.
-
-        Their blobs are not deleted here, but left to the collector.
-        """
-        return await self._submitter.perform(Clear(caller.attempt, store, caller.epoch))
 
     async def list_page(self, after: str, limit: int, shown: Callable[[str], bool] = lambda _: True) -> StorePage:
         """Return a page of at most ``limit`` stores, whose names come after ``after``.

@@ -12,7 +12,6 @@ from milepost_server.rules.decisions import (
     Answer,
     Decision,
     DecisionContext,
-    Handlers,
     Inventory,
     Refused,
 )
@@ -25,7 +24,7 @@ from milepost_server.rules.stored.trees import Tree, TreePath
 from milepost_server.rules.trees import compaction, snapshots, trimming
 from milepost_server.rules.trees import handlers as trees
 
-_HANDLERS: Final[Handlers] = {
+HANDLERS: Final = {
     **handles.HANDLERS,
     **stores.HANDLERS,
     **uploads.HANDLERS,
@@ -81,7 +80,7 @@ def _refusal(view: View, request: Request, context: DecisionContext) -> Refused 
 
 def _ruled(view: View, request: Request, context: DecisionContext) -> Decision:
     try:
-        return _HANDLERS[type(request)](view, request, context)
+        return HANDLERS[type(request)](view, request, context)
     except ManifestsNotLoaded as error:
         return Refused(Code.STORAGE_UNAVAILABLE, f"{error}; try again later")
 

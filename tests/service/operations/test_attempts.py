@@ -16,7 +16,7 @@ from milepost_server.journal import JournalSettings
 from milepost_server.operations.operations import operations_of
 from milepost_server.operations.trees import At
 from milepost_server.replica.submitter import Caller
-from milepost_server.rules.requests import Attempt, OntoExisting
+from milepost_server.rules.requests import Attempt, OntoExisting, ReleaseHandle, Resign
 from tests.service.acting import STORE
 from tests.support.files import put
 from tests.support.network.faults import before
@@ -132,7 +132,7 @@ async def test_a_retry_is_not_refused_while_its_first_attempt_may_land(tmp_path:
         await operations_of(replica).states.add(Caller(Attempt("a")), STORE, "pointer", Incoming(prompt()), {})
         running.pointers.disturb(before(gate.wait))
         begun = running.pointers.committed
-        first = asyncio.create_task(operations_of(replica).handles.release(Caller(Attempt("a", "k")), STORE, "pointer"))
+        first = asyncio.create_task(operations_of(replica).perform(ReleaseHandle(Attempt("a", "k"), STORE, "pointer")))
         await running.commits(begun + 1)
         other = asyncio.create_task(
             replica.resign() if stopping else operations_of(replica).sessions.open(Caller(Attempt("b")), 600.0, "")
@@ -141,7 +141,7 @@ async def test_a_retry_is_not_refused_while_its_first_attempt_may_land(tmp_path:
         with pytest.raises(Unavailable):
             await operations_of(replica).sessions.open(Caller(Attempt("c")), 600.0, "")
         retry = asyncio.create_task(
-            operations_of(replica).handles.release(Caller(Attempt("a", "k", 2)), STORE, "pointer")
+            operations_of(replica).perform(ReleaseHandle(Attempt("a", "k", 2), STORE, "pointer"))
         )
         await asyncio.sleep(0)
         gate.set()
@@ -159,7 +159,7 @@ async def test_a_campaign_that_waits_is_not_granted_after_a_retry_was_refused(tm
         await asyncio.sleep(0.05)
         with pytest.raises(EpochHeld):
             await operations_of(replica).epochs.campaign(Caller(Attempt("a", "k", 2)), STORE, 0.0)
-        await operations_of(replica).epochs.resign(Caller(Attempt("b")), STORE)
+        await operations_of(replica).perform(Resign(Attempt("b"), STORE))
         with pytest.raises(EpochHeld):
             await older
         assert operations_of(replica).epochs.current(STORE).answer.body["session"] is None

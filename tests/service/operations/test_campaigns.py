@@ -15,7 +15,7 @@ from milepost_server.replica.epoch_queues import EpochQueues
 from milepost_server.replica.submitter import Caller
 from milepost_server.rules.handlers import epochs as rules
 from milepost_server.rules.records import Session
-from milepost_server.rules.requests import Attempt
+from milepost_server.rules.requests import Attempt, EndSession, Resign
 from tests.service.acting import STORE, actor
 from tests.support.servers.replicas import Rig, embedded, rig
 from tests.support.waiting import until
@@ -46,7 +46,7 @@ async def waiting(running: Rig, session: str, gone: asyncio.Future[None] | None 
 
 
 async def resign(running: Rig, session: str) -> None:
-    await running.operations.epochs.resign(Caller(Attempt(session)), STORE)
+    await running.operations.perform(Resign(Attempt(session), STORE))
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ async def test_commits_that_free_no_epoch_wake_nobody(tmp_path: Path, decided: l
         decided.clear()
         for number in range(5):
             await a.under(epoch=1).add(str(number), b"state")
-        await running.operations.epochs.resign(Caller(Attempt("a")), "another")
+        await running.operations.perform(Resign(Attempt("a"), "another"))
         await asyncio.sleep(0.05)
         assert decided == []
         for poll in polls:
@@ -94,7 +94,7 @@ async def test_an_epoch_that_is_free_is_offered_to_one_after_the_other(tmp_path:
         await resign(running, "a")
         assert await polls["b"] == 2
         assert decided == ["b"]
-        await running.operations.sessions.end(Caller(Attempt("b")))
+        await running.operations.perform(EndSession(Attempt("b")))
         assert await polls["c"] == 3
         assert decided == ["b", "c"]
         polls["d"].cancel()
@@ -138,7 +138,7 @@ async def test_a_session_that_ends_while_it_waits_is_told_at_once(tmp_path: Path
             await actor(running, session)
         await granted(running, "a")
         poll = await waiting(running, "b")
-        await running.operations.sessions.end(Caller(Attempt("b")))
+        await running.operations.perform(EndSession(Attempt("b")))
         with pytest.raises(SessionExpired):
             await poll
 

@@ -18,7 +18,7 @@ from milepost_server.operations import cloning
 from milepost_server.operations.operations import Operations
 from milepost_server.operations.trees import At
 from milepost_server.replica.submitter import Caller, Reply
-from milepost_server.rules.requests import Attempt
+from milepost_server.rules.requests import Attempt, DropSavepoint, MakeSavepoint
 from milepost_server.rules.trees import manifests
 from tests.service.acting import STORE, actor
 from tests.support.files import put, put_at, read, read_at
@@ -42,7 +42,7 @@ async def kept(running: Rig) -> int:
     await put(running, "checkpoint/state/0/0/1.zip", epoch, LARGE)
     await put(running, "checkpoint/offsets/0", epoch, b"", inline=True)
     await put(running, "checkpoint/commits/0", epoch, b"v1", inline=True)
-    await running.operations.snapshots.make_savepoint(Caller(Attempt("a"), epoch), STORE, "before-upgrade", 0)
+    await running.operations.perform(MakeSavepoint(Attempt("a"), STORE, "before-upgrade", 0))
     await running.replica._compaction.compact(STORE)
     await put(running, "checkpoint/state/0/0/2.zip", epoch, LARGE + b"2")
     await running.operations.trees.delete(At(STORE, "checkpoint/state/0/0/1.zip"), epoch, recursive=False)
@@ -101,7 +101,7 @@ async def test_the_bytes_of_many_small_files_are_not_all_in_memory(
         for path, content in files.items():
             await put(running, path, epoch, content, inline=True)
         await put(running, "checkpoint/commits/0", epoch, b"v1", inline=True)
-        await running.operations.snapshots.make_savepoint(Caller(Attempt("a"), epoch), STORE, "before-upgrade", 0)
+        await running.operations.perform(MakeSavepoint(Attempt("a"), STORE, "before-upgrade", 0))
         await clone(running, await target(running))
         assert await shown(running) == files | {"checkpoint/commits/0": b"v1"}
         assert max(most) < 10_000 + 2 * 8 * 2_000
@@ -118,7 +118,7 @@ async def test_no_request_waits_until_all_copies_of_a_refused_clone_are_put_asid
             await put(running, f"checkpoint/{number:02}", epoch)
         await put(running, "checkpoint/z", epoch, b"/jobs/%s/checkpoint" % STORE.encode())
         await put(running, "checkpoint/commits/0", epoch, b"v1")
-        await running.operations.snapshots.make_savepoint(Caller(Attempt("a"), epoch), STORE, "before-upgrade", 0)
+        await running.operations.perform(MakeSavepoint(Attempt("a"), STORE, "before-upgrade", 0))
         caller, schedule, steps = await target(running), running.replica.deletions.schedule, [0]
 
         def slow(key: str, seconds: float) -> None:
@@ -153,7 +153,7 @@ async def test_a_clone_has_what_the_snapshot_shows_and_goes_its_own_way(tmp_path
         running_in = (running.replica, running.operations)
         for path in ("checkpoint/commits/1", "checkpoint/metadata"):
             await put_at(*running_in, At(CLONE, path), caller.epoch, b"own", overwrite=True, key=path)
-        await running.operations.snapshots.drop_savepoint(Caller(Attempt("a"), epoch), STORE, "before-upgrade")
+        await running.operations.perform(DropSavepoint(Attempt("a"), STORE, "before-upgrade"))
         await running.operations.trees.delete(At(STORE, "checkpoint"), epoch, recursive=True)
         await running.emptied_trash()
         own = {"checkpoint/commits/1": b"own", "checkpoint/metadata": b"own"}
@@ -211,10 +211,10 @@ async def test_others_are_served_while_the_records_of_a_clone_are_put_together(
 
 async def test_a_clone_that_was_made_is_known_though_its_snapshot_is_gone(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path), SETTINGS) as running:
-        epoch = await kept(running)
+        await kept(running)
         caller = await target(running)
         first = await clone(running, caller)
-        await running.operations.snapshots.drop_savepoint(Caller(Attempt("a"), epoch), STORE, "before-upgrade")
+        await running.operations.perform(DropSavepoint(Attempt("a"), STORE, "before-upgrade"))
         again = await clone(running, replace(caller, attempt=Attempt("b", "clone", 2)))
         assert (again.answer.body, again.answer.replayed) == (first.answer.body, True)
         with pytest.raises(Problem) as other:
@@ -265,7 +265,7 @@ async def test_what_names_the_source_is_not_copied_in_silence(tmp_path: Path, co
         epoch = await kept(running)
         await put(running, "checkpoint/state/0/schema", epoch, content, inline=len(content) < 100)
         await put(running, "checkpoint/commits/1", epoch, b"v1", inline=True)
-        await running.operations.snapshots.make_savepoint(Caller(Attempt("a"), epoch), STORE, "later", 0)
+        await running.operations.perform(MakeSavepoint(Attempt("a"), STORE, "later", 0))
         caller, before = await target(running), set(await stored_states(running.replica.blobs))
         with pytest.raises(Problem, match=r"state/0/schema' of 'flights' names '/jobs/flights/'") as refused:
             await clone(running, caller, "later")

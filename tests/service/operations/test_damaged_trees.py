@@ -13,7 +13,7 @@ from milepost.wire import Code
 from milepost_server.operations.trees import At
 from milepost_server.replica.submitter import Caller
 from milepost_server.rules.records import Corrupt
-from milepost_server.rules.requests import Attempt
+from milepost_server.rules.requests import Attempt, MakeSavepoint
 from milepost_server.rules.stored.paths import path_key
 from tests.service.acting import STORE, actor
 from tests.support.files import put
@@ -50,7 +50,7 @@ async def test_no_cut_from_before_a_damaged_record_was_deleted_is_whole(tmp_path
         for path in ("state/0", "commits/0"):
             await put(running, path, epoch, b"content", inline=True)
         snapshots = running.operations.snapshots
-        await snapshots.make_savepoint(Caller(Attempt("a"), epoch), STORE, "before", 0)
+        await running.operations.perform(MakeSavepoint(Attempt("a"), STORE, "before", 0))
         key = path_key(STORE, "state/0")
         running.replica.journal.read().view.state.apply([(key, Corrupt(STORE, "its checksum is wrong"))])
         assert await running.operations.trees.delete(At(STORE, "state/0"), epoch, recursive=False)
@@ -73,7 +73,7 @@ async def test_what_lacks_a_file_whose_record_is_damaged_is_neither_whole_nor_cl
         for path in ("state/0", "state/1", "commits/0"):
             await put(running, path, epoch, b"content", inline=True)
         snapshots = running.operations.snapshots
-        await snapshots.make_savepoint(Caller(Attempt("a"), epoch), STORE, "before-upgrade", 0)
+        await running.operations.perform(MakeSavepoint(Attempt("a"), STORE, "before-upgrade", 0))
         key = path_key(STORE, "state/1")
         running.replica.journal.read().view.state.apply([(key, Corrupt(STORE, "its checksum is wrong"))])
 

@@ -33,7 +33,7 @@ from milepost_server.rules.records import (
     store_key,
 )
 from milepost_server.rules.records import upload_key as key_of_upload
-from milepost_server.rules.requests import Attempt
+from milepost_server.rules.requests import Attempt, Clear, EndSession, LockHandle, ReleaseAll
 from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
 
 pytestmark = pytest.mark.anyio
@@ -86,7 +86,7 @@ async def campaign(running: Rig) -> None:
 
 async def clear_and_scrub(running: Rig) -> None:
     """What was cleared is only marked; its records are dropped when they are old enough, which is not yet."""
-    await running.operations.stores.clear(Caller(Attempt("few"), 1), STORE)
+    await running.operations.perform(Clear(Attempt("few"), STORE, 1))
     await maintenance.scrub_all(running.replica.journal, running.clock)
 
 
@@ -134,11 +134,11 @@ OPERATIONS: dict[str, Operation] = {
     "collector": collected,
     "metrics": metrics,
     "open session": lambda running: running.operations.sessions.open(Caller(Attempt("new")), 60.0, ""),
-    "lock": lambda running: running.operations.handles.lock(CALLER, STORE, "h00001"),
-    "release all": lambda running: running.operations.stores.release_all(CALLER, STORE),
+    "lock": lambda running: running.operations.perform(LockHandle(CALLER.attempt, STORE, "h00001")),
+    "release all": lambda running: running.operations.perform(ReleaseAll(CALLER.attempt, STORE)),
     "lock all": lock_all,
     "campaign": campaign,
-    "end session": lambda running: running.operations.sessions.end(Caller(Attempt("s00003"))),
+    "end session": lambda running: running.operations.perform(EndSession(Attempt("s00003"))),
     "clear and scrub": clear_and_scrub,
 }
 """In an order in which each leaves to the others what they need."""
@@ -204,7 +204,7 @@ async def test_scrubbing_goes_on_until_nothing_is_left_to_drop(tmp_path: Path) -
     async with rig(embedded(tmp_path)) as running:
         await filled(running, 450)
         state = running.replica.journal.read().view.state
-        await running.operations.stores.clear(CALLER, STORE)
+        await running.operations.perform(Clear(CALLER.attempt, STORE, CALLER.epoch))
         assert len(list(state.gone(10**9))) == 450
         running.clock.advance(601.0)
         await maintenance.scrub_all(running.replica.journal, running.clock)

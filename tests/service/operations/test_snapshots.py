@@ -16,7 +16,7 @@ from milepost_server.basics import loop_time
 from milepost_server.operations.trees import At
 from milepost_server.replica.submitter import Caller
 from milepost_server.rules.records import tree_key
-from milepost_server.rules.requests import Attempt, OntoExisting
+from milepost_server.rules.requests import Attempt, DropSavepoint, MakeSavepoint, OntoExisting
 from milepost_server.rules.stored.trees import Entry, Tree
 from tests.service.acting import STORE, actor
 from tests.support.files import put, read
@@ -41,7 +41,7 @@ async def kept(running: Rig, epoch: int) -> int:
         await put(running, f"commits/{batch}", epoch, b"v1", inline=True)
         if batch == 1:
             caller = Caller(Attempt("a"), epoch)
-            reply = await running.operations.snapshots.make_savepoint(caller, STORE, "before-upgrade", 0)
+            reply = await running.operations.perform(MakeSavepoint(caller.attempt, STORE, "before-upgrade", 0))
             revision = reply.answer.body["revision"]
     assert await running.operations.trees.delete(At(STORE, "state/of 0"), epoch, recursive=False)
     await put(running, "state/.later.tmp", epoch)
@@ -101,7 +101,7 @@ async def test_snapshots_are_listed_in_their_own_directory_only(tmp_path: Path) 
         assert await listed(running, "") == ["commits", "state"]
         assert running.operations.trees.entry(At(STORE, ".snapshot")).directory
 
-        await running.operations.snapshots.drop_savepoint(Caller(Attempt("a"), epoch), STORE, "before-upgrade")
+        await running.operations.perform(DropSavepoint(Attempt("a"), STORE, "before-upgrade"))
         for path in (".snapshot/before-upgrade", ".snapshot/before-upgrade/state/0", ".snapshot/@1", ".snapshot/1"):
             with pytest.raises(Problem) as gone:
                 running.operations.trees.entry(At(STORE, path))
@@ -145,7 +145,7 @@ async def test_a_summary_of_all_snapshots_is_the_same_in_slices_of_any_size(
         await put(running, "state/0", epoch, b"state", inline=True)
         await put(running, "commits/0", epoch, b"v1", inline=True)
         for name in ("a", "a-b", "a0"):
-            await running.operations.snapshots.make_savepoint(Caller(Attempt("a"), epoch), STORE, name, 0)
+            await running.operations.perform(MakeSavepoint(Attempt("a"), STORE, name, 0))
         found = await running.operations.trees.summary(At(STORE, ".snapshot"))
         assert (found.files, found.directories, found.bytes) == (4 * 2, 1 + 4 * 3, 4 * 7)
         found = await running.operations.trees.summary(At(STORE, ".snapshot/a-b"))

@@ -120,23 +120,23 @@ def _changing(operations: Operations, caller: Caller, ask: Request, content: byt
         case Remove():
             return operations.handles.remove(caller, ask.store_name, ask.name, ask.version)
         case LockHandle():
-            return operations.handles.lock(caller, ask.store_name, ask.name)
+            return operations.perform(LockHandle(caller.attempt, ask.store_name, ask.name))
         case ReleaseHandle():
-            return operations.handles.release(caller, ask.store_name, ask.name)
+            return operations.perform(ReleaseHandle(caller.attempt, ask.store_name, ask.name))
         case LockAll():
             return operations.stores.lock_all(caller, ask.store_name)
         case ReleaseAll():
-            return operations.stores.release_all(caller, ask.store_name)
+            return operations.perform(ReleaseAll(caller.attempt, ask.store_name))
         case Clear():
-            return operations.stores.clear(caller, ask.store_name)
+            return operations.perform(Clear(caller.attempt, ask.store_name, caller.epoch))
         case Campaign():
             return operations.epochs.campaign(caller, ask.store_name, 0.5)
         case Resign():
-            return operations.epochs.resign(caller, ask.store_name)
+            return operations.perform(Resign(caller.attempt, ask.store_name))
         case OpenSession():
             return operations.sessions.open(caller, ask.ttl, ask.holder)
         case EndSession():
-            return operations.sessions.end(caller)
+            return operations.perform(EndSession(caller.attempt))
     raise TypeError(f"no operation for {ask}")
 
 

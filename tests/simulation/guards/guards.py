@@ -32,7 +32,7 @@ from milepost_server.replica import replica as leader
 from milepost_server.replica.effects import Effects
 from milepost_server.replica.leases import Leases
 from milepost_server.replica.submitter import Caller, Reply
-from milepost_server.rules import guards, locks, replays
+from milepost_server.rules import decide, guards, locks, replays
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
 from milepost_server.rules.handlers import handles
 from milepost_server.rules.memory.view import View
@@ -241,14 +241,14 @@ def lock_check(patch: Patch) -> None:
     """A removal looks at one's own lock alone."""
     real, holders = handles.remove, locks.holders
 
-    def remove(view: View, store: Store, session: Session, request: Remove, context: DecisionContext) -> Decision:
+    def remove(view: View, request: Remove, context: DecisionContext) -> Decision:
         with pytest.MonkeyPatch.context() as within:
             within.setattr(
-                locks, "holders", lambda *of: tuple(holder for holder in holders(*of) if holder == session.id)
+                locks, "holders", lambda *of: tuple(holder for holder in holders(*of) if holder == request.session)
             )
-            return real(view, store, session, request, context)
+            return real(view, request, context)
 
-    patch.setattr(handles, "remove", remove)
+    patch.setitem(decide.HANDLERS, Remove, remove)
 
 
 def living_session(patch: Patch) -> None:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-
-from msgspec.structs import replace as with_fields
 
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
 from milepost_server.operations.trees import At, TreeOperations
 from milepost_server.replica.applied_writes import AppliedWrites
 from milepost_server.replica.trees.attempts import NewestAttempts
+from milepost_server.rules import decide
 from milepost_server.rules.decisions import Decision, DecisionContext, Refused
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import Store
-from milepost_server.rules.requests import OntoExisting, PutFile, TreeRequest
+from milepost_server.rules.requests import OntoExisting, PutFile, Request, TreeRequest
 from milepost_server.rules.stored.trees import Entry, Tree, TreePath
 from milepost_server.rules.trees import compaction, handlers, tree_change, trimming
 from milepost_server.rules.trees.visibility import visible
@@ -23,26 +23,37 @@ from tests.simulation.guards.guards import Patch
 
 def epoch_at_publication(patch: Patch) -> None:
     """The epoch of a put is checked when its client is sent to a data node, and not again when the bytes are there."""
-    real = handlers.decide
 
-    def decide(view: View, store: Store, request: TreeRequest, context: DecisionContext) -> Decision:
-        published = isinstance(request, PutFile) and request.key is not None
-        return real(view, store, replace(request, epoch=store.epoch) if published else request, context)
+    def put(view: View, request: PutFile, context: DecisionContext) -> Decision:
+        store = view.store_or_new(request.store_name)
+        return handlers.change_path(view, replace(request, epoch=store.epoch) if request.key else request, context)
 
-    patch.setattr(handlers, "decide", decide)
+    _pass_fence(patch, lambda _, request: isinstance(request, PutFile) and request.key is not None)
+    patch.setitem(decide.HANDLERS, PutFile, put)
 
 
 def fence_in_the_grant(patch: Patch) -> None:
     """A grant leaves the fence of the tree where it is: the first write under the new epoch moves it."""
-    real = handlers.decide
 
-    def decide(view: View, store: Store, request: TreeRequest, context: DecisionContext) -> Decision:
+    def moves_it(view: View, request: TreeRequest) -> bool:
+        store = view.store_or_new(request.store_name)
         entries = [entry for record in view.paths(store.name, "") for entry in record.entries]
         fence = max((entry.epoch or 0 for entry in entries), default=store.epoch)
-        moving = request.epoch is not None and fence <= request.epoch <= store.epoch
-        return real(view, with_fields(store, epoch=request.epoch) if moving else store, request, context)
+        return request.epoch is not None and fence <= request.epoch <= store.epoch
 
-    patch.setattr(handlers, "decide", decide)
+    _pass_fence(patch, moves_it)
+
+
+def _pass_fence(patch: Patch, passes: Callable[[View, TreeRequest], bool]) -> None:
+    """Do not refuse these requests for their epoch."""
+    real = decide._refusal
+
+    def refusal(view: View, request: Request, context: DecisionContext) -> Refused | None:
+        refused = real(view, request, context)
+        fenced = refused is not None and refused.code is Code.FENCED
+        return None if fenced and isinstance(request, TreeRequest) and passes(view, request) else refused
+
+    patch.setattr(decide, "_refusal", refusal)
 
 
 def rename_refuses_atomically(patch: Patch) -> None:

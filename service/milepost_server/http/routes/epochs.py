@@ -23,6 +23,7 @@ from milepost_server.http.openapi.documents import (
 from milepost_server.http.openapi.operations import answers
 from milepost_server.http.replies import empty_reply, json_reply
 from milepost_server.http.requests import HttpRequest
+from milepost_server.rules.requests import Resign
 
 router = APIRouter(tags=["epochs"])
 
@@ -70,4 +71,4 @@ async def current(request: HttpRequest, store: str) -> Response:
 async def resign(request: HttpRequest, store: str) -> Response:
     """Give the epoch back. Its number stays the current one until the next is granted."""
     checked_name(store, "store")
-    return empty_reply(await request.operations.epochs.resign(caller(request), store))
+    return empty_reply(await request.operations.perform(Resign(caller(request).attempt, store)))

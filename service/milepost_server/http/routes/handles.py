@@ -25,6 +25,7 @@ from milepost_server.http.openapi.operations import answers
 from milepost_server.http.queries import page_of, to_token
 from milepost_server.http.replies import about, empty_reply, json_reply, json_response, reply_headers
 from milepost_server.http.requests import HttpRequest
+from milepost_server.rules.requests import Clear, LockHandle, ReleaseAll, ReleaseHandle
 
 router = APIRouter(tags=["handles"])
 
@@ -47,14 +48,14 @@ async def get(request: HttpRequest, store: str, name: str) -> Response:
 async def lock(request: HttpRequest, store: str, name: str) -> Response:
     """Lock a handle. As long as the session lives, no other session can remove the handle."""
     names = checked_name(store, "store"), checked_name(name)
-    return json_reply(await request.operations.handles.lock(caller(request), *names))
+    return json_reply(await request.operations.perform(LockHandle(caller(request).attempt, *names)))
 
 
 @answers(router, RELEASE, {204: ("No lock of the session is left.", None)})
 async def release(request: HttpRequest, store: str, name: str) -> Response:
     """Release the lock of the session on a handle. It is no error if there is none."""
     names = checked_name(store, "store"), checked_name(name)
-    return empty_reply(await request.operations.handles.release(caller(request), *names))
+    return empty_reply(await request.operations.perform(ReleaseHandle(caller(request).attempt, *names)))
 
 
 @answers(
@@ -86,7 +87,7 @@ async def list_handles(request: HttpRequest, store: str) -> Response:
 async def clear(request: HttpRequest, store: str) -> Response:
     """Remove all handles of a store, even those that others hold. Their blobs are collected later."""
     checked_name(store, "store")
-    return json_reply(await request.operations.stores.clear(caller(request), store))
+    return json_reply(await request.operations.perform(Clear(caller(request).attempt, store, caller(request).epoch)))
 
 
 @answers(
@@ -104,4 +105,4 @@ async def lock_all(request: HttpRequest, store: str) -> Response:
 async def release_all(request: HttpRequest, store: str) -> Response:
     """Release all locks of the session in this store."""
     checked_name(store, "store")
-    return empty_reply(await request.operations.stores.release_all(caller(request), store))
+    return empty_reply(await request.operations.perform(ReleaseAll(caller(request).attempt, store)))

@@ -27,6 +27,7 @@ from milepost_server.http.openapi.operations import answers
 from milepost_server.http.queries import page_of, to_token
 from milepost_server.http.replies import about, empty_reply, json_reply, json_response
 from milepost_server.http.requests import HttpRequest
+from milepost_server.rules.requests import EndSession
 
 router = APIRouter(tags=["sessions"])
 
@@ -144,4 +145,4 @@ async def end(request: HttpRequest, session: str) -> Response:
     acting = caller(request, session)
     if request.owner and request.operations.sessions.owner(acting.session) not in ("", request.owner):
         request.audit_name = "end-session"
-    return empty_reply(await request.operations.sessions.end(acting))
+    return empty_reply(await request.operations.perform(EndSession(acting.attempt)))

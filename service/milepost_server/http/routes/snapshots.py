@@ -19,6 +19,7 @@ from milepost_server.http.openapi.documents import json_body
 from milepost_server.http.openapi.operations import answers
 from milepost_server.http.replies import empty_reply, json_reply
 from milepost_server.http.requests import HttpRequest
+from milepost_server.rules.requests import DropSavepoint, MakeSavepoint
 from milepost_server.rules.stored.paths import MOST_BYTES, checked_path
 from milepost_server.rules.stored.trees import MOST_KEPT_PATHS
 
@@ -181,7 +182,7 @@ async def savepoint(request: HttpRequest, store: str, savepoint: str) -> Respons
     checked_name(savepoint, "savepoint")
     body = await json_of(request, RevisionBody, optional=True)
     return json_reply(
-        await request.operations.snapshots.make_savepoint(caller(request), store, savepoint, body.revision)
+        await request.operations.perform(MakeSavepoint(caller(request).attempt, store, savepoint, body.revision))
     )
 
 
@@ -190,4 +191,4 @@ async def drop_savepoint(request: HttpRequest, store: str, savepoint: str) -> Re
     """Drop a savepoint."""
     checked_name(store, "store")
     checked_name(savepoint, "savepoint")
-    return empty_reply(await request.operations.snapshots.drop_savepoint(caller(request), store, savepoint))
+    return empty_reply(await request.operations.perform(DropSavepoint(caller(request).attempt, store, savepoint)))

@@ -12,7 +12,7 @@ from milepost_server.operations.operations import operations_of
 from milepost_server.replica.replica import Replica
 from milepost_server.replica.submitter import Caller
 from milepost_server.rules.records import Handle
-from milepost_server.rules.requests import Attempt
+from milepost_server.rules.requests import Attempt, Clear, EndSession, LockHandle, ReleaseAll, ReleaseHandle
 from tests.contracts.state_handle_store.frontends.frontend import Entry, Frontend, Inventory, Removal
 from tests.support.answers import plain
 
@@ -27,7 +27,7 @@ class UseCaseFrontend(Frontend):
         await operations_of(self._replica()).sessions.open(Caller(Attempt(session)), ttl, "")
 
     async def end_session(self, session: str) -> None:
-        await operations_of(self._replica()).sessions.end(Caller(Attempt(session)))
+        await operations_of(self._replica()).perform(EndSession(Attempt(session)))
 
     async def locks_of(self, session: str) -> list[tuple[str, str]]:
         reply = await operations_of(self._replica()).sessions.get(session)
@@ -55,7 +55,9 @@ class UseCaseFrontend(Frontend):
             return None
 
     async def lock(self, caller: Caller, store: str, name: str) -> Entry:
-        return Entry.from_body((await operations_of(self._replica()).handles.lock(caller, store, name)).answer.body)
+        return Entry.from_body(
+            (await operations_of(self._replica()).perform(LockHandle(caller.attempt, store, name))).answer.body
+        )
 
     async def read(self, store: str, name: str) -> bytes:
         delivery = await operations_of(self._replica()).reader.read(store, name, None, _whole)
@@ -76,14 +78,15 @@ class UseCaseFrontend(Frontend):
         )
 
     async def clear(self, caller: Caller, store: str) -> int:
-        cleared: int = (await operations_of(self._replica()).stores.clear(caller, store)).answer.body["cleared"]
+        request = Clear(caller.attempt, store, caller.epoch)
+        cleared: int = (await operations_of(self._replica()).perform(request)).answer.body["cleared"]
         return cleared
 
     async def release(self, caller: Caller, store: str, name: str) -> None:
-        await operations_of(self._replica()).handles.release(caller, store, name)
+        await operations_of(self._replica()).perform(ReleaseHandle(caller.attempt, store, name))
 
     async def release_all(self, caller: Caller, store: str) -> None:
-        await operations_of(self._replica()).stores.release_all(caller, store)
+        await operations_of(self._replica()).perform(ReleaseAll(caller.attempt, store))
 
 
 def _incoming(state: bytes) -> Incoming:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from milepost_server.replica.submitter import Caller
 from milepost_server.rules.records import Handle
-from milepost_server.rules.requests import Attempt, is_leaders
+from milepost_server.rules.requests import Attempt, LockHandle, ReleaseHandle, is_leaders
 from tests.service.acting import STORE, actor
 from tests.support.servers.replicas import embedded, rig
 
@@ -35,8 +34,8 @@ async def test_changes_without_a_key_do_not_pile_up_in_the_record(tmp_path: Path
         await (await actor(running, "a")).add("h", b"x")
         await actor(running, "b")
         for _ in range(10):
-            await running.operations.handles.lock(Caller(Attempt("b")), STORE, "h")
-            await running.operations.handles.release(Caller(Attempt("b")), STORE, "h")
+            await running.operations.perform(LockHandle(Attempt("b"), STORE, "h"))
+            await running.operations.perform(ReleaseHandle(Attempt("b"), STORE, "h"))
         record = running.replica.journal.read().view.handle(STORE, "h")
         assert isinstance(record, Handle)
         assert len([entry for entry in record.answered if is_leaders(entry.key)]) == 1

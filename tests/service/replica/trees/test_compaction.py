@@ -14,9 +14,8 @@ from milepost.errors import Problem
 from milepost.wire import Code
 from milepost_server.basics.loop_time import TURN_SECONDS
 from milepost_server.operations.trees import At
-from milepost_server.replica.submitter import Caller
 from milepost_server.rules.records import Record, Store, store_key
-from milepost_server.rules.requests import Attempt, OntoExisting
+from milepost_server.rules.requests import Attempt, DropSavepoint, MakeSavepoint, OntoExisting
 from milepost_server.rules.stored.paths import path_key
 from milepost_server.rules.stored.trees import Entry, Manifest, Tree, TreePath
 from tests.service.acting import STORE, actor
@@ -141,14 +140,14 @@ async def test_what_only_a_pin_showed_goes_with_it_though_nothing_else_is_folded
         for name in names:
             await put(running, name, epoch)
         await put(running, "commits/0", epoch, inline=True)
-        caller, snapshots = Caller(Attempt("a"), epoch), running.operations.snapshots
-        await snapshots.make_savepoint(caller, STORE, "before-upgrade", 0)
+        attempt = Attempt("a")
+        await running.operations.perform(MakeSavepoint(attempt, STORE, "before-upgrade", 0))
         for name in names:
             assert await running.operations.trees.delete(At(STORE, name), epoch, recursive=False)
         for batch in range(1, 11):
             await put(running, f"commits/{batch}", epoch, inline=True)
         await compacted(running)
-        await snapshots.drop_savepoint(caller, STORE, "before-upgrade")
+        await running.operations.perform(DropSavepoint(attempt, STORE, "before-upgrade"))
 
         async def are_gone() -> bool:
             return len(running.blobs.discarded) >= len(names)
