@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,9 +11,11 @@ from milepost.errors import EpochHeld, SessionExpired, Unavailable
 from milepost_server.operations import epochs
 from milepost_server.replica.epoch_queues import EpochQueues
 from milepost_server.replica.submitter import Caller
-from milepost_server.rules.handlers import epochs as rules
+from milepost_server.rules import decide
+from milepost_server.rules.decisions import Decision, DecisionContext
+from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import Session
-from milepost_server.rules.requests import Attempt, EndSession, Resign
+from milepost_server.rules.requests import Attempt, Campaign, EndSession, Resign
 from tests.service.acting import STORE, actor
 from tests.support.servers.replicas import Rig, embedded, rig
 from tests.support.waiting import until
@@ -52,14 +52,14 @@ async def resign(running: Rig, session: str) -> None:
 @pytest.fixture
 def decided(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The sessions whose campaigns were decided, one entry for each time."""
-    real: Callable[..., Any] = rules.campaign
+    real = decide.HANDLERS[Campaign]
     asked: list[str] = []
 
-    def campaign(*arguments: Any) -> Any:
-        asked.append(arguments[2].id)
-        return real(*arguments)
+    def campaign(view: View, request: Campaign, context: DecisionContext) -> Decision:
+        asked.append(request.session)
+        return real(view, request, context)
 
-    monkeypatch.setattr(rules, "campaign", campaign)
+    monkeypatch.setitem(decide.HANDLERS, Campaign, campaign)
     return asked
 
 

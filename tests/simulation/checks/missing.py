@@ -11,7 +11,7 @@ from tests.simulation.episode import run
 from tests.simulation.guards.guards import TakeOut
 from tests.simulation.plan import Plan
 
-EPISODES = 25
+EPISODES = 40
 """At most; the rarest breach shows in about one episode out of five."""
 
 Scene = Callable[[int], Plan]

@@ -269,13 +269,13 @@ def keys_remembered(patch: Patch) -> None:
 def keys_survive_removal(patch: Patch) -> None:
     """The record of a removed handle goes at once, with the answers that it keeps."""
 
-    def finish_removal(view: View, store: Store, request: FinishRemoval, _: DecisionContext) -> Decision:
-        old = view.handle(store.name, request.name)
+    def finish_removal(view: View, request: FinishRemoval, _: DecisionContext) -> Decision:
+        old = view.handle(request.store_name, request.name)
         if isinstance(old, Corrupt) or old is None or not old.removing or old.version != request.version:
             return Accepted(Answer())
-        return Accepted(Answer(), {handle_key(store.name, request.name): None})
+        return Accepted(Answer(), {handle_key(request.store_name, request.name): None})
 
-    patch.setattr(handles, "finish_removal", finish_removal)
+    patch.setitem(decide.HANDLERS, FinishRemoval, finish_removal)
 
 
 def forgotten_keys_in_doubt(patch: Patch) -> None:
