@@ -24,8 +24,7 @@ from milepost.state.processors.snapshot import Commits, Snapshot, first_snapshot
 from milepost.state.processors.task import Work, frames_task, output_task, rows_task
 from milepost.state.processors.times import BatchTimes, TimeMode
 from milepost.state.processors.variables import StateVariable, evolved
-from milepost.state.store.files.contract import StateFiles
-from milepost.state.store.files.within import FilesWithin
+from milepost.state.store.files.contract import FilesWithin, StateFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

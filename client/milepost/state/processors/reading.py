@@ -14,10 +14,10 @@ from milepost.state.processors.rows import RowCoder
 from milepost.state.processors.snapshot import Layout, Snapshot
 from milepost.state.processors.types import RowMaker, tuples
 from milepost.state.processors.variables import StateVariable
-from milepost.state.store.contract.changes import ChangeKind
-from milepost.state.store.families import after_prefix
+from milepost.state.store.contract.values import ChangeKind
 from milepost.state.store.files.contract import StateFiles
 from milepost.state.store.provider import FileStateStoreProvider
+from milepost.state.store.rows import after_prefix
 from milepost.state.store.settings import ProviderSettings
 
 

@@ -15,7 +15,7 @@ from milepost.state.coders import TimestampCoder
 from milepost.state.coders.escaped import read_escaped
 from milepost.state.dialects.beam.tables import StateTable
 from milepost.state.dialects.beam.timers import TimeDomain
-from milepost.state.store.families import after_prefix
+from milepost.state.store.rows import after_prefix
 
 BY_ID = "timers: by id"
 OF_KEY = "timers: of one key"

@@ -1,4 +1,6 @@
-"""A coordinator that asks the service, and never lets a task wait for it for long."""
+"""Coordinators: one that asks the service and never lets a task wait for it for long, and one in this process, for
+tests and for jobs that run in one process.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import logging
 import os
 import secrets
 import socket
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
@@ -14,7 +17,7 @@ from milepost.errors import Fenced, MilepostError
 from milepost.instances import StateInstances
 from milepost.state.errors import InvalidUse
 from milepost.state.store.contract.coordinator import StateStoreCoordinator
-from milepost.state.store.contract.ids import StateStoreId
+from milepost.state.store.contract.values import StateStoreId
 from milepost.types import ExecutorLocation, StateInstance
 from milepost.wire import HOST, NAME
 
@@ -130,3 +133,46 @@ def _stores(instances: Iterable[StateInstance]) -> list[StateStoreId]:
 
 def _store(instance: StateInstance) -> StateStoreId:
     return StateStoreId(instance.operator, instance.partition, instance.name)
+
+
+class InProcessRecord:
+    """Which executor has which store loaded. Executors, of which there may be several in a process, share it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.locations: dict[StateStoreId, ExecutorLocation] = {}
+        self.snapshots: dict[StateStoreId, int] = {}
+
+    def coordinator(self, location: ExecutorLocation) -> StateStoreCoordinator:
+        """Return the coordinator that speaks for the executor at ``location``."""
+        return _InProcessCoordinator(self, location)
+
+
+class _InProcessCoordinator(StateStoreCoordinator):
+    def __init__(self, record: InProcessRecord, location: ExecutorLocation) -> None:
+        self._record = record
+        self._location = location
+
+    def report_active(self, store: StateStoreId, others: Collection[StateStoreId]) -> Collection[StateStoreId]:
+        with self._record.lock:
+            self._record.locations[store] = self._location
+            return [other for other in others if self._record.locations.get(other, self._location) != self._location]
+
+    def verify_active(self, stores: Collection[StateStoreId]) -> Collection[StateStoreId]:
+        with self._record.lock:
+            return [store for store in stores if self._record.locations.get(store) == self._location]
+
+    def locations(self, stores: Collection[StateStoreId]) -> Mapping[StateStoreId, ExecutorLocation]:
+        with self._record.lock:
+            known = self._record.locations
+            return {store: known[store] for store in stores if store in known}
+
+    def snapshot_made(self, store: StateStoreId, version: int) -> None:
+        with self._record.lock:
+            self._record.snapshots[store] = max(version, self._record.snapshots.get(store, 0))
+
+    def deactivate(self, stores: Collection[StateStoreId]) -> None:
+        with self._record.lock:
+            for store in stores:
+                if self._record.locations.get(store) == self._location:
+                    del self._record.locations[store]

@@ -1,12 +1,16 @@
-"""The column families of a store, by name, and the keys of an engine, which begin with the number of their family."""
+"""The rows of a store: a key begins with the number of its column family, an operation says what was done to it, and
+several values of one key are framed, each behind its length.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
 
+from milepost.state.coders.varint import read_varint, write_varint
 from milepost.state.errors import InvalidUse, UnknownFamily
-from milepost.state.store.contract.ids import DEFAULT_FAMILY
+from milepost.state.store.contract.values import DEFAULT_FAMILY
 
 PREFIX_BYTES = 4
 _MOST_NAME_BYTES = 200
@@ -79,3 +83,50 @@ class Families:
     def numbers(self) -> frozenset[int]:
         """The numbers of all families."""
         return frozenset(family.number for family in self.by_name.values())
+
+
+class Op(IntEnum):
+    """What was done to a key. The numbers stand in files."""
+
+    PUT = 1
+    REMOVE = 2
+    APPEND = 3
+
+
+Update = tuple[int, bytes]
+"""What was done, and the value: of a removal, no bytes."""
+
+
+Row = tuple[bytes, int, bytes]
+"""A key with its family in front, what was done to it, and the value."""
+
+
+def fold(older: Update, newer: Update) -> Update:
+    """Return the one update that does what two did, one after the other."""
+    if newer[0] != Op.APPEND:
+        return newer
+    if older[0] == Op.REMOVE:
+        return Op.PUT, newer[1]
+    return older[0], older[1] + newer[1]
+
+
+def outcome(value: bytes | None, update: Update) -> bytes | None:
+    """Return the value that a key has after an update, None if it has none."""
+    op, new = update
+    if op == Op.REMOVE:
+        return None
+    return new if op == Op.PUT or value is None else value + new
+
+
+def framed(values: Iterable[bytes]) -> bytes:
+    """Return the bytes that hold these values."""
+    return b"".join(part for value in values for part in (write_varint(len(value)), value))
+
+
+def unframed(data: bytes) -> Iterator[bytes]:
+    """Iterate the values that the bytes hold."""
+    start = 0
+    while start < len(data):
+        length, start = read_varint(data, start)
+        yield data[start : start + length]
+        start += length
