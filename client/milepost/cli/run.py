@@ -19,7 +19,7 @@ from milepost.core.checkpoint_location import checkpoint_location
 from milepost.errors import CheckpointDamaged, Damaged, EpochHeld, MilepostError
 from milepost.integrity import IfDamaged
 from milepost.supervise import CannotStart, Supervisor, Terms
-from milepost.supervise.checks import check
+from milepost.supervise.handover import check
 from milepost.types import FileCredential
 
 RUN_SETTINGS: Final[dict[str, Any]] = {"allow_interspersed_args": False}  # what follows the command's name is its own
