@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from milepost.checkpoints import Checkpoint
+from milepost.checkpoints.cleaning import superfluous
 from milepost.checkpoints.records import SAVEPOINT_LABEL, checkpoint_of, name_of, number_of
-from milepost.checkpoints.retention import superfluous
 from milepost.types import Handle
 
 
