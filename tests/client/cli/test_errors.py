@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import milepost
-from milepost.cli.exit_codes import ExitCode, exit_code
+from milepost.cli.errors import ExitCode, exit_code
 from milepost.core.calls.answers import handle
 from milepost.errors import ERROR_OF, MilepostError, Problem
 from milepost.wire import Code, Outcome

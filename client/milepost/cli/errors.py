@@ -1,6 +1,7 @@
-"""The exit codes of the commands: the one place that says with which of them an error ends a command.
+"""What errors mean to the commands: the exit code, the line on stderr, and whether stored bytes are damaged.
 
-``milepost run`` has codes of its own, because it also ends with those of the command that it runs.
+This is the one place that says with which exit code an error ends a command. ``milepost run`` has codes of its own,
+because it also ends with those of the command that it runs.
 """
 
 from __future__ import annotations
@@ -13,15 +14,18 @@ import typer
 
 from milepost.errors import (
     ConnectionFailed,
+    Damaged,
     DeadlineExceeded,
     DiscardFailed,
     InvalidName,
     LabelsLost,
     MilepostError,
+    NotExist,
     Problem,
     ServerFault,
     StateTruncated,
     Unavailable,
+    VersionMismatch,
 )
 from milepost.wire import Outcome
 
@@ -71,3 +75,29 @@ def say(error: Exception) -> None:
 def line_about(error: Exception) -> str:
     """Return the line that tells of an error with which a command ends."""
     return f"{type(error).__name__}: {error}"
+
+
+@contextmanager
+def asking() -> Iterator[None]:
+    """Let Ctrl-C at a question end the command as it does anywhere else, and not as one that was refused."""
+    try:
+        yield
+    except typer.Abort as stopped:  # click says this of the end of input, too
+        if isinstance(stopped.__context__, KeyboardInterrupt):
+            raise typer.Exit(ExitCode.INTERRUPTED) from stopped
+        raise
+
+
+def is_damage(error: MilepostError) -> bool:
+    """Return whether an error says that stored bytes are damaged.
+
+    A state that ended early is, unless its cause is that the rest could not be had.
+    """
+    if isinstance(error, StateTruncated):
+        return error.__cause__ is None or isinstance(error.__cause__, Damaged)
+    return isinstance(error, Damaged)
+
+
+def is_outdated(error: MilepostError) -> bool:
+    """Return whether a state broke off, and the rest cannot be had because it was replaced or removed meanwhile."""
+    return isinstance(error, StateTruncated) and isinstance(error.__cause__, (NotExist, VersionMismatch))
