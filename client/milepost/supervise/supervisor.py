@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from milepost.client import Client
 from milepost.core.calls.outages import OUTAGES_OR_DOUBT
 from milepost.core.checkpoint_location import CheckpointLocation, checkpoint_location, default_authority
-from milepost.drivers.identity import default_holder
+from milepost.drivers.environment import default_holder
 from milepost.errors import Fenced, SessionLost
 from milepost.integrity import IfDamaged, go_back, look
 from milepost.session import Session

@@ -1,10 +1,23 @@
-"""What the SDK's objects look like in a debugger or a notebook: one line, no secret, and nobody is asked for it."""
+"""What the SDK's objects have in common: they cannot be sent to another process, and they look alike in a debugger or
+a notebook: one line, no secret, and nobody is asked for it.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 from milepost.core.calls.calls import Caller
 from milepost.core.lease import Lease
 from milepost.core.store_calls import StoreCalls
+
+
+class NotPicklable:
+    """Refuses to be pickled, and says what to do: Spark pickles all that a function for its executors refers to."""
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"{type(self).__name__} cannot be sent to another process: make a client there, in the code that needs it"
+        )
 
 
 def client_repr(client: object, caller: Caller, closed: bool) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from milepost.drivers.token_file import TokenFile
+from milepost.drivers.environment import TokenFile
 
 
 def test_a_new_token_counts_at_once(tmp_path: Path) -> None:
