@@ -21,8 +21,7 @@ from milepost.state.store.contract.values import (
 from milepost.state.store.coordinators import InProcessRecord, ServiceCoordinator, this_executor
 from milepost.state.store.engines.memory import MemoryEngine
 from milepost.state.store.files.contract import Created, FileInfo, StateFiles
-from milepost.state.store.files.local import LocalFiles
-from milepost.state.store.files.memory import MemoryFiles
+from milepost.state.store.files.local import LocalFiles, MemoryFiles
 from milepost.state.store.files.tree import TreeFiles
 from milepost.state.store.loaded_stores import LoadedStores
 from milepost.state.store.provider import FileStateStoreProvider

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from milepost.state.coders.varint import read_varint, write_varint
+from milepost.state.coders.framing import read_varint, write_varint
 from milepost.state.errors import InvalidUse, UnknownFamily
 from milepost.state.store.contract.values import DEFAULT_FAMILY
 

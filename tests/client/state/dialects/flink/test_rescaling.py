@@ -18,7 +18,7 @@ from milepost.state.dialects.flink import (
     ValueStateDescriptor,
     restoring,
 )
-from milepost.state.dialects.flink.redistribution import even_split
+from milepost.state.dialects.flink.restoring import even_split
 from milepost.state.errors import Incompatible, StateDamaged
 from milepost.state.key_groups import KeyGroups
 from milepost.state.store import MemoryEngine, MemoryFiles
