@@ -26,10 +26,12 @@ from milepost.supervise.handover import check
 from milepost.types import FileCredential
 
 RUN_SETTINGS: Final[dict[str, Any]] = {"allow_interspersed_args": False}  # what follows the command's name is its own
+
 # As `env` and `timeout` have them.
 FAILED: Final = 125
 NOT_EXECUTABLE: Final = 126
 NOT_FOUND: Final = 127
+
 # As sysexits.h has it: the data are incorrect.
 DAMAGED: Final = 65
 

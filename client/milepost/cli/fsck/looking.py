@@ -23,8 +23,8 @@ from milepost.types import CorruptHandle, Handle, StoreSummary, Verification
 _SMALL = 64 * 1024
 """A state up to this size is read whole, since that costs no more than a look at its beginning."""
 
-WHAT_TO_DO: Final = "docs/damage.md#what-to-do"
-FILES: Final = "docs/damage.md#a-jobs-files"
+_WHAT_TO_DO: Final = "docs/damage.md#what-to-do"
+_FILES: Final = "docs/damage.md#a-jobs-files"
 
 
 class Examiner:
@@ -80,15 +80,15 @@ class Examiner:
         try:
             found = store.files.verify(digests=self._deep, timeout=self._within)
         except Damaged as error:
-            yield Finding(store.name, Kind.TREE, "", str(error), see=FILES)
+            yield Finding(store.name, Kind.TREE, "", str(error), see=_FILES)
             return
         self.looked.files += found.files
         if not found.intact:
             revision = newest_of(found)
             repair = None if revision is None else Repair.ROLL_BACK
-            yield Finding(store.name, Kind.FILES, "", described(found), repair, FILES, revision)
+            yield Finding(store.name, Kind.FILES, "", described(found), repair, _FILES, revision)
         elif found.damaged_count:
-            yield Finding(store.name, Kind.KEPT, "", described(found), see=FILES)
+            yield Finding(store.name, Kind.KEPT, "", described(found), see=_FILES)
 
 
 def newest_of(found: Verification) -> int | None:
@@ -147,7 +147,7 @@ class Finding:
     name: str
     reason: str
     repair: Repair | None = None
-    see: str = WHAT_TO_DO
+    see: str = _WHAT_TO_DO
     revision: int | None = None
 
     @property

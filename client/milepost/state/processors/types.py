@@ -96,8 +96,8 @@ def _writers(kind: JsonType) -> Convert:
         "boolean": _truth,
         "binary": lambda value: bytes(_expect(value, (bytes, bytearray), "bytes")),
         "date": lambda value: _expect(value, (date,), "a date").toordinal() - _DAY_ZERO,
-        "timestamp": lambda value: microseconds_of(_expect(value, (datetime,), "a datetime")),
-        "timestamp_ntz": lambda value: microseconds_of(
+        "timestamp": lambda value: _microseconds_of(_expect(value, (datetime,), "a datetime")),
+        "timestamp_ntz": lambda value: _microseconds_of(
             _expect(value, (datetime,), "a datetime").replace(tzinfo=None), utc=True
         ),
         "void": lambda value: _expect(value, (), "None"),
@@ -126,7 +126,7 @@ def _readers(kind: JsonType, rows: RowMaker) -> Convert:
         return lambda value: timedelta(microseconds=value)
     special: dict[str, Convert] = {
         "date": lambda value: date.fromordinal(value + _DAY_ZERO),
-        "timestamp": local_datetime,
+        "timestamp": _local_datetime,
         "timestamp_ntz": lambda value: datetime.fromtimestamp(value // 1_000_000, timezone.utc).replace(
             microsecond=value % 1_000_000, tzinfo=None
         ),
@@ -189,7 +189,7 @@ def _fields(value: Any, names: Sequence[str]) -> Sequence[Any]:
     return value
 
 
-def microseconds_of(value: datetime, *, utc: bool = False) -> int:
+def _microseconds_of(value: datetime, *, utc: bool = False) -> int:
     """Return the microseconds since 1970. A datetime without a zone is of this machine's zone, or of UTC if ``utc``.
 
     A time that clocks leave out is as far behind the change as it would be if they had not been changed, with
@@ -206,8 +206,8 @@ def microseconds_of(value: datetime, *, utc: bool = False) -> int:
         raise CoderError(f"{value} is no point in time that can be stored: {error}") from error
 
 
-def local_datetime(microseconds: int) -> datetime:
-    """Return the time of this machine's zone, with the ``fold`` that `microseconds_of` needs to find back."""
+def _local_datetime(microseconds: int) -> datetime:
+    """Return the time of this machine's zone, with the ``fold`` that `_microseconds_of` needs to find back."""
     seconds, rest = divmod(microseconds, _SECOND)
     cycles = _cycles(seconds < _FIRST_YEAR_ENDS, seconds >= _LAST_YEAR_BEGINS)
     found = datetime.fromtimestamp(seconds + cycles * _CYCLE_SECONDS)

@@ -29,7 +29,7 @@ KEYED = "keyed:"
 OPERATOR = "operator:"
 """What the family of an operator state begins with."""
 
-WITH_TTL = " with ttl"
+_WITH_TTL = " with ttl"
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ KeyedDescriptor = (
 
 
 class Kind(Enum):
-    """What a state is. The values stand in checkpoints, followed by `WITH_TTL` where values carry their time."""
+    """What a state is. The values stand in checkpoints, followed by `_WITH_TTL` where values carry their time."""
 
     VALUE = "value"
     LIST = "list"
@@ -165,9 +165,9 @@ def keyed_kind(descriptor: KeyedDescriptor) -> str:
         kind = Kind.REDUCING
     else:
         kind = Kind.AGGREGATING
-    return kind.value + (WITH_TTL if descriptor.ttl is not None else "")
+    return kind.value + (_WITH_TTL if descriptor.ttl is not None else "")
 
 
 def base_kind(kind: str) -> Kind:
     """Return the kind that a checkpoint names, whether values carry their time or not. Raises `ValueError`."""
-    return Kind(kind.removesuffix(WITH_TTL))
+    return Kind(kind.removesuffix(_WITH_TTL))
