@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from milepost.core.instances import InstanceOperations
-from milepost.core.not_picklable import NotPicklable
-from milepost.core.reprs import store_repr
+from milepost.core.objects import NotPicklable, store_repr
 from milepost.core.store_calls import StoreCalls
 from milepost.drivers.blocking import BlockingDriver
 from milepost.types import (

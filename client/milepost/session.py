@@ -10,11 +10,10 @@ from types import TracebackType
 
 from milepost.core.calls.calls import Caller
 from milepost.core.lease import Lease, keep, report_lost
-from milepost.core.not_picklable import NotPicklable
-from milepost.core.reprs import session_repr
+from milepost.core.objects import NotPicklable, session_repr
 from milepost.core.service import END_SESSION_SECONDS, end_session
-from milepost.core.session_context import SessionContext
 from milepost.core.store import StoreOperations
+from milepost.core.store_calls import SessionContext
 from milepost.drivers.blocking import BlockingDriver
 from milepost.errors import Closed, MilepostError
 from milepost.store import StateHandleStore

@@ -7,9 +7,8 @@ from contextlib import closing, contextmanager
 
 from milepost.core.body import State
 from milepost.core.campaign import campaign
-from milepost.core.not_picklable import NotPicklable
+from milepost.core.objects import NotPicklable, store_repr
 from milepost.core.progress import Progress
-from milepost.core.reprs import store_repr
 from milepost.core.store import StoreOperations
 from milepost.drivers.blocking import BlockingDriver
 from milepost.files import JobFiles

@@ -20,7 +20,7 @@ import pytest
 
 import milepost
 import milepost.aio
-from milepost.drivers.identity import default_holder
+from milepost.drivers.environment import default_holder
 from testbed.ports import Port
 from tests.client.conftest import Service, eventually, serving
 from tests.client.flavours import connected

@@ -21,7 +21,7 @@ for name in names:
     importlib.import_module(name)
 print(*names)
 
-from milepost.state.store.engines.cache_directory import CacheDirectory, remove_leftovers
+from milepost.state.store.engines.rocksdb import CacheDirectory, remove_leftovers
 from milepost.state.store.files.contract import Created
 from milepost.state.store.files.local import LocalFiles
 

@@ -14,14 +14,12 @@ from milepost.core.calls.calls import Caller
 from milepost.core.calls.credentials import AsyncToken
 from milepost.core.calls.replicas import Replicas
 from milepost.core.direct import DIRECT_ABOVE
-from milepost.core.not_picklable import NotPicklable
-from milepost.core.reprs import client_repr
-from milepost.core.session_context import SessionContext
+from milepost.core.objects import NotPicklable, client_repr
 from milepost.core.store import StoreOperations
+from milepost.core.store_calls import SessionContext
 from milepost.drivers.asynchronous import AsyncDriver
 from milepost.drivers.connections import Connections, Verify
-from milepost.drivers.environment import File, access
-from milepost.drivers.identity import default_holder
+from milepost.drivers.environment import File, access, default_holder
 from milepost.types import SessionInfo, SessionSummary, Status, SteppedDown, StoreSummary
 
 

@@ -6,11 +6,9 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import aclosing, asynccontextmanager
 
 from milepost.core.body import AsyncState
-from milepost.core.file_operations import FileOperations
-from milepost.core.not_picklable import NotPicklable
+from milepost.core.file_operations import FileOperations, SnapshotOperations
+from milepost.core.objects import NotPicklable, store_repr
 from milepost.core.progress import Progress
-from milepost.core.reprs import store_repr
-from milepost.core.snapshots import SnapshotOperations
 from milepost.core.store_calls import StoreCalls
 from milepost.drivers.asynchronous import AsyncDriver
 from milepost.types import Clone, JobFile, KeptSnapshots, Verification, WrittenFile

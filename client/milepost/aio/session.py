@@ -12,12 +12,11 @@ import anyio.abc
 from milepost.aio.store import AsyncStateHandleStore
 from milepost.core.calls.calls import Caller
 from milepost.core.lease import Lease, keep, report_lost
-from milepost.core.not_picklable import NotPicklable
-from milepost.core.reprs import session_repr
+from milepost.core.objects import NotPicklable, session_repr
 from milepost.core.service import END_SESSION_SECONDS, begin_session, end_session
-from milepost.core.session_context import SessionContext
 from milepost.core.standstill import EVENT_LOOP
 from milepost.core.store import StoreOperations
+from milepost.core.store_calls import SessionContext
 from milepost.drivers.asynchronous import AsyncDriver
 from milepost.errors import Closed, MilepostError
 

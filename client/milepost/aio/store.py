@@ -9,9 +9,8 @@ from milepost.aio.files import AsyncJobFiles
 from milepost.aio.instances import AsyncStateInstances
 from milepost.core.body import AsyncState
 from milepost.core.campaign import campaign
-from milepost.core.not_picklable import NotPicklable
+from milepost.core.objects import NotPicklable, store_repr
 from milepost.core.progress import Progress
-from milepost.core.reprs import store_repr
 from milepost.core.store import StoreOperations
 from milepost.drivers.asynchronous import AsyncDriver
 from milepost.types import CorruptHandle, Epoch, FileCredential, Handle, LockedHandles, Removal

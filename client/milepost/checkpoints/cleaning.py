@@ -1,11 +1,13 @@
-"""Removes checkpoints that are no longer needed, and tries again later what an outage prevented."""
+"""Which checkpoints are no longer needed, and their removal: what an outage prevents is tried again later."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
-from milepost.checkpoints.budget import Budget
+from milepost.checkpoints.records import Checkpoint
 from milepost.core.calls.outages import OUTAGES_OR_DOUBT
+from milepost.core.clock import monotonic
 from milepost.errors import CleanUpLags, DiscardFailed, ServerFault, VersionMismatch
 from milepost.store import StateHandleStore
 
@@ -13,6 +15,19 @@ log = logging.getLogger("milepost.checkpoints")
 
 REMOVAL_SECONDS = 5.0  # a removal that takes longer is tried again with the next checkpoint
 _PASSING = (*OUTAGES_OR_DOUBT, DiscardFailed, ServerFault)
+
+
+def superfluous(checkpoints: Sequence[Checkpoint], retain: int) -> list[Checkpoint]:
+    """Return the oldest of ``checkpoints`` (in numeric order) beyond ``retain``, as Flink's CheckpointSubsumeHelper
+    does.
+
+    The latest stays, and so does the latest that is not a savepoint. A savepoint belongs to the user, who may move or
+    delete it, so it never replaces the job's own last checkpoint. Therefore more than ``retain`` may stay.
+    """
+    own = [checkpoint for checkpoint in checkpoints if not checkpoint.savepoint]
+    kept = {checkpoint.number for checkpoint in (*own[-1:], *checkpoints[-1:])}
+    removable = [checkpoint for checkpoint in checkpoints if checkpoint.number not in kept]
+    return removable[: max(0, len(checkpoints) - retain)]
 
 
 class Cleaner:
@@ -75,3 +90,20 @@ class Cleaner:
             raise CleanUpLags(
                 f"{len(self._due)} old checkpoints are still to be removed, more than the {self._limit} allowed"
             )
+
+
+class Budget:
+    """``timeout`` seconds, from now on; with None each request has the client's timeout for itself."""
+
+    def __init__(self, timeout: float | None = None) -> None:
+        self._until = None if timeout is None else monotonic() + timeout
+
+    @property
+    def left(self) -> float | None:
+        """Seconds that the next request may take; None leaves that to the client."""
+        return None if self._until is None else max(0.0, self._until - monotonic())
+
+    def at_most(self, seconds: float) -> float:
+        """Return what is left, but no more than ``seconds``."""
+        left = self.left
+        return seconds if left is None else min(seconds, left)

@@ -7,8 +7,7 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 
-from milepost.checkpoints.budget import Budget
-from milepost.checkpoints.cleaning import Cleaner
+from milepost.checkpoints.cleaning import Budget, Cleaner, superfluous
 from milepost.checkpoints.records import (
     SAVEPOINT_LABEL,
     Checkpoint,
@@ -18,7 +17,6 @@ from milepost.checkpoints.records import (
     name_of,
     number_of,
 )
-from milepost.checkpoints.retention import superfluous
 from milepost.core.body import State
 from milepost.core.calls.outages import hindrance
 from milepost.core.labels import check_labels

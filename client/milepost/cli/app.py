@@ -14,7 +14,6 @@ from milepost.cli.config.reaching import Given
 from milepost.cli.expire import expire
 from milepost.cli.files import files
 from milepost.cli.fsck.commands import fsck
-from milepost.cli.locks import lock, release
 from milepost.cli.options import (
     DEFAULT_TIMEOUT,
     AsJson,
@@ -29,7 +28,7 @@ from milepost.cli.options import (
     TokenPath,
     Url,
 )
-from milepost.cli.sessions import sessions
+from milepost.cli.sessions import lock, release, sessions
 from milepost.cli.show import epochs, ls, show_handle, status
 from milepost.cli.states import get, put, rm
 from milepost.cli.stepping_down import step_down

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from milepost.cli.acting import changing
-from milepost.cli.exit_codes import ExitCode
+from milepost.cli.errors import ExitCode
 from milepost.cli.options import Options, shared
 from milepost.cli.output import Form, report, show, show_all
 from milepost.cli.rollback import require_safe, snapshot_of
 from milepost.cli.rollback import roll_back as rolled_back
-from milepost.cli.unknown import of_store
+from milepost.cli.service import of_store
 from milepost.errors import NotEmpty, NotExist
 from milepost.store import StateHandleStore
 from milepost.types import Snapshot, Verification

@@ -1,6 +1,7 @@
-"""The options that all commands share: how the service is reached, and how answers are shown.
+"""The options that all commands share: how the service is reached, and how answers are shown. Beside them, the
+arguments that several commands have.
 
-They may stand in front of a command and behind it; behind it they count more.
+The options may stand in front of a command and behind it; behind it they count more.
 """
 
 from __future__ import annotations
@@ -18,13 +19,21 @@ import typer
 
 from milepost.cli.config.contexts import ConfigError, ContextFile
 from milepost.cli.config.reaching import DEFAULT_URL, Given, Reached, reached
-from milepost.cli.exit_codes import errors_end_the_command
+from milepost.cli.errors import errors_end_the_command
 from milepost.cli.output import Form
 from milepost.client import Client
 from milepost.core.calls.credentials import Token as GivenToken
 from milepost.core.direct import DIRECT_ABOVE
 from milepost.drivers.connections import Verify, trusting
 from milepost.drivers.environment import TOKEN, TOKEN_FILE, URL
+
+Store = Annotated[str, typer.Argument(help="Name of the store.")]
+Name = Annotated[str, typer.Argument(help="Name of the handle.")]
+Stores = Annotated[
+    list[str] | None,
+    typer.Option("--store", metavar="PATTERN", help="Only these stores; * and ? stand for any. May be repeated."),
+]
+Version = Annotated[str | None, typer.Option("--version", help="Only if the handle has this version.")]
 
 DEFAULT_TIMEOUT: Final = 10.0
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
 from typing import Any
 
 import typer
 import yaml
-
-from milepost.cli.table import table
 
 
 class Form(str, Enum):
@@ -27,14 +25,14 @@ def show(context: typer.Context, record: Any) -> None:
     """Print one record, a field in each line."""
     fields = _plain(record)
     if not _structured(context, fields):
-        typer.echo(table([(key, value) for key, value in fields.items()]))
+        typer.echo(_table([(key, value) for key, value in fields.items()]))
 
 
 def show_all(context: typer.Context, records: Iterable[Any], columns: tuple[str, ...]) -> None:
     """Print these fields of each record, a record in each line; JSON and YAML have all fields."""
     rows = [_plain(record) for record in records]
     if not _structured(context, rows):
-        typer.echo(table([tuple(column.upper() for column in columns), *([row[c] for c in columns] for row in rows)]))
+        typer.echo(_table([tuple(column.upper() for column in columns), *([row[c] for c in columns] for row in rows)]))
 
 
 def report(context: typer.Context, sentence: str, **fields: Any) -> None:
@@ -63,3 +61,21 @@ def _text_of(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
     return value.value if isinstance(value, Enum) else value
+
+
+def _table(rows: Iterable[Sequence[object]]) -> str:
+    """Format rows as left-aligned columns with two spaces between them; None is shown as ``-``."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    widths = [max(len(cell) for cell in column) for column in zip(*cells, strict=True)]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={item}" for key, item in value.items()) or "-"
+    if isinstance(value, (list, tuple)):
+        return ",".join(str(item) for item in value) or "-"
+    return f"{value:.1f}" if isinstance(value, float) else str(value)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import logging
+import logging.handlers
 import os
+import queue
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -12,14 +16,13 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from milepost.cli.exit_codes import line_about
+from milepost.cli.errors import line_about
 from milepost.cli.options import Options, connecting
-from milepost.cli.patient_log import PatientLog
 from milepost.core.checkpoint_location import checkpoint_location
 from milepost.errors import CheckpointDamaged, Damaged, EpochHeld, MilepostError
 from milepost.integrity import IfDamaged
 from milepost.supervise import CannotStart, Supervisor, Terms
-from milepost.supervise.checks import check
+from milepost.supervise.handover import check
 from milepost.types import FileCredential
 
 RUN_SETTINGS: Final[dict[str, Any]] = {"allow_interspersed_args": False}  # what follows the command's name is its own
@@ -31,6 +34,10 @@ NOT_FOUND: Final = 127
 
 # As sysexits.h has it: the data are incorrect.
 DAMAGED: Final = 65
+
+_MOST = 1000
+_POLL = 0.02
+_LAST = 2.0
 
 
 @connecting
@@ -146,3 +153,61 @@ def _log_to_stderr() -> Callable[[str], None]:
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     return report
+
+
+class PatientLog(logging.handlers.QueueHandler):
+    """A handler whose records a thread of its own writes to the file ``descriptor``.
+
+    It keeps a thousand records that nobody reads. It drops what comes after them, and says how many that were once
+    there is room again.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        # A signal handler may log as well, whatever it interrupted: only this kind of queue allows that.
+        self._records: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        super().__init__(self._records)
+        self._descriptor = os.dup(descriptor)
+        self._taken = self._written = self._dropped = 0
+        threading.Thread(target=self._write_all, name="milepost-log", daemon=True).start()
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        """Take a record, or count it."""
+        if self._taken - self._written < _MOST:
+            self._taken += 1
+            self._records.put_nowait(record)
+        else:
+            self._dropped += 1
+
+    def flush(self) -> None:
+        """Wait until everything is written, but not for long. At its end a program takes the rest with it."""
+        deadline = time.monotonic() + _LAST
+        while self._written < self._taken and time.monotonic() < deadline:
+            time.sleep(_POLL)
+
+    def say(self, line: str) -> None:
+        """Write a line as it is, behind all records, and wait for that as `flush` does."""
+        self.enqueue(logging.makeLogRecord({"msg": line}))
+        self.flush()
+
+    def _write_all(self) -> None:
+        while True:
+            self._write(self._records.get())
+            if self._dropped and self._records.empty():
+                dropped, self._dropped = self._dropped, 0
+                self._write(self._record_of(dropped))
+            self._written += 1
+
+    def _record_of(self, dropped: int) -> logging.LogRecord:
+        message = f"{dropped} lines of this log were dropped, because nobody read it"
+        told: logging.LogRecord = self.prepare(
+            logging.LogRecord("milepost", logging.WARNING, __file__, 0, message, (), None)
+        )
+        return told
+
+    def _write(self, record: logging.LogRecord) -> None:
+        left = f"{record.getMessage()}\n".encode(errors="backslashreplace")
+        try:
+            while left:
+                left = left[os.write(self._descriptor, left) :]
+        except OSError:
+            return  # nobody will ever read it

@@ -9,11 +9,10 @@ from typing import Annotated
 
 import typer
 
-from milepost.cli.arguments import Name, Store
-from milepost.cli.exit_codes import exit_code, say
-from milepost.cli.options import Options, shared
+from milepost.cli.errors import exit_code, say
+from milepost.cli.options import Name, Options, Store, shared
 from milepost.cli.output import show, show_all
-from milepost.cli.unknown import of_store
+from milepost.cli.service import of_store
 from milepost.client import Client
 from milepost.errors import MilepostError
 from milepost.types import Epoch, Status

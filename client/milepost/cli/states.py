@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import sys
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +16,10 @@ from typing import Annotated, BinaryIO
 import typer
 
 from milepost.cli.acting import Campaign, InSession, UnderEpoch, changing
-from milepost.cli.arguments import Name, Store, Version
-from milepost.cli.exit_codes import ExitCode
-from milepost.cli.options import Options, shared
+from milepost.cli.errors import ExitCode
+from milepost.cli.options import Name, Options, Store, Version, shared
 from milepost.cli.output import report, show
 from milepost.cli.progress import NoProgress, Quiet, transfer
-from milepost.cli.whole_file import copied
 from milepost.errors import AccessDenied
 from milepost.store import StateHandleStore
 
@@ -166,3 +166,34 @@ def _labels(given: list[str]) -> dict[str, str]:
         if not separator:
             raise typer.BadParameter(f"takes KEY=VALUE, not {key!r}", param_hint="'--label'")
     return {key: value for key, _, value in pairs}
+
+
+def copied(chunks: Iterable[bytes], target: Path) -> int:
+    """Write all chunks to a file beside ``target``, and rename it then; return how many bytes there are.
+
+    What was under the name before stays there until then. A link is followed, and what is no file (a pipe, a terminal)
+    is written as it is.
+    """
+    final = target.resolve()
+    if final.exists() and not final.is_file():
+        return _written(chunks, final, "wb")
+    part = final.with_name(f".{final.name[:200]}.{uuid.uuid4().hex[:8]}.part")
+    try:
+        size = _written(chunks, part, "xb")
+        if final.exists():
+            shutil.copymode(final, part)
+        part.replace(final)
+    finally:
+        part.unlink(missing_ok=True)
+    return size
+
+
+def _written(chunks: Iterable[bytes], path: Path, mode: str) -> int:
+    size = 0
+    with path.open(mode) as file:
+        for chunk in chunks:
+            size += file.write(chunk)
+        file.flush()
+        if mode == "xb":
+            os.fsync(file.fileno())
+    return size

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from milepost.cli.leader import status_of_leader
 from milepost.cli.options import Options, shared
 from milepost.cli.output import report
+from milepost.cli.service import status_of_leader
 from milepost.client import Client
 from milepost.errors import ConnectionFailed, DeadlineExceeded, Fenced, Unavailable
 from milepost.types import Status

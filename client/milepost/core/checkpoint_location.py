@@ -13,7 +13,7 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
-from milepost.core.urls import why_unusable
+from milepost.core.calls.replicas import why_unusable
 from milepost.types import FileCredential
 from milepost.wire import job_epoch_header
 

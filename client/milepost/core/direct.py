@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from milepost.core.body import Body
+from milepost.core.calls.replicas import http_url
 from milepost.core.clock import Clock
 from milepost.core.effects import Answer, Lost, Send
-from milepost.core.urls import http_url
 
 log = logging.getLogger("milepost.transfers")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from milepost.core.calls import answers
 from milepost.core.calls.calls import Caller
 from milepost.core.calls.request import Request, if_match
+from milepost.core.clock import Clock
 from milepost.core.direct import log_signed, signed, trouble_with
 from milepost.core.effects import Answer, Emit, Lost, Operation, Read
-from milepost.core.patience import Patience
 from milepost.core.progress import Progress, Transfer
-from milepost.errors import ConnectionFailed, InvalidRequest, MilepostError, StateTruncated
+from milepost.errors import ConnectionFailed, DeadlineExceeded, InvalidRequest, MilepostError, StateTruncated
 from milepost.wire import Code, Header, parse_digest_header, unquote_version
 
 log = logging.getLogger("milepost.transfers")
@@ -69,7 +70,7 @@ def download(
     read; it has none if the bytes of the service itself are wrong.
     """
     headers = {} if version is None else if_match(version)
-    patience = Patience(caller.timeout if timeout is None else timeout, whole, caller.clock)
+    patience = _Patience(caller.timeout if timeout is None else timeout, whole, caller.clock)
     begun = None
     if record is not None and (yield from _is_for_the_direct_way(caller, record, patience)):
         begun = yield from _straight(caller, path, headers, patience)
@@ -119,7 +120,7 @@ def download(
 
 
 def _begun(
-    caller: Caller, path: str, headers: Mapping[str, str], patience: Patience, start: int, length: int | None
+    caller: Caller, path: str, headers: Mapping[str, str], patience: _Patience, start: int, length: int | None
 ) -> Operation[tuple[Answer, _Start]]:
     """Begin a download at the service: all bytes, or a part of them."""
     if start == 0 and length is None:
@@ -190,7 +191,7 @@ def _start_or_place(answer: Answer) -> _Start:
     return _Start(version, 0, sha256, answer.headers[Header.LOCATION.lower()])
 
 
-def _is_for_the_direct_way(caller: Caller, handle: str, patience: Patience) -> Operation[bool]:
+def _is_for_the_direct_way(caller: Caller, handle: str, patience: _Patience) -> Operation[bool]:
     """Decide by the size in the record whether a state is downloaded directly.
 
     Whether the service signs URLs at all is found out by asking it for the first state.
@@ -203,7 +204,7 @@ def _is_for_the_direct_way(caller: Caller, handle: str, patience: Patience) -> O
 
 
 def _straight(
-    caller: Caller, path: str, headers: Mapping[str, str], patience: Patience
+    caller: Caller, path: str, headers: Mapping[str, str], patience: _Patience
 ) -> Operation[tuple[Answer, _Start] | None]:
     """Begin the download at the blob store, or at a service that does not sign URLs.
 
@@ -226,7 +227,7 @@ def _straight(
     return answer, replace(place, size=int(answer.headers["content-length"]))
 
 
-def _from_blob_store(caller: Caller, url: str, received: int, patience: Patience) -> Operation[Answer | None]:
+def _from_blob_store(caller: Caller, url: str, received: int, patience: _Patience) -> Operation[Answer | None]:
     """Ask the blob store for the bytes from ``received`` on.
 
     Returns None if it does not give them; the service will say why.
@@ -246,7 +247,7 @@ def _from_blob_store(caller: Caller, url: str, received: int, patience: Patience
     return None
 
 
-def _resume(caller: Caller, path: str, start: _Start, received: int, patience: Patience) -> Operation[Answer]:
+def _resume(caller: Caller, path: str, start: _Start, received: int, patience: _Patience) -> Operation[Answer]:
     """Ask for the rest of the same version of the state.
 
     If the service refuses, the download that was begun cannot be completed.
@@ -278,3 +279,29 @@ def _is_rest(answer: Answer, start: _Start, received: int) -> bool:
     found = _CONTENT_RANGE.match(answer.headers.get("content-range", ""))
     expected = (str(received), str(start.until - 1), str(start.size))
     return answer.status == 206 and found is not None and found.groups() == expected
+
+
+class _Patience:
+    """How long a download may take: ``timeout`` seconds for its start and for each resumption, or, if ``whole``, for
+    all of it together.
+    """
+
+    def __init__(self, timeout: float, whole: bool, clock: Clock) -> None:
+        self._timeout = timeout
+        self._clock = clock
+        self._deadline = clock() + timeout if whole else math.inf
+
+    @property
+    def left(self) -> float:
+        """Seconds that the next step may take; the whole download is over when there are none."""
+        return min(self._timeout, self.left_in_all)
+
+    @property
+    def left_in_all(self) -> float:
+        """Seconds until the whole download has to be over."""
+        return self._deadline - self._clock()
+
+    def raise_if_over(self, received: int, size: int) -> None:
+        """Raise `DeadlineExceeded` if no time is left."""
+        if self.left_in_all <= 0:
+            raise DeadlineExceeded(f"the deadline passed after {received} of the {size} bytes of the state")

@@ -5,12 +5,13 @@ They need no session, only the store's epoch. Each may be done again, so that an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, TypeVar
 
-from milepost.core.calls import answers, instance_answers
+from milepost.core.calls import answers, members
 from milepost.core.calls.answers import Reader
+from milepost.core.calls.members import Document
 from milepost.core.calls.request import Request, checked_name, json_body
 from milepost.core.effects import Emit, Operation
 from milepost.core.store_calls import JSON, StoreCalls
@@ -63,7 +64,7 @@ class InstanceOperations:
     ) -> Operation[InstanceReport]:
         """Do Spark's ``reportActiveInstance`` for all that are ``loaded``. Raises `Fenced`, `Unavailable`."""
         deadline = self._deadline(timeout)
-        reader = answers.document(instance_answers.instance_report)
+        reader = answers.document(_instance_report)
         answered: list[InstanceReport] = []
         most = MAX_INSTANCES if min(len(loaded), len(others)) <= _SMALL_PART else _HALF
         for part, rest in list(zip_longest(_parts(loaded, most), _parts(others, most), fillvalue=())) or [((), ())]:
@@ -80,7 +81,7 @@ class InstanceOperations:
     ) -> Operation[VerifiedInstances]:
         """Do Spark's ``verifyIfInstanceActive`` for all these instances. Raises `Fenced`, `Unavailable`."""
         deadline = self._deadline(timeout)
-        reader = answers.document(instance_answers.verified_instances)
+        reader = answers.document(_verified_instances)
         answered: list[VerifiedInstances] = []
         for part in list(_parts(instances)) or [()]:
             body = {**_place(location), "record": record, "instances": _bodies(part)}
@@ -95,9 +96,7 @@ class InstanceOperations:
         found: list[LoadedInstance] = []
         for part in _parts(instances):
             body = {"instances": _bodies(part)}
-            found += yield from self._ask(
-                LOCATE_INSTANCES, answers.document(instance_answers.locations), body, {}, deadline
-            )
+            found += yield from self._ask(LOCATE_INSTANCES, answers.document(_locations), body, {}, deadline)
         return found
 
     def snapshots_made(self, versions: Mapping[StateInstance, int], timeout: float | None = None) -> Operation[None]:
@@ -120,9 +119,7 @@ class InstanceOperations:
         narrowed |= {} if executor is None else {"executor": checked_name(executor, "executor")}
         for part in [None] if instances is None else _parts(instances):
             body = narrowed if part is None else {**narrowed, "instances": _bodies(part)}
-            count += yield from self._note(
-                DEACTIVATE_INSTANCES, answers.document(instance_answers.deactivated), body, deadline
-            )
+            count += yield from self._note(DEACTIVATE_INSTANCES, answers.document(_deactivated), body, deadline)
         return count
 
     def all(self, timeout: float | None = None) -> Operation[None]:
@@ -130,7 +127,7 @@ class InstanceOperations:
         token: str | None = None
         while True:
             call = self._calls.at(LIST_INSTANCES, limit=MAX_PAGE, token=token)
-            request = Request(*call, answers.document(instance_answers.loaded_instances(token)))
+            request = Request(*call, answers.document(_loaded_instances(token)))
             found, token = (yield from self._calls.caller.call(request, timeout=timeout)).value
             for one in found:
                 yield Emit(one)
@@ -149,7 +146,7 @@ class InstanceOperations:
             seconds=age,
             limit=most,
         )
-        request = Request(*call, answers.document(instance_answers.lagging))
+        request = Request(*call, answers.document(_lagging))
         return (yield from self._calls.caller.call(request, timeout=timeout)).value
 
     def _deadline(self, timeout: float | None) -> float:
@@ -193,3 +190,57 @@ def _bodies(instances: Sequence[StateInstance]) -> list[dict[str, Any]]:
 def _body(one: StateInstance) -> dict[str, Any]:
     run, name = checked_name(one.run, "run"), checked_name(one.name, "state store")
     return {"run": run, "operator": one.operator, "partition": one.partition, "name": name}
+
+
+def _instance_report(document: Document) -> InstanceReport:
+    """Read which instances an executor has to unload."""
+    return InstanceReport(members.text(document, "record"), _instances(document, "unload"))
+
+
+def _verified_instances(document: Document) -> VerifiedInstances:
+    """Read which instances are an executor's."""
+    return VerifiedInstances(members.text(document, "record"), _instances(document, "active"))
+
+
+def _locations(document: Document) -> list[LoadedInstance]:
+    """Read where instances are loaded."""
+    return [_loaded(entry) for entry in members.entries(document, "locations")]
+
+
+def _loaded_instances(after: str | None) -> Callable[[Document], tuple[list[LoadedInstance], str | None]]:
+    """Make a reader for the page of instances after the token ``after``: the instances, and the next page's token."""
+
+    def read(document: Document) -> tuple[list[LoadedInstance], str | None]:
+        return [_loaded(entry) for entry in members.entries(document, "instances")], members.next_page(document, after)
+
+    return read
+
+
+def _lagging(document: Document) -> LaggingInstances:
+    """Read which instances lag."""
+    return LaggingInstances(
+        members.whole(document, "count"), tuple(_loaded(entry) for entry in members.entries(document, "lagging"))
+    )
+
+
+def _deactivated(document: Document) -> int:
+    """Read how many instances were deactivated."""
+    return members.whole(document, "deactivated")
+
+
+def _instances(document: Document, name: str) -> tuple[StateInstance, ...]:
+    return tuple(_instance(entry) for entry in members.entries(document, name))
+
+
+def _instance(document: Document) -> StateInstance:
+    run, name = members.text(document, "run"), members.text(document, "name")
+    return StateInstance(run, members.whole(document, "operator"), members.whole(document, "partition"), name)
+
+
+def _loaded(document: Document) -> LoadedInstance:
+    return LoadedInstance(
+        _instance(document),
+        ExecutorLocation(members.text(document, "host"), members.text(document, "executor")),
+        None if document.get("snapshot") is None else members.whole(document, "snapshot"),
+        members.seconds(document, "age"),
+    )

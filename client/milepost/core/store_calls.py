@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final, TypeVar
 
 from milepost.core.body import Body
@@ -10,13 +11,43 @@ from milepost.core.calls.answers import Reader
 from milepost.core.calls.calls import Caller, Key, Reply
 from milepost.core.calls.request import JSON_MEDIA_TYPE, Request, call_of, checked_name
 from milepost.core.effects import Operation
-from milepost.core.session_context import SessionContext
+from milepost.core.lease import Lease
+from milepost.errors import InvalidRequest, SessionLost
 from milepost.operations.operation import RestOperation
 from milepost.wire import Code, Header
 
 T = TypeVar("T")
 
 JSON: Final = {"Content-Type": JSON_MEDIA_TYPE}
+
+
+class SessionContext:
+    """The lease under which a store is changed; it has none for a store that is only read."""
+
+    def __init__(self, lease: Lease | None) -> None:
+        self._lease = lease
+
+    @property
+    def session(self) -> str | None:
+        """The id of the session; None for a store that is only read."""
+        return None if self._lease is None else self._lease.session
+
+    def headers(self) -> dict[str, str]:
+        """Return the header that names the session. Raises `SessionExpired` once it is lost; nothing was sent then."""
+        if self._lease is None:
+            raise InvalidRequest(Code.SESSION_REQUIRED, "this store was opened for reading; open it from a session")
+        self._lease.raise_if_lost()
+        return {Header.SESSION: self._lease.session}
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """End the lease here too, if the service refuses the enclosed call because the session ended."""
+        try:
+            yield
+        except SessionLost as error:
+            if self._lease is not None:
+                self._lease.end(str(error))
+            raise
 
 
 class StoreCalls:

@@ -1,17 +1,23 @@
-"""How the service is reached: what a program gives, and what the environment says where it gives no address."""
+"""How the service is reached and who calls it: what a program gives, and what the environment says where it gives no
+address. A token may lie in a file, where somebody else replaces it before it expires.
+"""
 
 from __future__ import annotations
 
+import getpass
+import logging
 import os
+import platform
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from os import PathLike
+from pathlib import Path
 from typing import Final
 
 from milepost.core.calls.credentials import AsyncToken
 from milepost.drivers.connections import Verify, trusting
-from milepost.drivers.token_file import TokenFile
+from milepost.portable import others_may_read
 
 URL: Final = "MILEPOST_URL"
 TOKEN: Final = "MILEPOST_TOKEN"
@@ -21,6 +27,13 @@ CERT: Final = "MILEPOST_CERT"
 KEY: Final = "MILEPOST_KEY"
 
 File = str | PathLike[str]
+
+log = logging.getLogger("milepost.calls")
+
+_MOST_BYTES = 64 * 1024
+
+MOST_CHARACTERS = 200
+"""The longest holder that the service accepts."""
 
 
 @dataclass(frozen=True)
@@ -89,3 +102,70 @@ def _verify(verify: Verify | None, cert: File | None, key: File | None) -> Verif
     if isinstance(verify, (str, PathLike)):
         return trusting(verify, cert, key)
     raise ValueError("cert goes with verify=True or a file of authorities; an SSLContext has a certificate of its own")
+
+
+class TokenFile:
+    """A function that returns the token in a file. Threads may share it.
+
+    The file is read for each request, so that a new token counts at once. While it cannot be read, or has no token in
+    it, because whoever replaces it is not done, the token that was read last is returned.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Read the file for the first time. Raises ValueError if it cannot be read, or if there is no token in it."""
+        self._path = Path(path)
+        self._troubled = False
+        try:
+            self._token = _token_in(self._path)
+        except (OSError, ValueError) as error:
+            raise ValueError(f"cannot use the file of a token {self._path}: {_describe(error)}") from error
+
+    def __repr__(self) -> str:
+        return f"TokenFile({str(self._path)!r})"
+
+    @property
+    def readable_by_others(self) -> bool:
+        """Whether others than the file's owner may read it; False where that cannot be seen, as on Windows."""
+        try:
+            return others_may_read(self._path.stat().st_mode)
+        except OSError:
+            return False
+
+    def __call__(self) -> str:
+        """Return the token."""
+        try:
+            self._token = _token_in(self._path)
+            self._troubled = False
+        except (OSError, ValueError) as error:
+            if not self._troubled:
+                self._troubled = True
+                log.warning("no token in %s, going on with the one before: %s", self._path, _describe(error))
+        return self._token
+
+
+def _token_in(path: Path) -> str:
+    with path.open("rb") as file:
+        found = file.read(_MOST_BYTES).strip()
+    if not found:
+        raise ValueError("it is empty")
+    if any(not 0x21 <= byte <= 0x7E for byte in found):
+        raise ValueError("a token is one word of printable ASCII, without a name before it or a line behind it")
+    return found.decode("ascii")
+
+
+def _describe(error: OSError | ValueError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def default_holder() -> str:
+    """Return ``user@host:pid``, without the characters that the service refuses in a holder."""
+    holder = f"{_user()}@{platform.node() or 'unknown'}:{os.getpid()}"
+    return "".join(character if character.isprintable() else "?" for character in holder)[-MOST_CHARACTERS:]
+
+
+def _user() -> str:
+    """Return the user's name, or the user id where it has no name, as in many containers."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # KeyError and ImportError: up to Python 3.12
+        return str(os.getuid()) if hasattr(os, "getuid") else "unknown"

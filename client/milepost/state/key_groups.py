@@ -4,6 +4,10 @@ A key is in one group for ever, and each task has a range of groups. So when the
 and no key has to be looked at. This is Flink's division of keyed state
 (``org.apache.flink.runtime.state.KeyGroupRangeAssignment``), with CRC-32 in the place of its hash: Spark SQL computes
 the same with ``crc32(key) % 128``, so a frame can be divided without a call to Python.
+
+A key lies in a store as its group in two bytes, the highest first, and then its own bytes, as in Flink's RocksDB state
+backend; so a range of groups is a range of keys. Where something follows the key, such as the key of a map's entry,
+the key is written so that its end can be told, and the entries of one key lie side by side.
 """
 
 from __future__ import annotations
@@ -12,8 +16,14 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from zlib import crc32
 
+from milepost.state.coders.framing import read_escaped, write_escaped
+from milepost.state.errors import CoderError
+
 DEFAULT_KEY_GROUPS = 128
 MOST_KEY_GROUPS = 32768
+
+GROUP_BYTES = 2
+"""The bytes of a group: the most groups that there can be, 32768, fit into them, and so does the end of the last."""
 
 
 @dataclass(frozen=True)
@@ -72,3 +82,34 @@ class KeyGroups:
 def _first(task: int, tasks: int, count: int) -> int:
     """Return the first group of a task: the smallest whose share of ``tasks`` falls to it."""
     return (task * count + tasks - 1) // tasks
+
+
+def with_group(groups: KeyGroups, key: bytes) -> bytes:
+    """Return an encoded ``key`` behind its group, as a store has it."""
+    return groups.group(key).to_bytes(GROUP_BYTES, "big") + key
+
+
+def without_group(kept: bytes) -> tuple[int, bytes]:
+    """Return the group and the key of what `with_group` made. Raises `CoderError`."""
+    if len(kept) < GROUP_BYTES:
+        raise CoderError("a key of a store with key groups begins with two bytes of its group")
+    return int.from_bytes(kept[:GROUP_BYTES], "big"), kept[GROUP_BYTES:]
+
+
+def entries_of(groups: KeyGroups, key: bytes) -> bytes:
+    """Return the bytes with which every entry of an encoded ``key`` begins, and no entry of another key."""
+    return groups.group(key).to_bytes(GROUP_BYTES, "big") + write_escaped(key)
+
+
+def split_entry(kept: bytes) -> tuple[int, bytes, bytes]:
+    """Return the group, the key, and what follows the key, of an entry of `entries_of`. Raises `CoderError`."""
+    group, rest = without_group(kept)
+    key, end = read_escaped(rest, 0)
+    return group, key, rest[end:]
+
+
+def range_of_groups(groups: range) -> tuple[bytes, bytes]:
+    """Return the first key that a range of groups can have, and the first behind all of them."""
+    if groups.step != 1 or not 0 <= groups.start <= groups.stop:
+        raise ValueError(f"these are no groups side by side: {groups}")
+    return groups.start.to_bytes(GROUP_BYTES, "big"), groups.stop.to_bytes(GROUP_BYTES, "big")

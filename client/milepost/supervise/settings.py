@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-
-from milepost.supervise.properties_file import parse
-from milepost.supervise.spark_home import defaults
 
 MODE = "spark.submit.deployMode"
 REMOTE = "spark.remote"
@@ -23,14 +21,28 @@ _OF_JAVA = {"spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions"}
 _VARIABLES = {"SPARK_REMOTE": REMOTE, "DEPLOY_MODE": MODE}
 _READ_BY_JAVA = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 """Variables with options of Java. The last wins over all that is said elsewhere."""
+
 _READ_BY_SPARK = ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS")
 """Variables from which Spark's launcher puts options on the line of Java."""
+
 _ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 _PYTHON = re.compile(r"(python|pypy)[\d.]*")
 _SPARK = re.compile(r"spark-[\w-]+|pyspark|sparkR|start-[\w-]+\.sh")
 
 Found = tuple[str, str, str]
 """A property, its value, and where it stands."""
+
+_LINES = re.compile(r"\r\n|\r|\n")
+_BLANKS = " \t\f"
+_CONTINUED = re.compile(r"(?<!\\)(?:\\\\)*\\\Z")
+_ENTRY = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
+_ESCAPED = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
+_MEANS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+_PROGRAMS = re.compile(r"spark-[\w-]+|pyspark|sparkR|run-example|start-[\w-]+\.sh|(python|pypy)[\d.]*")
+_OF_PIP = "find_spark_home.py"
+"""What pip puts beside Spark's scripts. They then ask a Python where its PySpark is, and their own place says nothing.
+"""
 
 
 def settings(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[Found]:
@@ -129,3 +141,113 @@ def _of_file(path: Path) -> Iterator[Found]:
 
 def _readable(path: Path) -> bool:
     return path.is_file() and os.access(path, os.R_OK)
+
+
+def parse(text: str) -> dict[str, str]:
+    """Return the properties that ``text`` sets, without the blanks at the end of a value, which Spark cuts off. Of a
+    property that is set twice, the last value counts.
+    """
+    found = {}
+    for line in _whole_lines(text):
+        entry = _ENTRY.match(line)
+        assert entry is not None  # it matches anything
+        found[_plain(entry[1])] = _plain(entry[2]).strip()
+    return found
+
+
+def _whole_lines(text: str) -> list[str]:
+    """Put lines together that end in a backslash, and leave out comments and what is empty."""
+    whole: list[str] = []
+    begun: str | None = None
+    for line in _LINES.split(text):
+        rest = line.lstrip(_BLANKS)
+        if begun is None:
+            if not rest or rest[0] in "#!":
+                continue
+            begun = ""
+        begun += rest
+        if _CONTINUED.search(begun):
+            begun = begun[:-1]
+        else:
+            whole.append(begun)
+            begun = None
+    return whole if begun is None else [*whole, begun]
+
+
+def _plain(escaped: str) -> str:
+    def meant(match: re.Match[str]) -> str:
+        character = match[1]
+        return chr(int(character[1:], 16)) if len(character) == 5 else _MEANS.get(character, character)
+
+    return _ESCAPED.sub(meant, escaped)
+
+
+def defaults(command: Sequence[str], environment: Mapping[str, str]) -> list[Path]:
+    """Return the files of defaults that Spark may read, where ``command`` starts it; there may be none at that place.
+
+    There are several only where it cannot be told from here which one it will be.
+    """
+    if directory := environment.get("SPARK_CONF_DIR"):
+        return [Path(directory, "spark-defaults.conf")]
+    named = environment.get("SPARK_HOME")
+    homes = [Path(named)] if named else _homes(command, environment)
+    return [home / "conf" / "spark-defaults.conf" for home in homes]
+
+
+def _homes(command: Sequence[str], environment: Mapping[str, str]) -> list[Path]:
+    """Look at the program, then at what it may be a wrapper for (``env``, ``nice``, ``bash``), and at last at the Spark
+    that a script of the user's would find.
+    """
+    wrapped = [word for word in command[1:] if _PROGRAMS.fullmatch(Path(word).name)]
+    for word in (*command[:1], *wrapped, "spark-submit"):
+        program = _program(word, environment)
+        if program is not None and (homes := list(dict.fromkeys(_homes_of(program, environment)))):
+            return homes
+    return []
+
+
+def _program(word: str, environment: Mapping[str, str]) -> Path | None:
+    found = shutil.which(word, path=environment.get("PATH", os.defpath)) if word else None
+    return None if found is None else Path(found).absolute()
+
+
+def _homes_of(program: Path, environment: Mapping[str, str]) -> Iterator[Path]:
+    if (program.parent / _OF_PIP).is_file():
+        asked = environment.get("PYSPARK_DRIVER_PYTHON") or environment.get("PYSPARK_PYTHON") or "python3"
+        python = _program(asked, environment)
+        if python is not None and (found := _of_python(python, environment)):
+            yield from found
+            return
+    else:
+        above = [place.parent.parent for place in (program, program.resolve())]
+        if found := [home for home in above if _is_home(home) and not (home / "bin" / _OF_PIP).is_file()]:
+            yield from found
+            return
+    yield from _of_python(program, environment)
+
+
+def _of_python(python: Path, environment: Mapping[str, str]) -> list[Path]:
+    """Return the PySpark that a Python, or a script beside one, imports: the first on its path."""
+    for directory in environment.get("PYTHONPATH", "").split(os.pathsep):
+        if directory and (found := _of_package(Path(directory, "pyspark"))):
+            return found
+    users = [Path(environment["HOME"], ".local")] if environment.get("HOME") else []
+    for place in (python, python.resolve()):
+        prefix = place.parent.parent
+        beside = [prefix / "local", *users] if prefix == Path("/usr") else users
+        for each in (prefix, *beside):
+            packages = sorted(each.glob("lib*/py*/*-packages/pyspark"))
+            if found := [home for package in packages for home in _of_package(package)]:
+                return found
+    return []
+
+
+def _of_package(package: Path) -> list[Path]:
+    for home in (package / "spark-distribution", package, package.parent.parent):
+        if _is_home(home):
+            return [home]
+    return []
+
+
+def _is_home(place: Path) -> bool:
+    return (place / "bin" / "spark-submit").is_file()

@@ -5,22 +5,20 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from milepost.client import Client
 from milepost.core.calls.outages import OUTAGES_OR_DOUBT
 from milepost.core.checkpoint_location import CheckpointLocation, checkpoint_location, default_authority
-from milepost.drivers.identity import default_holder
+from milepost.drivers.environment import default_holder
 from milepost.errors import Fenced, SessionLost
 from milepost.integrity import IfDamaged, go_back, look
 from milepost.session import Session
 from milepost.standby import Standby
-from milepost.supervise.command import Command
-from milepost.supervise.handover import environment, options
-from milepost.supervise.private_file import PrivateFile
-from milepost.supervise.restarts import Restarts
-from milepost.supervise.signals import Signals
+from milepost.supervise.command import Command, Signals
+from milepost.supervise.handover import PrivateFile, environment, options
 
 _log = logging.getLogger(__name__)
 _POLL = 0.1
@@ -204,3 +202,28 @@ def _loss(session: Session) -> SessionLost | None:
     except SessionLost as loss:
         return loss
     return None
+
+
+@dataclass
+class Restarts:
+    """At most ``most`` starts again within any ``within`` seconds, after pauses that double from ``first`` on."""
+
+    most: int
+    within: float
+    first: float = 1.0
+    longest: float = 60.0
+    _failures: deque[float] = field(default_factory=deque)
+
+    def after_failure(self, now: float) -> float | None:
+        """Count a failure; return the pause before the next start, or None if there is to be none."""
+        while self._failures and self._failures[0] <= now - self.within:
+            self._failures.popleft()
+        if len(self._failures) >= self.most:
+            return None
+        self._failures.append(now)
+        return min(self.longest, self.first * 2.0 ** min(len(self._failures) - 1, 60))
+
+    @property
+    def count(self) -> int:
+        """How many failures count at present."""
+        return len(self._failures)

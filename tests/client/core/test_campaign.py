@@ -7,8 +7,8 @@ import pytest
 from milepost.core.campaign import POLL_SECONDS, campaign
 from milepost.core.effects import Answer, Lost, Send
 from milepost.core.lease import Lease
-from milepost.core.session_context import SessionContext
 from milepost.core.store import StoreOperations
+from milepost.core.store_calls import SessionContext
 from milepost.errors import ConnectionFailed, EpochHeld, OutcomeUnknown, SessionExpired, Unavailable
 from milepost.wire import Code
 from tests.client.core.world import CUT, NO_LEADER, REFUSED, SILENT, World, answer, problem, to_leader

@@ -10,8 +10,8 @@ import pytest
 
 from milepost.core.effects import Answer, Operation
 from milepost.core.lease import Lease
-from milepost.core.session_context import SessionContext
 from milepost.core.store import StoreOperations
+from milepost.core.store_calls import SessionContext
 from milepost.errors import (
     Corrupt,
     InvalidName,

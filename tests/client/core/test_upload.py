@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from milepost.core.direct import ATTEMPT_TIMEOUT, AVOID_BRIEFLY_SECONDS, AVOID_SECONDS
 from milepost.core.effects import Answer, Lost, Send
 from milepost.core.lease import Lease
-from milepost.core.session_context import SessionContext
 from milepost.core.store import StoreOperations
+from milepost.core.store_calls import SessionContext
 from milepost.core.upload import TRIES_PER_URL, URLS
 from milepost.errors import (
     AlreadyExists,

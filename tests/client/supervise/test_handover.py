@@ -1,21 +1,37 @@
-"""What a command finds in its environment."""
+"""What a command finds in its environment, which commands are refused, and the file that only this user may read."""
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import stat
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from milepost.core.checkpoint_location import checkpoint_location
-from milepost.supervise.handover import NAME_SERVICES, REDACTION, SECRET, environment, options, properties
+from milepost.supervise.handover import (
+    DEFAULT_LOCATION,
+    NAME_SERVICES,
+    REDACTION,
+    SECRET,
+    PrivateFile,
+    check,
+    environment,
+    options,
+    properties,
+)
 from milepost.types import FileCredential
 
 LOCATION = replace(
     checkpoint_location(["http://127.0.0.1:7070"], "flights", 7),
     settings={"dfs.x": 'with "quotes" and \\', "dfs.y": "1"},
 )
+URLS = ["http://127.0.0.1:7070"]
+OURS = checkpoint_location(URLS, "flights", 7)
+HEADER = "spark.hadoop.dfs.webhdfs.rest-csrf.custom-header"
 
 
 def test_the_location_is_in_variables_and_the_settings_in_a_file() -> None:
@@ -63,3 +79,138 @@ def test_name_services_of_the_cluster_stay(tmp_path: Path) -> None:
     (tmp_path / "hdfs-site.xml").write_text("<configuration>")
     with pytest.raises(ValueError, match=r"hdfs-site\.xml: no element found"):
         properties(location, surroundings)
+
+
+def refusal(*command: str, **environment: str) -> str:
+    """What the command is refused with."""
+    with pytest.raises(ValueError, match=r".") as refused:
+        check(command, environment, OURS)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("spark-submit", "--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2", "job.jar"),
+        ("spark-submit", "--deploy-mode", "client", "--properties-file", "/nowhere/at-all", "job.jar"),
+        ("spark-submit", f"--conf={DEFAULT_LOCATION}={OURS.url}/mine", "job.jar"),
+        ("spark-submit", "-c", f"{DEFAULT_LOCATION}={OURS.url}", "job.jar"),
+        ("spark-pipelines", "run", "--remote", "local"),
+        ("python", "job.py", "--conf"),
+    ],
+)
+def test_a_command_that_keeps_to_the_location_may_run(command: tuple[str, ...]) -> None:
+    check(command, {}, OURS)
+
+
+@pytest.mark.parametrize(
+    "options", [("--deploy-mode", "cluster"), ("--deploy-mode=cluster",), ("--conf", "spark.submit.deployMode=cluster")]
+)
+def test_a_driver_elsewhere(options: tuple[str, ...]) -> None:
+    assert "cluster: the driver has to run here" in refusal("spark-submit", *options, "job.jar")
+
+
+def test_a_client_of_a_connect_server() -> None:
+    assert "sc://127.0.0.1: the queries run in the Connect server" in refusal(
+        "spark-submit", "--remote", "sc://127.0.0.1", "job.py"
+    )
+    assert refusal("python", "job.py", SPARK_REMOTE="sc://127.0.0.1").startswith("SPARK_REMOTE: the queries run")
+
+
+def test_settings_of_the_fence_and_other_locations() -> None:
+    told = refusal("spark-submit", "--conf", f"{DEFAULT_LOCATION}=s3a://elsewhere", "job.jar")
+    assert told.startswith(f"--conf {DEFAULT_LOCATION}=s3a://elsewhere: {DEFAULT_LOCATION} is set by")
+    assert HEADER in refusal("spark-submit", f"-c={HEADER}=X-Mine", "job.jar")
+    assert DEFAULT_LOCATION in refusal("spark-submit", "-c", f"{DEFAULT_LOCATION}={OURS.url}x", "job.jar")
+
+
+@pytest.mark.parametrize("line", ["{} s3a://elsewhere", "  {}=s3a://elsewhere", "{}\t:  s3a://elsewhere"])
+def test_files_of_properties(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "conf" / "spark-defaults.conf"
+    file.parent.mkdir()
+    file.write_text(f"# {line.format(DEFAULT_LOCATION)}\nspark.master local\n\nlonely\n")
+    check(["spark-submit"], {"SPARK_HOME": str(tmp_path)}, OURS)
+    with file.open("a") as opened:
+        opened.write(line.format(DEFAULT_LOCATION) + "\n")
+    assert refusal("spark-submit", SPARK_HOME=str(tmp_path)).startswith(f"{file}: {DEFAULT_LOCATION}")
+    assert refusal("spark-submit", SPARK_CONF_DIR=str(file.parent)).startswith(f"{file}: ")
+    assert refusal("spark-submit", "--properties-file", str(file), "job.jar").startswith(f"{file}: ")
+
+
+def test_name_services_of_the_job_stand_beside_that_of_the_service() -> None:
+    urls = ["http://127.0.0.1:7070", "http://127.0.0.1:7071"]
+    location = checkpoint_location(urls, "flights", 7)
+    option = "spark.hadoop.dfs.nameservices="
+    check(["spark-submit", "--conf", f"{option}theirs,milepost"], {}, location)
+    with pytest.raises(ValueError, match="nameservices is set by"):
+        check(["spark-submit", "--conf", f"{option}theirs"], {}, location)
+
+
+@pytest.mark.parametrize("expression", ["(?i)secret", "(", "spark[.]hadoop[.]dfs", "^dfs[.]"])
+def test_a_credential_that_spark_would_show(expression: str) -> None:
+    """Where a job has one, what Spark hides may be set otherwise, but has to be more. Spark lists it twice, by two
+    names.
+    """
+    location = checkpoint_location(URLS, "flights", 7, credential=FileCredential(7, "flights-7", "the-secret"))
+    command = ["spark-submit", "--conf", f"spark.redaction.regex={expression}", "job.jar"]
+    check(command, {}, OURS)
+    with pytest.raises(ValueError, match=r"spark\.redaction\.regex must match spark\.hadoop\.dfs") as refused:
+        check(command, {}, location)
+    assert "the-secret" not in str(refused.value)
+    assert "add '|credential' to it" in str(refused.value)
+    check([*command[:2], "spark.redaction.regex=(?i)password|credential", "job.jar"], {}, location)
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary files are."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_it_is_this_users_alone_and_gone_at_the_end(temporary: Path) -> None:
+    with PrivateFile("epoch-7", "text") as file:
+        assert file.path.read_text() == "text"
+        assert file.path.name == "epoch-7"
+        assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(file.path.parent.stat().st_mode) == 0o700
+    assert list(temporary.iterdir()) == []
+
+
+def test_it_looks_new_for_as_long_as_it_is_kept() -> None:
+    with PrivateFile("epoch-7", "text") as file:
+        for path in (file.path, file.path.parent):
+            os.utime(path, (1.0, 1.0))
+        file.keep()
+        assert min(file.path.stat().st_mtime, file.path.parent.stat().st_mtime) > 1e9
+        assert file.path.read_text() == "text"
+
+
+@pytest.mark.parametrize("gone", ["the file", "its directory", "all temporary files"])
+def test_it_is_written_again_if_it_is_gone(temporary: Path, gone: str, caplog: pytest.LogCaptureFixture) -> None:
+    with PrivateFile("epoch-7", "text") as file:
+        if gone == "the file":
+            file.path.unlink()
+        else:
+            shutil.rmtree(file.path.parent if gone == "its directory" else temporary)
+        file.keep()
+        assert file.path.read_text() == "text"
+        assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(file.path.parent.stat().st_mode) == 0o700
+    assert "wrote it again" in caplog.text
+    assert not file.path.parent.exists()
+
+
+def test_it_is_not_written_into_a_directory_that_others_may_change(caplog: pytest.LogCaptureFixture) -> None:
+    with PrivateFile("epoch-7", "text") as file:
+        file.path.unlink()
+        file.path.parent.chmod(0o777)
+        file.keep()
+        assert not file.path.exists()
+    assert "may not find its settings" in caplog.text
+
+
+def test_it_cannot_be_written_at_all(temporary: Path) -> None:
+    shutil.rmtree(temporary)
+    with pytest.raises(FileNotFoundError):
+        PrivateFile("epoch-7", "text")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
-from milepost.core.calls.history import History
-from milepost.core.calls.judgement import Again
+from milepost.core.calls.judgement import Again, History
 from milepost.errors import ConnectionFailed, DeadlineExceeded, MilepostError, Problem
 from milepost.wire import Code, Outcome
 from milepost_server.rules.requests import Request, TreeRequest

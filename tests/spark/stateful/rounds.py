@@ -18,7 +18,7 @@ from milepost.job_record import JOB, decode
 from milepost.state.processors.reading import StateReader
 from milepost.state.processors.snapshot import snapshots_of
 from milepost.state.store import LocalFiles, StateFiles, TreeFiles
-from milepost.state.store.files.within import FilesWithin
+from milepost.state.store.files.contract import FilesWithin
 from tests.spark.stateful import independent
 from tests.spark.stateful.orders import BEFORE_LINK, FAILS, STEPS, Orders, Standing, is_worker
 from tests.spark.stateful.program import IN_A_BATCH, STATE, Setup

@@ -11,9 +11,9 @@ import pytest
 from milepost.errors import UnsafeQuery
 from milepost.spark.managed.published import ManagedState
 from milepost.state.key_groups import KeyGroups
+from milepost.state.processors.current import TimeMode
 from milepost.state.processors.keys import GroupingKey
 from milepost.state.processors.snapshot import Commits, Snapshot, first_snapshot
-from milepost.state.processors.times import TimeMode
 
 
 def commits(partitions: int) -> Commits:

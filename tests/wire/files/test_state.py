@@ -15,7 +15,7 @@ import pytest
 
 from milepost.job_record import JobRecord
 from milepost.state.store import StateFiles, TreeFiles
-from milepost.state.store.files.within import FilesWithin
+from milepost.state.store.files.contract import FilesWithin
 from testbed.server import ServerProcess
 from tests.client.state.processors.test_task import Query
 from tests.wire.support.api import Api, problem

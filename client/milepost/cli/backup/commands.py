@@ -16,19 +16,17 @@ from typing import Annotated, BinaryIO, cast
 import typer
 
 from milepost.cli.acting import holder
-from milepost.cli.arguments import Stores
 from milepost.cli.backup.format import BadBackup
 from milepost.cli.backup.plan import CannotRestore, Planned, Planner
 from milepost.cli.backup.reading import Backup, opened
 from milepost.cli.backup.restoring import Restorer
 from milepost.cli.backup.saving import Saver
 from milepost.cli.backup.writing import ArchiveWriter
-from milepost.cli.exit_codes import ExitCode, errors_end_the_command, say
-from milepost.cli.leader import status_of_leader
-from milepost.cli.options import Options, shared
+from milepost.cli.errors import ExitCode, errors_end_the_command, say
+from milepost.cli.options import Options, Stores, shared
 from milepost.cli.output import report
 from milepost.cli.progress import NoProgress, Quiet, transfer
-from milepost.cli.rights import warn_of_unseen_stores
+from milepost.cli.service import status_of_leader, warn_of_unseen_stores
 from milepost.session import Session
 
 _SESSION_SECONDS = 60.0

@@ -9,7 +9,7 @@ from typing import Final
 
 from milepost.cli.backup.format import FileRecord, HandleRecord, SnapshotRecord, StoreRecord
 from milepost.cli.backup.reading import Backup, Slice
-from milepost.cli.backup.walking import walk
+from milepost.cli.service import walk
 from milepost.client import Client
 from milepost.errors import MilepostError
 from milepost.types import CorruptHandle, StoreSummary

@@ -11,9 +11,9 @@ from dataclasses import replace
 from itertools import islice
 
 from milepost.cli.backup.format import SAVEPOINT_PREFIX, FileRecord, HandleRecord, SnapshotRecord, StoreRecord
-from milepost.cli.backup.walking import walk
 from milepost.cli.backup.writing import ArchiveWriter
 from milepost.cli.progress import Bar
+from milepost.cli.service import walk
 from milepost.client import Client
 from milepost.errors import Damaged, NotExist, Unavailable, VersionMismatch
 from milepost.files import JobFiles

@@ -24,7 +24,7 @@ from milepost.cli.backup.format import (
     StoreRecord,
     manifest_lines,
 )
-from milepost.cli.damage import is_damage, is_outdated
+from milepost.cli.errors import is_damage, is_outdated
 from milepost.errors import MilepostError
 
 _SPOOLED = 8 * 1024 * 1024

@@ -13,9 +13,8 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from milepost.cli.asking import asking
 from milepost.cli.config.contexts import CONTEXTS, CURRENT, TOKEN, TOKEN_FILE, Config, ConfigError, ContextFile
-from milepost.cli.exit_codes import ExitCode, say
+from milepost.cli.errors import ExitCode, asking, say
 from milepost.cli.options import showing
 from milepost.cli.output import Form, report, show_all
 from milepost.core.calls.replicas import Replicas

@@ -9,8 +9,7 @@ from typing import Final
 
 from milepost.cli.config.contexts import FILES, Config, ConfigError
 from milepost.core.calls.credentials import Token
-from milepost.drivers.environment import addresses_in
-from milepost.drivers.token_file import TokenFile
+from milepost.drivers.environment import TokenFile, addresses_in
 
 DEFAULT_URL: Final = "http://127.0.0.1:7070"
 

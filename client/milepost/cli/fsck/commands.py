@@ -1,29 +1,33 @@
-"""The command `fsck`."""
+"""The command `fsck`, and the repairs that it makes. What was found is looked at anew first, since it may have been
+mended meanwhile.
+"""
 
 from __future__ import annotations
 
 import sys
 from fnmatch import fnmatchcase
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from milepost.cli.acting import holder
-from milepost.cli.arguments import Stores
-from milepost.cli.asking import asking
-from milepost.cli.exit_codes import ExitCode, say
+from milepost.cli.acting import holder, led
+from milepost.cli.errors import ExitCode, asking, say
 from milepost.cli.files import Within
-from milepost.cli.fsck.findings import Finding
-from milepost.cli.fsck.looking import Examiner, replicas
-from milepost.cli.fsck.repairing import Repairer
-from milepost.cli.options import Options, shared
+from milepost.cli.fsck.looking import Examiner, Finding, Repair, newest_of, replicas
+from milepost.cli.options import Options, Stores, shared
 from milepost.cli.output import show_all
 from milepost.cli.progress import NoProgress, Quiet, transfer
-from milepost.cli.rights import warn_of_unseen_stores
+from milepost.cli.rollback import require_safe, roll_back
+from milepost.cli.service import warn_of_unseen_stores
 from milepost.client import Client
-from milepost.errors import MilepostError
+from milepost.errors import Damaged, MilepostError, VersionMismatch
+from milepost.session import Session
+from milepost.store import StateHandleStore
 
 _SESSION_SECONDS = 60.0
+
+_NO_VERSION: Final = "damaged"
+"""No handle has this version, so only a record that cannot be read is removed: it has none to compare."""
 
 
 @shared
@@ -92,3 +96,55 @@ def _repair_all(
 def _is_wanted() -> bool:
     with asking():
         return typer.confirm("do it?", err=True)
+
+
+class Repairer:
+    """Repairs one finding after the other, in the name of a session."""
+
+    def __init__(self, session: Session, *, deep: bool, within: float) -> None:
+        self._session = session
+        self._deep = deep
+        self._within = within
+
+    def repair(self, finding: Finding) -> str:
+        """Do what the finding says; return what became of it.
+
+        Nothing is done under a driver: raises `EpochHeld`. Raises the errors of the writes, too.
+        """
+        store = self._session.store(finding.store)
+        if finding.repair is Repair.REMOVE:
+            return self._remove(store, finding.name)
+        require_safe(store, f"@{finding.revision}")  # before there is an epoch, which a refusal would have raised
+        with led(store, 0.0):
+            return self._roll_back(store)
+
+    def _remove(self, store: StateHandleStore, name: str) -> str:
+        if store.current_epoch().epoch == 0:
+            return self._removed(store, name)
+        with led(store, 0.0):
+            return self._removed(store, name)
+
+    def _removed(self, store: StateHandleStore, name: str) -> str:
+        try:
+            if store.exists(name) is None:
+                return "is gone already"
+        except Damaged:
+            try:
+                store.release_and_try_remove(name, _NO_VERSION)
+            except VersionMismatch:
+                return "was added anew meanwhile, so it was left alone"
+            return "is removed"
+        return "can be read again, so it was left alone"
+
+    def _roll_back(self, store: StateHandleStore) -> str:
+        """Roll back to the newest whole snapshot or savepoint; looked for under the epoch, so that nobody writes
+        any more.
+        """
+        found = store.files.verify(digests=self._deep, timeout=self._within)
+        revision = newest_of(found)
+        if found.intact:
+            return "are whole by now, so they were left alone"
+        if revision is None:
+            return "have no whole snapshot any more, so they were left alone"
+        before = roll_back(store, revision, f"@{revision}")
+        return f"are those of revision {revision} again; what they were is kept as {before}"

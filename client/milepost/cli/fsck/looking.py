@@ -1,13 +1,17 @@
-"""Look at all stores: listings, the bytes of states, the files of jobs, and what the replicas say of themselves."""
+"""Look at all stores: listings, the bytes of states, the files of jobs, and what the replicas say of themselves. What
+is found damaged is a `Finding`, which also says what may be done about it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
 
 import httpx
 
-from milepost.cli.damage import is_damage, is_outdated
-from milepost.cli.fsck.findings import FILES, Finding, Kind, Looked, Repair
+from milepost.cli.errors import is_damage, is_outdated
 from milepost.cli.progress import Bar
 from milepost.client import Client
 from milepost.drivers.connections import Connections, Verify
@@ -18,6 +22,9 @@ from milepost.types import CorruptHandle, Handle, StoreSummary, Verification
 
 _SMALL = 64 * 1024
 """A state up to this size is read whole, since that costs no more than a look at its beginning."""
+
+_WHAT_TO_DO: Final = "docs/damage.md#what-to-do"
+_FILES: Final = "docs/damage.md#a-jobs-files"
 
 
 class Examiner:
@@ -73,15 +80,15 @@ class Examiner:
         try:
             found = store.files.verify(digests=self._deep, timeout=self._within)
         except Damaged as error:
-            yield Finding(store.name, Kind.TREE, "", str(error), see=FILES)
+            yield Finding(store.name, Kind.TREE, "", str(error), see=_FILES)
             return
         self.looked.files += found.files
         if not found.intact:
             revision = newest_of(found)
             repair = None if revision is None else Repair.ROLL_BACK
-            yield Finding(store.name, Kind.FILES, "", described(found), repair, FILES, revision)
+            yield Finding(store.name, Kind.FILES, "", described(found), repair, _FILES, revision)
         elif found.damaged_count:
-            yield Finding(store.name, Kind.KEPT, "", described(found), see=FILES)
+            yield Finding(store.name, Kind.KEPT, "", described(found), see=_FILES)
 
 
 def newest_of(found: Verification) -> int | None:
@@ -107,3 +114,60 @@ def replicas(urls: Iterable[str], token: str | None, verify: Verify, timeout: fl
                 part, _, said = line.removeprefix("[+] ").removeprefix("[-] ").partition(": ")
                 if part in ("records", "blobs") and ("damaged" in said or "corrupt" in said):
                     yield Finding("", Kind.SERVICE, f"{part} of {url}", said)
+
+
+class Kind(str, Enum):
+    """What is damaged."""
+
+    SERVICE = "service"
+    STORE = "record of a store"
+    RECORD = "record of a handle"
+    STATE = "state of a handle"
+    TREE = "record of files"
+    FILES = "files of now"
+    KEPT = "files of before"
+
+
+class Repair(str, Enum):
+    """What ``--repair`` does."""
+
+    REMOVE = "remove the handle"
+    ROLL_BACK = "roll the files back"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One damage. ``repair`` is None where only its owner can do something: ``see`` says what.
+
+    ``revision`` is that of the newest snapshot or savepoint that is whole, for files.
+    """
+
+    store: str
+    kind: Kind
+    name: str
+    reason: str
+    repair: Repair | None = None
+    see: str = _WHAT_TO_DO
+    revision: int | None = None
+
+    @property
+    def step(self) -> str:
+        """What the repair does, in a sentence for whoever has to agree to it."""
+        if self.repair is Repair.REMOVE:
+            return (
+                f"remove the handle {self.name} of store {self.store}, whose record cannot be read: it can be put back "
+                "no more then, and its bytes are deleted in time"
+            )
+        return (
+            f"roll the files of {self.store} back to revision {self.revision}, the newest snapshot or savepoint that is"
+            " whole: what came later is gone, and its batches are run again"
+        )
+
+
+@dataclass
+class Looked:
+    """How much was looked at."""
+
+    stores: int = 0
+    handles: int = 0
+    files: int = 0

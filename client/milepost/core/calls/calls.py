@@ -10,11 +10,9 @@ from typing import Any, Generic, TypeVar
 
 from milepost.core.body import SourceFailed
 from milepost.core.calls.credentials import AsyncToken, Credentials
-from milepost.core.calls.history import History
-from milepost.core.calls.judgement import Again, Done, Redirected, Refused, Verdict, judge
-from milepost.core.calls.outages import OUTAGES
+from milepost.core.calls.judgement import Again, Done, History, Redirected, Refused, Verdict, judge
+from milepost.core.calls.outages import OUTAGES, Reports
 from milepost.core.calls.replicas import Replicas, Round
-from milepost.core.calls.reports import Reports
 from milepost.core.calls.request import Request
 from milepost.core.calls.trace import Trace
 from milepost.core.clock import Clock, monotonic

@@ -1,7 +1,13 @@
-"""The errors that pass by themselves: the one list for everything that waits out an outage."""
+"""Outages: the one list of the errors that pass by themselves, and the log while the service is unavailable, one for
+each outage and not one for each call.
+"""
 
 from __future__ import annotations
 
+import logging
+import math
+
+from milepost.core.clock import Clock
 from milepost.errors import (
     ConnectionFailed,
     Damaged,
@@ -22,6 +28,12 @@ OUTAGES_OR_DOUBT = (*OUTAGES, OutcomeUnknown)
 
 _GONE = (Damaged, NotExist, VersionMismatch)
 
+log = logging.getLogger("milepost.calls")
+
+REMIND_SECONDS = 30.0  # an outage that goes on is logged again after this long
+FLICKER_SECONDS = 1.0  # shorter outages that keep coming back are not logged each time
+_MOST_CHARACTERS = 300
+
 
 def hindrance(error: MilepostError) -> MilepostError | None:
     """Return what kept a state from being read, or None if the error says that the state itself is damaged or gone.
@@ -32,3 +44,56 @@ def hindrance(error: MilepostError) -> MilepostError | None:
         cause = error.__cause__
         return cause if isinstance(cause, MilepostError) and not isinstance(cause, _GONE) else None
     return None if isinstance(error, _GONE) else error
+
+
+class Reports:
+    """The log of retries: the first one, one every `REMIND_SECONDS` after it, and the replica that answered in the end.
+
+    Everything else is logged at level DEBUG. Threads share this object; at worst two of them log the same.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._leader: str | None = None
+        self._since: float | None = None
+        self._logged = False
+        self._quiet_until = -math.inf
+
+    @property
+    def answered_once(self) -> bool:
+        """Return whether any replica has ever answered as a leader does."""
+        return self._leader is not None
+
+    def retry(self, call: str, address: str, error: MilepostError, began: float, then: str) -> None:
+        """Log that an attempt at ``call``, begun at ``began``, failed at ``address``; ``then`` says what comes next.
+
+        The query of the call is left out: it may hold something that does not belong in a log.
+        """
+        now = self._clock()
+        if self._since is None:
+            self._since = began
+        level = logging.DEBUG
+        if now >= self._quiet_until:
+            level, self._logged, self._quiet_until = logging.WARNING, True, now + REMIND_SECONDS
+        log.log(level, "%s failed at %s (%s): %s", call.partition("?")[0], address, _printable(error), then)
+
+    def answered(self, address: str, began: float) -> None:
+        """Log that ``address`` answered, as a leader does, a call that began at ``began``."""
+        since, before = self._since, self._leader
+        if since is None and before == address:
+            return
+        logged, self._since, self._logged, self._leader = self._logged, None, False, address
+        seconds = self._clock() - (began if since is None else since)
+        if before != address or seconds >= FLICKER_SECONDS:
+            self._quiet_until = -math.inf
+        what = "is the leader" if before is None else f"is the leader now, instead of {before}"
+        if before == address:
+            what = "answers again"
+        found = logged or before not in (None, address)
+        log.log(logging.INFO if found else logging.DEBUG, "replica %s %s, found after %.1f s", address, what, seconds)
+
+
+def _printable(error: MilepostError) -> str:
+    """Return an error's text on one printable line, cut to a bounded length: it may quote text from others."""
+    text = str(error)[:_MOST_CHARACTERS]
+    return "".join(character if character.isprintable() else "?" for character in text)

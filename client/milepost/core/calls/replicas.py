@@ -1,13 +1,19 @@
-"""Which replica to ask next: the leader if it is known, otherwise one after the other."""
+"""Which replica to ask next: the leader if it is known, otherwise one after the other. Beside it, to which URLs a
+request can be sent at all.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
+from urllib.parse import SplitResult, urlsplit
 
 from milepost.core.clock import Clock, monotonic
-from milepost.core.urls import http_url, why_unusable
 
 MAX_REDIRECTS = 5
+
+_VISIBLE = re.compile(r"[\x21-\x7e]+\Z")
+_LABELS = re.compile(r"(?=.{1,253}\Z)[^.]{1,63}(?:\.[^.]{1,63})*\.?\Z")
 
 
 class Replicas:
@@ -138,3 +144,27 @@ def _checked(address: str) -> str:
     if parts.query or parts.fragment:
         raise ValueError(f"an address must have no query and no fragment: {address!r}")
     return address.rstrip("/")
+
+
+def http_url(url: str) -> SplitResult | None:
+    """Return the parts of an http or https URL whose host can be looked up; None for anything else.
+
+    A host with an empty or an overlong label is refused here, because the system's resolver would raise an error of its
+    own kind for it.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return None
+    usable = (
+        parts.scheme in ("http", "https") and port != 0 and _VISIBLE.match(url) and _LABELS.match(parts.hostname or "")
+    )
+    return parts if usable else None
+
+
+def why_unusable(url: str) -> str:
+    """Return what is wrong with an address for which `http_url` returns None."""
+    if not url.lower().startswith(("http://", "https://")):
+        return f"the address {url!r} begins neither with http:// nor with https://"
+    return f"not an http or https URL: {url!r}"

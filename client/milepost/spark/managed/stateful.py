@@ -16,16 +16,15 @@ from milepost.spark.managed.rescaling import divided, grouping_key, parsed_outpu
 from milepost.state.errors import StateError
 from milepost.state.key_groups import DEFAULT_KEY_GROUPS, KeyGroups
 from milepost.state.processors.cache import Loading
+from milepost.state.processors.current import BatchTimes, TimeMode
 from milepost.state.processors.handle import declared
 from milepost.state.processors.keys import GroupingKey
-from milepost.state.processors.output_files import output_directory
+from milepost.state.processors.outputs import output_directory
 from milepost.state.processors.running import Batch
 from milepost.state.processors.snapshot import Commits, Snapshot, first_snapshot, store_of
 from milepost.state.processors.task import Work, frames_task, output_task, rows_task
-from milepost.state.processors.times import BatchTimes, TimeMode
 from milepost.state.processors.variables import StateVariable, evolved
-from milepost.state.store.files.contract import StateFiles
-from milepost.state.store.files.within import FilesWithin
+from milepost.state.store.files.contract import FilesWithin, StateFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,8 +11,7 @@ from milepost.state.errors import InvalidUse
 from milepost.state.processors.reading import StateReader
 from milepost.state.processors.snapshot import snapshots_of
 from milepost.state.processors.types import JsonType
-from milepost.state.store.files.contract import StateFiles
-from milepost.state.store.files.within import FilesWithin
+from milepost.state.store.files.contract import FilesWithin, StateFiles
 from milepost.store import StateHandleStore
 
 if TYPE_CHECKING:

@@ -10,11 +10,16 @@ for `milepost.state.coders.pickled.PickleCoder` by that name.
 
 from milepost.state.coders.coder import Coder
 from milepost.state.coders.composite import ListCoder, NullableCoder, TupleCoder
-from milepost.state.coders.documents import JsonCoder, MsgpackCoder
-from milepost.state.coders.numbers import FixedIntCoder, FloatCoder, VarintCoder
-from milepost.state.coders.rows import ArrowRowCoder
-from milepost.state.coders.scalars import BoolCoder, BytesCoder, Utf8Coder
-from milepost.state.coders.times import TimestampCoder
+from milepost.state.coders.documents import ArrowRowCoder, JsonCoder, MsgpackCoder
+from milepost.state.coders.scalars import (
+    BoolCoder,
+    BytesCoder,
+    FixedIntCoder,
+    FloatCoder,
+    TimestampCoder,
+    Utf8Coder,
+    VarintCoder,
+)
 from milepost.state.errors import CoderError
 
 __all__ = [

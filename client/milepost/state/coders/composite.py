@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from milepost.state.coders.coder import Coder, expect
-from milepost.state.coders.escaped import read_escaped, write_escaped
+from milepost.state.coders.framing import read_escaped, write_escaped
 from milepost.state.errors import CoderError
 
 T = TypeVar("T")

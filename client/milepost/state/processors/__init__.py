@@ -5,10 +5,10 @@ list and map states and timers that this gives, have the methods of ``pyspark.sq
 is kept in a `milepost.state.store`, and the time is an argument. `milepost.spark.stateful` runs one in each task.
 """
 
+from milepost.state.processors.current import BatchTimes, TimeMode
 from milepost.state.processors.handle import ProcessorHandle, declared
 from milepost.state.processors.keys import GroupingKey
 from milepost.state.processors.running import Batch, Outcome, run_processor
-from milepost.state.processors.times import BatchTimes, TimeMode
 from milepost.state.processors.variables import StateVariable, evolved
 
 __all__ = [

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from milepost.state.errors import InvalidUse, StateError
-from milepost.state.store.contract.ids import StateStoreId
+from milepost.state.store.contract.values import StateStoreId
 from milepost.state.store.engines.contract import EngineFactory
 from milepost.state.store.engines.memory import MemoryEngine
 from milepost.state.store.files.contract import StateFiles

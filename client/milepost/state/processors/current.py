@@ -1,16 +1,48 @@
-"""What the state variables of one run share: the store, the current key, and the time."""
+"""What the state variables of one run share: the store, the current key, and what time it is in the batch."""
 
 from __future__ import annotations
 
-from milepost.state.coders.escaped import write_escaped
+from dataclasses import dataclass
+from enum import Enum
+
+from milepost.state.coders.framing import write_escaped
 from milepost.state.errors import InvalidUse
-from milepost.state.grouped_keys import GROUP_BYTES
-from milepost.state.key_groups import KeyGroups
-from milepost.state.processors.times import BatchTimes, TimeMode
+from milepost.state.key_groups import GROUP_BYTES, KeyGroups
 from milepost.state.store.contract.stores import StateStore
 
 MILLISECOND_BYTES = 8
 _OFFSET = 1 << 63
+
+
+class TimeMode(Enum):
+    """By which time timers fire, as Spark's ``timeMode`` says it. State expires in processing time only."""
+
+    NONE = "none"
+    PROCESSING = "processingtime"
+    EVENT = "eventtime"
+
+    @classmethod
+    def of(cls, text: str) -> TimeMode:
+        """Return the mode of Spark's text, whatever case it is in."""
+        for mode in cls:
+            if mode.value == text.lower():
+                return mode
+        raise InvalidUse(f"the time mode is None, ProcessingTime or EventTime, not {text!r}")
+
+
+@dataclass(frozen=True)
+class BatchTimes:
+    """The times of a batch in milliseconds since 1970: when it began, and the watermark that it has.
+
+    All tasks and attempts of a batch have the same, so that they come to the same state.
+    """
+
+    processing: int = -1
+    watermark: int = -1
+
+    def now(self, mode: TimeMode) -> int | None:
+        """Return the time by which timers fire, None where there are none."""
+        return {TimeMode.NONE: None, TimeMode.PROCESSING: self.processing, TimeMode.EVENT: self.watermark}[mode]
 
 
 class Current:
@@ -37,14 +69,14 @@ class Current:
 
     @property
     def whole(self) -> bytes:
-        """The group and the key, as they lie in the store (`milepost.state.grouped_keys.with_group`)."""
+        """The group and the key, as they lie in the store (`milepost.state.key_groups.with_group`)."""
         if self._group is None:
             raise InvalidUse("state and timers belong to a key, so they can be used only while a key is handled")
         return self._whole
 
     @property
     def entries(self) -> bytes:
-        """What the keys of all entries of this key begin with (`milepost.state.grouped_keys.entries_of`)."""
+        """What the keys of all entries of this key begin with (`milepost.state.key_groups.entries_of`)."""
         return self.whole[:GROUP_BYTES] + write_escaped(self._key)
 
     def timed(self, milliseconds: int, rest: bytes) -> bytes:

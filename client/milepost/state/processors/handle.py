@@ -8,13 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from milepost.state.errors import InvalidUse
-from milepost.state.processors.current import Current
-from milepost.state.processors.rows import RowCoder
+from milepost.state.processors.current import Current, TimeMode
 from milepost.state.processors.states import ListState, MapState, ValueState
 from milepost.state.processors.timers import Timers
-from milepost.state.processors.times import TimeMode
 from milepost.state.processors.types import JsonType, RowMaker, tuples
-from milepost.state.processors.variables import StateVariable
+from milepost.state.processors.variables import RowCoder, StateVariable
 
 State = ValueState | ListState | MapState
 S = TypeVar("S", bound=State)

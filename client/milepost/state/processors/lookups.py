@@ -43,9 +43,8 @@ from milepost.state.errors import (
 from milepost.state.processors.json_values import key_of, row_json
 from milepost.state.processors.reading import Entry, StateReader
 from milepost.state.processors.snapshot import Snapshot, job_of, snapshots_of
-from milepost.state.store.files.contract import Created, FileInfo, StateFiles
+from milepost.state.store.files.contract import Created, FileInfo, FilesWithin, StateFiles
 from milepost.state.store.files.tree import DEFAULT_DIRECTORY
-from milepost.state.store.files.within import FilesWithin
 
 _RECORD = "job"
 _LENGTHS = struct.Struct(">II")

@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from milepost.state.errors import InvalidUse
-from milepost.state.grouped_keys import entries_of, split_entry, with_group, without_group
+from milepost.state.key_groups import entries_of, split_entry, with_group, without_group
 from milepost.state.processors.current import MILLISECOND_BYTES, decode_time
 from milepost.state.processors.keys import GroupingKey
-from milepost.state.processors.rows import RowCoder
 from milepost.state.processors.snapshot import Layout, Snapshot
 from milepost.state.processors.types import RowMaker, tuples
-from milepost.state.processors.variables import StateVariable
-from milepost.state.store.contract.changes import ChangeKind
-from milepost.state.store.families import after_prefix
+from milepost.state.processors.variables import RowCoder, StateVariable
+from milepost.state.store.contract.values import ChangeKind
 from milepost.state.store.files.contract import StateFiles
 from milepost.state.store.provider import FileStateStoreProvider
+from milepost.state.store.rows import after_prefix
 from milepost.state.store.settings import ProviderSettings
 
 

@@ -8,11 +8,10 @@ from typing import Any
 
 from milepost.state.errors import InvalidUse
 from milepost.state.key_groups import KeyGroups
-from milepost.state.processors.current import Current
+from milepost.state.processors.current import BatchTimes, Current, TimeMode
 from milepost.state.processors.handle import ProcessorHandle
 from milepost.state.processors.keys import GroupingKey
 from milepost.state.processors.timers import BY_KEY, BY_TIME
-from milepost.state.processors.times import BatchTimes, TimeMode
 from milepost.state.processors.types import RowMaker, tuples
 from milepost.state.processors.variables import StateVariable
 from milepost.state.store.contract.stores import StateStore

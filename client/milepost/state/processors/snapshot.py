@@ -10,10 +10,10 @@ from typing import Any
 
 from milepost.state.errors import FileMissing, InvalidUse, StateDamaged, VersionNotFound
 from milepost.state.key_groups import KeyGroups
+from milepost.state.processors.current import TimeMode
 from milepost.state.processors.keys import GroupingKey
-from milepost.state.processors.times import TimeMode
 from milepost.state.processors.variables import StateVariable
-from milepost.state.store.contract.ids import StateStoreId
+from milepost.state.store.contract.values import StateStoreId
 from milepost.state.store.files.contract import StateFiles
 from milepost.state.store.format.names import Kind, StateFileName
 

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from milepost.state.errors import InvalidUse
-from milepost.state.grouped_keys import GROUP_BYTES
+from milepost.state.key_groups import GROUP_BYTES
 from milepost.state.processors.current import MILLISECOND_BYTES, Current, decode_time, encode_time
-from milepost.state.processors.rows import RowCoder
-from milepost.state.processors.variables import StateVariable
+from milepost.state.processors.variables import RowCoder, StateVariable
 
 Expired = Callable[[bytes], bool]
 

@@ -14,11 +14,9 @@ from typing import Any
 import pyarrow as pa
 
 from milepost.state.errors import CommitUnknown
-from milepost.state.grouped_keys import range_of_groups
-from milepost.state.key_groups import KeyGroups
+from milepost.state.key_groups import KeyGroups, range_of_groups
 from milepost.state.processors.cache import STORES
-from milepost.state.processors.output_files import read_output, store_output
-from milepost.state.processors.outputs import Outputs
+from milepost.state.processors.outputs import Outputs, read_output, store_output
 from milepost.state.processors.running import Batch, Rows, drop_variables, run_processor
 from milepost.state.processors.snapshot import Layout, store_of
 from milepost.state.processors.task_input import frames_by_key, rows_by_key

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from milepost.state.errors import InvalidUse
-from milepost.state.grouped_keys import GROUP_BYTES
-from milepost.state.processors.current import MILLISECOND_BYTES, Current, decode_time, encode_time
-from milepost.state.processors.times import TimeMode
+from milepost.state.key_groups import GROUP_BYTES
+from milepost.state.processors.current import MILLISECOND_BYTES, Current, TimeMode, decode_time, encode_time
 
 BY_KEY = "timers:key"
 BY_TIME = "timers:time"

@@ -13,7 +13,6 @@ from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
 from milepost.state.errors import CoderError
-from milepost.state.processors.local_times import local_datetime, microseconds_of
 
 JsonType = Any
 """A Spark type in its JSON form."""
@@ -26,6 +25,15 @@ Convert = Callable[[Any], Any]
 _BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 _DAY_ZERO = date(1970, 1, 1).toordinal()
 _MICROSECOND = timedelta(microseconds=1)
+
+_EPOCH = datetime(1970, 1, 1)
+_SECOND = 1_000_000
+_CYCLE_YEARS = 400
+_CYCLE_SECONDS = 146_097 * 24 * 60 * 60
+"""The calendar repeats after 400 years, weekdays included, and so do the rules of a zone at both of its ends."""
+
+_FIRST_YEAR_ENDS = (datetime(2, 1, 1) - _EPOCH) // timedelta(seconds=1)
+_LAST_YEAR_BEGINS = (datetime(9999, 1, 1) - _EPOCH) // timedelta(seconds=1)
 
 
 def tuples(_names: Sequence[str]) -> Callable[[Sequence[Any]], Any]:
@@ -88,8 +96,8 @@ def _writers(kind: JsonType) -> Convert:
         "boolean": _truth,
         "binary": lambda value: bytes(_expect(value, (bytes, bytearray), "bytes")),
         "date": lambda value: _expect(value, (date,), "a date").toordinal() - _DAY_ZERO,
-        "timestamp": lambda value: microseconds_of(_expect(value, (datetime,), "a datetime")),
-        "timestamp_ntz": lambda value: microseconds_of(
+        "timestamp": lambda value: _microseconds_of(_expect(value, (datetime,), "a datetime")),
+        "timestamp_ntz": lambda value: _microseconds_of(
             _expect(value, (datetime,), "a datetime").replace(tzinfo=None), utc=True
         ),
         "void": lambda value: _expect(value, (), "None"),
@@ -118,7 +126,7 @@ def _readers(kind: JsonType, rows: RowMaker) -> Convert:
         return lambda value: timedelta(microseconds=value)
     special: dict[str, Convert] = {
         "date": lambda value: date.fromordinal(value + _DAY_ZERO),
-        "timestamp": local_datetime,
+        "timestamp": _local_datetime,
         "timestamp_ntz": lambda value: datetime.fromtimestamp(value // 1_000_000, timezone.utc).replace(
             microsecond=value % 1_000_000, tzinfo=None
         ),
@@ -179,3 +187,39 @@ def _fields(value: Any, names: Sequence[str]) -> Sequence[Any]:
     if not isinstance(value, (tuple, list)) or len(value) != len(names):
         raise CoderError(f"the state takes a row of {len(names)} fields here, not {value!r}")
     return value
+
+
+def _microseconds_of(value: datetime, *, utc: bool = False) -> int:
+    """Return the microseconds since 1970. A datetime without a zone is of this machine's zone, or of UTC if ``utc``.
+
+    A time that clocks leave out is as far behind the change as it would be if they had not been changed, with
+    ``fold=1`` before it (PEP 495). Raises `CoderError` for what is no time, such as pandas' NaT.
+    """
+    try:
+        # The methods of subclasses differ: those of pandas.Timestamp take a time without a zone as UTC.
+        plain = datetime(value.year, value.month, value.day, value.hour, value.minute, value.second, fold=value.fold)
+        wall = (plain - _EPOCH) // _MICROSECOND + value.microsecond
+        if value.tzinfo is not None:
+            return wall - (value.utcoffset() or timedelta()) // _MICROSECOND
+        return wall if utc else _local_seconds(plain) * _SECOND + value.microsecond
+    except (TypeError, ValueError, OverflowError, OSError) as error:
+        raise CoderError(f"{value} is no point in time that can be stored: {error}") from error
+
+
+def _local_datetime(microseconds: int) -> datetime:
+    """Return the time of this machine's zone, with the ``fold`` that `_microseconds_of` needs to find back."""
+    seconds, rest = divmod(microseconds, _SECOND)
+    cycles = _cycles(seconds < _FIRST_YEAR_ENDS, seconds >= _LAST_YEAR_BEGINS)
+    found = datetime.fromtimestamp(seconds + cycles * _CYCLE_SECONDS)
+    return found.replace(year=found.year - cycles * _CYCLE_YEARS, microsecond=rest)
+
+
+def _local_seconds(plain: datetime) -> int:
+    cycles = _cycles(plain.year == 1, plain.year == datetime.max.year)
+    inside = plain.replace(year=plain.year + cycles * _CYCLE_YEARS)
+    return int(inside.timestamp()) - cycles * _CYCLE_SECONDS  # whole seconds, which a float has exactly
+
+
+def _cycles(first: bool, last: bool) -> int:
+    """Return by how many cycles to go into the calendar, because Python looks at the day before and after as well."""
+    return 1 if first else -1 if last else 0

@@ -7,18 +7,21 @@ the tree of a job, behind its driver's epoch, and `MemoryFiles` is for tests. An
 `LoadedStores` tell a `StateStoreCoordinator` what this process has loaded, and unload what another executor has by now.
 """
 
-from milepost.state.store.contract.changes import Change, ChangeKind
 from milepost.state.store.contract.coordinator import StateStoreCoordinator
-from milepost.state.store.contract.ids import DEFAULT_FAMILY, CheckpointInfo, StateStoreId
-from milepost.state.store.contract.metrics import StateStoreMetrics
 from milepost.state.store.contract.provider import StateStoreProvider
 from milepost.state.store.contract.stores import ReadStateStore, StateStore
-from milepost.state.store.coordinators.in_process import InProcessRecord
-from milepost.state.store.coordinators.service import ServiceCoordinator, this_executor
+from milepost.state.store.contract.values import (
+    DEFAULT_FAMILY,
+    Change,
+    ChangeKind,
+    CheckpointInfo,
+    StateStoreId,
+    StateStoreMetrics,
+)
+from milepost.state.store.coordinators import InProcessRecord, ServiceCoordinator, this_executor
 from milepost.state.store.engines.memory import MemoryEngine
 from milepost.state.store.files.contract import Created, FileInfo, StateFiles
-from milepost.state.store.files.local import LocalFiles
-from milepost.state.store.files.memory import MemoryFiles
+from milepost.state.store.files.local import LocalFiles, MemoryFiles
 from milepost.state.store.files.tree import TreeFiles
 from milepost.state.store.loaded_stores import LoadedStores
 from milepost.state.store.provider import FileStateStoreProvider

@@ -8,18 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from milepost.state.errors import CommitUnknown, EngineFailed, InvalidUse, WriteUnknown
-from milepost.state.store.contract.ids import CheckpointInfo
-from milepost.state.store.contract.metrics import StateStoreMetrics
-from milepost.state.store.creating import create
+from milepost.state.store.contract.values import CheckpointInfo, StateStoreMetrics
 from milepost.state.store.engines.contract import Engine
-from milepost.state.store.families import Families, after_prefix, prefix_of
+from milepost.state.store.format.files import Written, body_of, file_of
 from milepost.state.store.format.heads import Commit, DeltaHead
 from milepost.state.store.format.names import Kind, StateFileName
-from milepost.state.store.format.writing import Written, body_of, file_of
 from milepost.state.store.history import History
 from milepost.state.store.loading import Loaded, remove_family
 from milepost.state.store.overlay import Overlay
-from milepost.state.store.updates import Row, outcome
+from milepost.state.store.rows import Families, Row, after_prefix, outcome, prefix_of
 
 _log = logging.getLogger(__name__)
 MOST_VALUE_BYTES = 1 << 30
@@ -79,7 +76,7 @@ class Committer:
         ready = self._prepared
         version, id = ready.commit
         try:
-            written = create(self._history, StateFileName(Kind.DELTA, version, id), ready.file)
+            written = self._history.create(StateFileName(Kind.DELTA, version, id), ready.file)
         except WriteUnknown as error:
             raise CommitUnknown(f"it is not known whether version {version} was committed as {id}: {error}") from error
         self._history.remember(ready.commit, ready.head)

@@ -1,20 +1,23 @@
-"""Finds out from the files of a store which commits there are, and how each came about."""
+"""Finds out from the files of a store which commits there are, how each came about, and what each changed."""
 
 from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from milepost.state.errors import Diverged, FileMissing, StateDamaged, VersionNotFound
-from milepost.state.store.contract.ids import StateStoreId
-from milepost.state.store.files.contract import FileInfo, StateFiles
+from milepost.state.store.contract.values import Change, ChangeKind, StateStoreId
+from milepost.state.store.files.contract import Created, FileInfo, StateFiles, create_once
+from milepost.state.store.format.files import OpenedFile, Written, open_file
 from milepost.state.store.format.heads import Commit, DeltaHead, SnapshotHead
 from milepost.state.store.format.names import Kind, StateFileName, parse_name
-from milepost.state.store.format.reading import OpenedFile, open_file
+from milepost.state.store.rows import PREFIX_BYTES, Op, unframed
 
 _HEADS_KEPT = 512
+
+_KINDS = {Op.PUT: ChangeKind.PUT, Op.REMOVE: ChangeKind.REMOVE, Op.APPEND: ChangeKind.APPEND}
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,16 @@ class History:
             raise VersionNotFound(f"there is no version {version}{named} of {self.store.directory}")
         return version, id or ids[0]
 
+    def create(self, name: StateFileName, file: Written) -> int:
+        """Create a file, and return its size. The name proves the content: whoever wrote it, it is the same file.
+
+        Raises `WriteUnknown` if it is not known whether it is there, `StateDamaged` if something else is there.
+        """
+        path = self.path(name)
+        if create_once(self.files, path, file.content) is Created.EXISTS:
+            raise StateDamaged(path, "it was being created, and is there with other bytes")
+        return len(file.content)
+
     def open(self, name: StateFileName) -> OpenedFile:
         """Open a file. Raises `FileMissing`, `StateDamaged`."""
         return open_file(self.files, self.store, name)
@@ -129,3 +142,15 @@ class History:
                 raise StateDamaged(self.path(StateFileName(Kind.DELTA, *commit)), "it does not say what was before it")
             yield from older
             commit = older[-1]
+
+
+def changes_of(history: History, commits: Sequence[Commit], family: str | None) -> Iterator[Change]:
+    """Iterate what these commits changed, in one family or in all. Raises `StateDamaged`, `VersionNotFound`."""
+    for commit in commits:
+        head, opened = history.open_delta(commit)
+        names = {one.number: (name, one.multiple) for name, one in head.families.by_name.items()}
+        for key, op, value in opened.rows():
+            name, multiple = names[int.from_bytes(key[:PREFIX_BYTES], "big")]
+            if family in (None, name):
+                values = () if op == Op.REMOVE else tuple(unframed(value)) if multiple else (value,)
+                yield Change(commit[0], name, _KINDS[Op(op)], key[PREFIX_BYTES:], values)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from typing import Protocol
 
 from milepost.state.store.contract.coordinator import StateStoreCoordinator
-from milepost.state.store.contract.ids import StateStoreId
+from milepost.state.store.contract.values import StateStoreId
 
 _MOST_OTHERS = 100
 """Of how many other stores a report asks, so that it is one request. Verification asks of all."""

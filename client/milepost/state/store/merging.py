@@ -7,14 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 
-from milepost.state.store.creating import create
-from milepost.state.store.families import PREFIX_BYTES
+from milepost.state.store.format.files import Body, bodies_of, file_of
 from milepost.state.store.format.heads import Block, Commit, Run, RunHead, RunPart, SnapshotHead
 from milepost.state.store.format.names import Kind, StateFileName
-from milepost.state.store.format.writing import Body, bodies_of, file_of
 from milepost.state.store.history import History
 from milepost.state.store.loading import open_part
-from milepost.state.store.updates import Op, Row, fold
+from milepost.state.store.rows import PREFIX_BYTES, Op, Row, fold
 
 
 def merged(sources: Sequence[Iterable[Row]], families: frozenset[int], *, bottom: bool) -> Iterator[Row]:
@@ -76,7 +74,7 @@ def make_snapshot(
         runs[keep:] = [run]
     head = SnapshotHead(*target, tuple(runs))
     file = file_of(history.store, head, Body((), ()))
-    return head, written + create(history, StateFileName(Kind.SNAPSHOT, *target, file.digest), file)
+    return head, written + history.create(StateFileName(Kind.SNAPSHOT, *target, file.digest), file)
 
 
 def _run_of(history: History, commit: Commit) -> Run:
@@ -99,7 +97,7 @@ def _merge(history: History, runs: Sequence[Run], target: Commit, *, bottom: boo
     for body in bodies_of(rows, part_bytes):
         file = file_of(history.store, RunHead(after, target[0]), body)
         name = StateFileName(Kind.RUN, target[0], file.digest)
-        written += create(history, name, file)
+        written += history.create(name, file)
         parts.append(_part(name, body.blocks))
     return Run(after, target[0], tuple(parts)), written
 

@@ -1,11 +1,11 @@
-"""The changes of a store that are not committed yet."""
+"""The changes of a store that are not committed yet, and what is loaded, seen through them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from milepost.state.store.rows import Op, Row, Update, fold, outcome
 from milepost.state.store.sorted_map import SortedMap, View
-from milepost.state.store.updates import Op, Row, Update, fold
 
 _Pending = tuple[int, "bytes | list[bytes]"]
 """An update whose value may still be in pieces: joining them for each append would take longer with each."""
@@ -65,3 +65,22 @@ class Overlay:
         """Forget what was done to the keys that begin with a prefix."""
         for key in [key for key in self._map.values if key.startswith(prefix)]:
             self._map.discard(key)
+
+
+def merged_view(pairs: Iterator[tuple[bytes, bytes]], changes: Iterable[Row]) -> Iterator[tuple[bytes, bytes]]:
+    """Iterate the pairs as they are once the changes are made."""
+    pair = next(pairs, None)
+    for key, op, new in changes:
+        while pair is not None and pair[0] < key:
+            yield pair
+            pair = next(pairs, None)
+        before = None
+        if pair is not None and pair[0] == key:
+            before = pair[1]
+            pair = next(pairs, None)
+        value = outcome(before, (op, new))
+        if value is not None:
+            yield key, value
+    while pair is not None:
+        yield pair
+        pair = next(pairs, None)

@@ -11,24 +11,21 @@ from itertools import takewhile
 from milepost.state.errors import InvalidUse, StateDamaged, VersionNotFound
 from milepost.state.store.cleaning import clean
 from milepost.state.store.committing import METRICS, Committer
-from milepost.state.store.contract.changes import Change
-from milepost.state.store.contract.ids import DEFAULT_FAMILY, StateStoreId
 from milepost.state.store.contract.provider import StateStoreProvider
 from milepost.state.store.contract.stores import ReadStateStore, StateStore
-from milepost.state.store.families import Families
-from milepost.state.store.feed import changes_of
+from milepost.state.store.contract.values import DEFAULT_FAMILY, Change, StateStoreId
 from milepost.state.store.files.contract import StateFiles
 from milepost.state.store.format.heads import Commit, SnapshotHead
 from milepost.state.store.format.names import Kind, StateFileName, is_pin_name
-from milepost.state.store.history import History, Listing
+from milepost.state.store.history import History, Listing, changes_of
 from milepost.state.store.loaded_stores import LoadedStores
-from milepost.state.store.loading import Loaded, follow, plan
+from milepost.state.store.loading import Loaded, VersionCache, follow, plan
 from milepost.state.store.maintenance import MAINTENANCE
 from milepost.state.store.merging import make_snapshot
 from milepost.state.store.ranges import RangeReader
 from milepost.state.store.reading_store import FileReadStore
+from milepost.state.store.rows import Families
 from milepost.state.store.settings import ProviderSettings
-from milepost.state.store.version_cache import VersionCache
 from milepost.state.store.writing_store import FileStateStore
 
 _log = logging.getLogger(__name__)

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from milepost.state.errors import InvalidUse
-from milepost.state.store.contract.ids import DEFAULT_FAMILY
 from milepost.state.store.contract.stores import Pairs
-from milepost.state.store.families import PREFIX_BYTES, Families, after_prefix
+from milepost.state.store.contract.values import DEFAULT_FAMILY
+from milepost.state.store.format.files import OpenedFile
 from milepost.state.store.format.heads import Run
-from milepost.state.store.format.reading import OpenedFile
-from milepost.state.store.frames import unframed
 from milepost.state.store.history import History
 from milepost.state.store.loading import Plan, open_part
 from milepost.state.store.merging import merged
-from milepost.state.store.updates import Row
+from milepost.state.store.rows import PREFIX_BYTES, Families, Row, after_prefix, unframed
 
 
 class RangeReader:

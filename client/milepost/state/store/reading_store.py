@@ -6,15 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from milepost.state.errors import EngineFailed, InvalidUse, StoreEnded
-from milepost.state.store.contract.ids import DEFAULT_FAMILY, StateStoreId
 from milepost.state.store.contract.stores import Pairs, ReadStateStore
-from milepost.state.store.families import PREFIX_BYTES, Family, after_prefix
+from milepost.state.store.contract.values import DEFAULT_FAMILY, StateStoreId
 from milepost.state.store.format.heads import Commit
-from milepost.state.store.frames import unframed
 from milepost.state.store.loading import Loaded
-from milepost.state.store.overlay import Overlay
-from milepost.state.store.updates import Op, outcome
-from milepost.state.store.views import merged_view
+from milepost.state.store.overlay import Overlay, merged_view
+from milepost.state.store.rows import PREFIX_BYTES, Family, Op, after_prefix, outcome, unframed
 
 T = TypeVar("T")
 

@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 
 from milepost.state.errors import InvalidUse
 from milepost.state.store.committing import Committed, Committer
-from milepost.state.store.contract.ids import DEFAULT_FAMILY, CheckpointInfo, StateStoreId
-from milepost.state.store.contract.metrics import StateStoreMetrics
 from milepost.state.store.contract.stores import StateStore
-from milepost.state.store.frames import framed
+from milepost.state.store.contract.values import DEFAULT_FAMILY, CheckpointInfo, StateStoreId, StateStoreMetrics
 from milepost.state.store.loading import Loaded
 from milepost.state.store.reading_store import FileReadStore
+from milepost.state.store.rows import framed
 
 MOST_KEY_BYTES = 64 * 1024
 

@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 import milepost
-from milepost.cli.fsck.findings import Finding, Kind, Repair
-from milepost.cli.fsck.repairing import Repairer
+from milepost.cli.fsck.commands import Repairer
+from milepost.cli.fsck.looking import Finding, Kind, Repair
 from milepost.wire import Code
 from testbed.server import ALL_AS_BLOBS, ServerProcess
 from tests.client.cli.conftest import Run, Said

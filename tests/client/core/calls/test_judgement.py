@@ -12,8 +12,8 @@ import pytest
 from milepost.core import service
 from milepost.core.effects import Answer, Operation
 from milepost.core.lease import Lease
-from milepost.core.session_context import SessionContext
 from milepost.core.store import StoreOperations
+from milepost.core.store_calls import SessionContext
 from milepost.errors import (
     AccessDenied,
     AlreadyExists,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from milepost.state.errors import CoderError, InvalidUse
 from milepost.state.processors import GroupingKey
-from milepost.state.processors.rows import RowCoder
+from milepost.state.processors.variables import RowCoder
 
 COLUMNS = [("a", "string"), ("b", "long"), ("c", "binary"), ("d", "boolean"), ("e", "date")]
 KEYS = st.tuples(

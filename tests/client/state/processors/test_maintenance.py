@@ -9,7 +9,7 @@ import pytest
 
 from milepost.state.errors import InvalidUse, StateDamaged
 from milepost.state.processors.cache import STORES
-from milepost.state.processors.output_files import read_output
+from milepost.state.processors.outputs import read_output
 from milepost.state.processors.snapshot import store_of
 from milepost.state.store import FileStateStoreProvider
 from tests.client.state.processors.test_task import Query, outputs, some

@@ -19,7 +19,7 @@ from milepost.state.errors import InvalidUse, StateDamaged, VersionNotFound
 from milepost.state.key_groups import KeyGroups
 from milepost.state.processors import Batch, BatchTimes, GroupingKey, TimeMode, declared
 from milepost.state.processors.cache import STORES, Loading
-from milepost.state.processors.output_files import read_output
+from milepost.state.processors.outputs import read_output
 from milepost.state.processors.reading import StateReader
 from milepost.state.processors.snapshot import Commits, Snapshot, first_snapshot, snapshots_of
 from milepost.state.processors.task import Done, Work, work_on

@@ -14,8 +14,7 @@ import pytest
 from milepost.state.errors import FileMissing, FilesError, InvalidUse, WriteUnknown
 from milepost.state.store import Created, FileInfo, LocalFiles, MemoryFiles, StateFiles
 from milepost.state.store.files import local
-from milepost.state.store.files.once import create_once
-from milepost.state.store.files.within import FilesWithin
+from milepost.state.store.files.contract import FilesWithin, create_once
 from tests.client.state.support.full_disk import full_disk
 from tests.client.state.support.trees import in_a_tree
 

@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 
 from milepost.state.errors import StateDamaged, StateError
 from milepost.state.store import FileStateStoreProvider, MemoryFiles, ProviderSettings, StateStoreId
-from milepost.state.store.format import writing
+from milepost.state.store.format import files as state_files
 from milepost.state.store.format.batches import batch_of, rows_of
+from milepost.state.store.format.files import OpenedFile, open_file
 from milepost.state.store.format.heads import RunHead
 from milepost.state.store.format.names import Kind, StateFileName, parse_name
-from milepost.state.store.format.reading import OpenedFile, open_file
-from milepost.state.store.frames import framed, unframed
-from milepost.state.store.updates import Op, Row
+from milepost.state.store.rows import Op, Row, framed, unframed
 from tests.client.state.conftest import Opener, commit, content
 from tests.client.state.support.failing_files import FailingFiles
 
@@ -70,7 +69,7 @@ def test_values_lie_one_behind_the_other(one: list[bytes], more: list[bytes]) ->
 
 def written(rows: list[Row], files: FailingFiles) -> OpenedFile:
     """A file of these rows, opened."""
-    file = writing.file_of(STORE, RunHead(0, 1), writing.body_of(rows))
+    file = state_files.file_of(STORE, RunHead(0, 1), state_files.body_of(rows))
     name = StateFileName(Kind.RUN, 1, file.digest)
     files.create(f"{STORE.directory}/{name}", file.content)
     return open_file(files, STORE, name)
@@ -84,7 +83,7 @@ def test_a_range_is_read_without_the_rest(files: FailingFiles) -> None:
     files.bytes_read = 0
     found = list(opened.rows(b"\0\0\0\x0002000", b"\0\0\0\x0002010"))
     assert found == ROWS[2000:2010]
-    assert 0 < files.bytes_read < 2 * writing.BATCH_BYTES < files.bytes_written / 3
+    assert 0 < files.bytes_read < 2 * state_files.BATCH_BYTES < files.bytes_written / 3
     assert list(opened.rows()) == ROWS
     assert list(opened.rows(b"\1")) == []
 
@@ -93,7 +92,7 @@ def test_record_batches_are_bounded_and_their_keys_are_known(files: FailingFiles
     opened = written(ROWS, files)
     assert len(opened.blocks) == 8
     assert [block.first for block in opened.blocks[1:]] == sorted(block.first for block in opened.blocks)[1:]
-    assert all(block.length < writing.BATCH_BYTES * 1.1 for block in opened.blocks)
+    assert all(block.length < state_files.BATCH_BYTES * 1.1 for block in opened.blocks)
     assert sum(block.rows for block in opened.blocks) == len(ROWS)
 
 
@@ -159,7 +158,7 @@ def test_a_record_batch_that_is_not_made_of_rows_is_refused() -> None:
 def test_small_values_of_like_keys_take_few_bytes() -> None:
     chosen = sorted(random.Random(1).sample(range(100_000), 20_000))
     rows: list[Row] = [(b"\0\0\0\0key %08d" % key, Op.PUT, b"\0\x91\1") for key in chosen]
-    assert sum(map(len, writing.body_of(rows).messages)) < 2.5 * len(rows)
+    assert sum(map(len, state_files.body_of(rows).messages)) < 2.5 * len(rows)
 
 
 def test_a_store_of_format_1_is_read_and_goes_on(opened: Opener, files: FailingFiles) -> None:

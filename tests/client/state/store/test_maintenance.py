@@ -20,7 +20,7 @@ from milepost.state.store.format.heads import Run, RunPart
 from milepost.state.store.format.names import Kind
 from milepost.state.store.maintenance import Maintenance
 from milepost.state.store.merging import merged, runs_to_keep
-from milepost.state.store.updates import Op, Row, outcome
+from milepost.state.store.rows import Op, Row, outcome
 from tests.client.state.conftest import Opener, commit, content
 from tests.client.state.support.failing_files import FailingFiles
 
@@ -124,9 +124,9 @@ def test_a_snapshot_names_commits_until_there_are_enough_to_merge(opened: Opener
 
 
 def test_merging_goes_on_in_another_file(opened: Opener, files: FailingFiles, monkeypatch: pytest.MonkeyPatch) -> None:
-    from milepost.state.store.format import writing
+    from milepost.state.store.format import files as state_files
 
-    monkeypatch.setattr(writing, "BATCH_BYTES", 100)
+    monkeypatch.setattr(state_files, "BATCH_BYTES", 100)
     provider = opened(min_deltas_for_snapshot=1, part_bytes=1000)
     expected = {f"{n:03}": "v" * 20 for n in range(200)}
     commit(provider, 0, **expected)

@@ -39,7 +39,7 @@ from milepost.state.store import (
     StateStoreId,
 )
 from milepost.state.store.engines.rocksdb import RocksDBEngines
-from milepost.state.store.format import writing
+from milepost.state.store.format import files as state_files
 from tests.client.state.support.failing_files import Crash, FailingFiles, Failure
 from tests.client.state.support.model import Model, agree, pairs_of
 from tests.client.state.support.trees import in_a_tree
@@ -81,7 +81,7 @@ class Stores(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.ending = ExitStack()
-        self.patched = patch.object(writing, "BATCH_BYTES", 12)  # so that a few rows are several record batches
+        self.patched = patch.object(state_files, "BATCH_BYTES", 12)  # so that a few rows are several record batches
         self.patched.start()
         self.directory = Path(tempfile.mkdtemp())
         self.files = FailingFiles(self.place_of_files())

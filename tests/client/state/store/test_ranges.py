@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from milepost.state.errors import InvalidUse, StateDamaged, UnknownFamily, VersionNotFound
 from milepost.state.store import FileStateStoreProvider, MemoryFiles, ProviderSettings, StateStoreId
-from milepost.state.store.format import reading, writing
+from milepost.state.store.format import files as state_files
 from tests.client.state.conftest import Opener
 from tests.client.state.support.failing_files import FailingFiles
 
@@ -31,7 +31,7 @@ def test_a_range_is_what_the_loaded_version_has(
     )
     provider = FileStateStoreProvider(MemoryFiles(), settings)
     provider.init(StateStoreId(0, 0))
-    with patch.object(writing, "BATCH_BYTES", 12):
+    with patch.object(state_files, "BATCH_BYTES", 12):
         for version, changes in enumerate(commits):
             store = provider.get_store(version)
             for act, key, value in changes:
@@ -67,7 +67,7 @@ def test_no_more_is_read_than_the_range_needs(opened: Opener, files: FailingFile
     store = provider.get_store(0)
     for number in range(1000):
         store.put(b"%04d" % number, bytes(100) + b"%04d" % number)
-    with patch.object(writing, "BATCH_BYTES", 2000), patch.object(reading, "_FIRST_READ", 1024):
+    with patch.object(state_files, "BATCH_BYTES", 2000), patch.object(state_files, "_FIRST_READ", 1024):
         store.commit()
         if merge:
             provider.do_snapshot_maintenance()

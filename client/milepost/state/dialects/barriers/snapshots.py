@@ -11,7 +11,7 @@ from milepost.state.coders import JsonCoder
 from milepost.state.dialects.barriers.nodes import Part, Record
 from milepost.state.errors import StateDamaged
 from milepost.state.store import Created, StateFiles
-from milepost.state.store.files.once import create_once
+from milepost.state.store.files.contract import create_once
 
 
 class SnapshotStore(ABC):

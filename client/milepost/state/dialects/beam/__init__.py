@@ -4,12 +4,16 @@
 `StateStore`, whose commits then have them, or on a `HeapTable`.
 """
 
-from milepost.state.dialects.beam.combining import CombineFn, TimestampCombiner
+from milepost.state.dialects.beam.containers import (
+    BagState,
+    MapState,
+    MultimapState,
+    OrderedListState,
+    SetState,
+    TimestampedValue,
+)
 from milepost.state.dialects.beam.internals import StateInternals, StateInternalsFactory
-from milepost.state.dialects.beam.lists import BagState, OrderedListState, TimestampedValue
-from milepost.state.dialects.beam.maps import MapState, SetState
 from milepost.state.dialects.beam.merging import merge_bags, merge_combining_values, merge_sets, merge_watermarks
-from milepost.state.dialects.beam.multimaps import MultimapState
 from milepost.state.dialects.beam.namespaces import StateNamespace, StateNamespaces
 from milepost.state.dialects.beam.states import GroupingState, ReadableState, State
 from milepost.state.dialects.beam.tables import HeapTable, StateTable
@@ -17,7 +21,14 @@ from milepost.state.dialects.beam.tags import StateTag, StateTags
 from milepost.state.dialects.beam.taking_over import take_over
 from milepost.state.dialects.beam.timer_internals import TimerInternals, TimerInternalsFactory
 from milepost.state.dialects.beam.timers import TimeDomain, TimerData, TimerDataCoder
-from milepost.state.dialects.beam.values import CombiningState, ReducingState, ValueState, WatermarkHoldState
+from milepost.state.dialects.beam.values import (
+    CombineFn,
+    CombiningState,
+    ReducingState,
+    TimestampCombiner,
+    ValueState,
+    WatermarkHoldState,
+)
 from milepost.state.dialects.beam.windows import (
     TIMESTAMP_MAX_VALUE,
     TIMESTAMP_MIN_VALUE,

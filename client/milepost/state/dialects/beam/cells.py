@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 from milepost.state.dialects.beam.states import ReadableState, View
 from milepost.state.dialects.beam.tables import StateTable
-from milepost.state.store.families import after_prefix
+from milepost.state.store.rows import after_prefix
 
 R = TypeVar("R")
 LookupT = TypeVar("LookupT", bound="Lookup[Any]")

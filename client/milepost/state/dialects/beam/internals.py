@@ -15,7 +15,7 @@ from milepost.state.dialects.beam.tables import StateTable
 from milepost.state.dialects.beam.tags import StateTag
 from milepost.state.dialects.beam.values import WatermarkHoldState
 from milepost.state.errors import InvalidUse
-from milepost.state.store.families import after_prefix
+from milepost.state.store.rows import after_prefix
 
 K = TypeVar("K")
 S = TypeVar("S", bound=State)

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from milepost.state.coders import Coder
-from milepost.state.coders.escaped import write_escaped
+from milepost.state.coders.framing import write_escaped
 from milepost.state.errors import NotDeterministic
 
 K = TypeVar("K")

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from milepost.state.dialects.beam.lists import BagState
-from milepost.state.dialects.beam.maps import SetState
+from milepost.state.dialects.beam.containers import BagState, SetState
 from milepost.state.dialects.beam.states import GroupingState
 from milepost.state.dialects.beam.values import CombiningState, WatermarkHoldState
 from milepost.state.dialects.beam.windows import BoundedWindow

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from milepost.state.coders import Coder, CoderError
-from milepost.state.coders.escaped import read_escaped, write_escaped
+from milepost.state.coders.framing import read_escaped, write_escaped
 from milepost.state.dialects.beam.keys import check_deterministic
 from milepost.state.errors import InvalidUse
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from milepost.state.store.contract.stores import Pairs
-from milepost.state.store.families import after_prefix
+from milepost.state.store.rows import after_prefix
 from milepost.state.store.sorted_map import SortedMap
 
 

@@ -8,15 +8,19 @@ from functools import cached_property, partial
 from typing import Generic, TypeVar
 
 from milepost.state.coders import Coder
-from milepost.state.coders.escaped import write_escaped
+from milepost.state.coders.framing import write_escaped
 from milepost.state.dialects.beam.cells import Cell, StateKind
-from milepost.state.dialects.beam.combining import CombineFn, TimestampCombiner
+from milepost.state.dialects.beam.containers import BagState, MapState, MultimapState, OrderedListState, SetState
 from milepost.state.dialects.beam.keys import check_deterministic
-from milepost.state.dialects.beam.lists import BagState, OrderedListState
-from milepost.state.dialects.beam.maps import MapState, SetState
-from milepost.state.dialects.beam.multimaps import MultimapState
 from milepost.state.dialects.beam.states import State
-from milepost.state.dialects.beam.values import CombiningState, ReducingState, ValueState, WatermarkHoldState
+from milepost.state.dialects.beam.values import (
+    CombineFn,
+    CombiningState,
+    ReducingState,
+    TimestampCombiner,
+    ValueState,
+    WatermarkHoldState,
+)
 from milepost.state.errors import InvalidUse
 
 S = TypeVar("S", bound=State)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from milepost.state.coders.escaped import read_escaped
+from milepost.state.coders.framing import read_escaped
 from milepost.state.dialects.beam.cells import StateKind
 from milepost.state.dialects.beam.tables import StateTable
-from milepost.state.dialects.beam.timer_rows import BY_ID, OF_ALL, OF_KEY, WATERMARKS, TimerRows
+from milepost.state.dialects.beam.timers import BY_ID, OF_ALL, OF_KEY, WATERMARKS, TimerRows
 from milepost.state.store.contract.stores import ReadStateStore
 
 

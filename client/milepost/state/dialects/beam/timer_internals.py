@@ -7,12 +7,22 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from milepost.state.coders import Coder, TimestampCoder
-from milepost.state.coders.escaped import write_escaped
+from milepost.state.coders.framing import write_escaped
 from milepost.state.dialects.beam.keys import PerKey
 from milepost.state.dialects.beam.namespaces import StateNamespace
 from milepost.state.dialects.beam.tables import StateTable
-from milepost.state.dialects.beam.timer_rows import BY_ID, OF_ALL, OF_KEY, WATERMARKS, Queue, TimerRows
-from milepost.state.dialects.beam.timers import TimeDomain, TimerData, TimerDataCoder, id_bytes
+from milepost.state.dialects.beam.timers import (
+    BY_ID,
+    OF_ALL,
+    OF_KEY,
+    WATERMARKS,
+    Queue,
+    TimeDomain,
+    TimerData,
+    TimerDataCoder,
+    TimerRows,
+    id_bytes,
+)
 from milepost.state.dialects.beam.windows import TIMESTAMP_MIN_VALUE
 from milepost.state.errors import InvalidUse
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from milepost.state.dialects.flink.kinds import base_kind
+from milepost.state.dialects.flink.descriptors import base_kind
 from milepost.state.errors import InvalidUse, StateDamaged
 from milepost.state.key_groups import KeyGroups
 from milepost.state.store import StateFiles, StateStoreId

@@ -1,10 +1,13 @@
-"""Descriptors: what a state is called, how its values become bytes, and what becomes of it under other parallelism."""
+"""Descriptors: what a state is called, how its values become bytes, what becomes of it under other parallelism, and as
+which kind a checkpoint names it.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from milepost.state.coders import Coder
@@ -19,6 +22,14 @@ Acc = TypeVar("Acc")
 Out = TypeVar("Out")
 
 _MOST_NAME_BYTES = 180
+
+KEYED = "keyed:"
+"""What the family of a keyed state begins with; its name follows."""
+
+OPERATOR = "operator:"
+"""What the family of an operator state begins with."""
+
+_WITH_TTL = " with ttl"
 
 
 @dataclass(frozen=True)
@@ -127,3 +138,36 @@ KeyedDescriptor = (
     | ReducingStateDescriptor[Any]
     | AggregatingStateDescriptor[Any, Any, Any]
 )
+
+
+class Kind(Enum):
+    """What a state is. The values stand in checkpoints, followed by `_WITH_TTL` where values carry their time."""
+
+    VALUE = "value"
+    LIST = "list"
+    MAP = "map"
+    REDUCING = "reducing"
+    AGGREGATING = "aggregating"
+    SPLIT_LIST = "split list"
+    UNION_LIST = "union list"
+    BROADCAST = "broadcast"
+
+
+def keyed_kind(descriptor: KeyedDescriptor) -> str:
+    """Return the kind of a keyed state, as a checkpoint names it."""
+    if isinstance(descriptor, ValueStateDescriptor):
+        kind = Kind.VALUE
+    elif isinstance(descriptor, ListStateDescriptor):
+        kind = Kind.LIST
+    elif isinstance(descriptor, MapStateDescriptor):
+        kind = Kind.MAP
+    elif isinstance(descriptor, ReducingStateDescriptor):
+        kind = Kind.REDUCING
+    else:
+        kind = Kind.AGGREGATING
+    return kind.value + (_WITH_TTL if descriptor.ttl is not None else "")
+
+
+def base_kind(kind: str) -> Kind:
+    """Return the kind that a checkpoint names, whether values carry their time or not. Raises `ValueError`."""
+    return Kind(kind.removesuffix(_WITH_TTL))

@@ -7,21 +7,23 @@ from typing import Any, TypeVar
 
 from milepost.state.coders import Coder
 from milepost.state.dialects.flink.descriptors import (
+    KEYED,
     AggregatingStateDescriptor,
     KeyedDescriptor,
+    Kind,
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
     ValueStateDescriptor,
+    base_kind,
+    keyed_kind,
 )
 from milepost.state.dialects.flink.keyed import AggregatingState, ListState, MapState, ReducingState, ValueState
-from milepost.state.dialects.flink.kinds import KEYED, Kind, base_kind, keyed_kind
 from milepost.state.dialects.flink.task_store import TaskStore
 from milepost.state.dialects.flink.ttl import Clock
 from milepost.state.dialects.flink.values import Cells, Lists, Values
 from milepost.state.errors import InvalidUse
-from milepost.state.grouped_keys import entries_of, split_entry, with_group, without_group
-from milepost.state.key_groups import KeyGroups
+from milepost.state.key_groups import KeyGroups, entries_of, split_entry, with_group, without_group
 
 T = TypeVar("T")
 K = TypeVar("K")

@@ -1,15 +1,19 @@
-"""Registers operator states."""
+"""Registers operator states, and says what of one value each task gets when the number of tasks changes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from milepost.state.dialects.flink.descriptors import ListStateDescriptor, MapStateDescriptor, OperatorStateDescriptor
+from milepost.state.dialects.flink.descriptors import (
+    OPERATOR,
+    Kind,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    OperatorStateDescriptor,
+)
 from milepost.state.dialects.flink.keyed import BroadcastState
-from milepost.state.dialects.flink.kinds import OPERATOR, Kind
 from milepost.state.dialects.flink.local import Elements, OperatorListState, OperatorState
-from milepost.state.dialects.flink.redistribution import split_and_merged
 from milepost.state.dialects.flink.task_store import TaskStore
 from milepost.state.dialects.flink.values import Cells
 from milepost.state.errors import Incompatible, InvalidUse
@@ -45,7 +49,7 @@ class OperatorStateStore:
         family = self._register(descriptor.name, Kind.VALUE)
         state = OperatorState(self._tasks, family, descriptor)
         if family in self._waiting:
-            for mine in split_and_merged(descriptor, self._waiting[family], self._task, self._of):
+            for mine in _split_and_merged(descriptor, self._waiting[family], self._task, self._of):
                 state.update(mine)
             del self._waiting[family]
         return state
@@ -107,3 +111,23 @@ class OperatorStateStore:
     def _check_no_ttl(descriptor: ListStateDescriptor[Any] | MapStateDescriptor[Any, Any]) -> None:
         if descriptor.ttl is not None:
             raise InvalidUse(f"operator state has no time to live, and {descriptor.name!r} asks for one")
+
+
+def _split_and_merged(
+    descriptor: OperatorStateDescriptor[T], values: Sequence[bytes], task: int, tasks: int
+) -> Iterator[T]:
+    """Iterate the one value that this task of ``tasks`` gets of those of all tasks before; none if there were none.
+
+    Raises `Incompatible` if the descriptor does not say how, or its function returns another number of values.
+    """
+    if not values:
+        return
+    if descriptor.split is None or descriptor.merge is None:
+        raise Incompatible(
+            f"the state {descriptor.name!r} is of another number of tasks: its descriptor needs split and merge"
+        )
+    merged = descriptor.merge([descriptor.coder.decode(one) for one in values])
+    split = descriptor.split(merged, tasks)
+    if len(split) != tasks:
+        raise Incompatible(f"the state {descriptor.name!r} was split into {len(split)} values for {tasks} tasks")
+    yield split[task]

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from milepost.state.dialects.flink.checkpoints import TaskSnapshot
-from milepost.state.dialects.flink.kinds import KEYED, Kind, base_kind
+from milepost.state.dialects.flink.descriptors import KEYED, Kind, base_kind
 from milepost.state.dialects.flink.local import INDEX, VALUE_KEY, Elements
-from milepost.state.dialects.flink.redistribution import even_split
 from milepost.state.dialects.flink.task_store import TaskStore
 from milepost.state.errors import StateDamaged
-from milepost.state.grouped_keys import range_of_groups
-from milepost.state.key_groups import KeyGroups
+from milepost.state.key_groups import KeyGroups, range_of_groups
 from milepost.state.store import RangeReader
 
 PART_BYTES = 32 * 1024 * 1024
@@ -138,3 +136,19 @@ class Takeover:
         if self._bytes >= PART_BYTES:
             self._into.commit()
             self._bytes = 0
+
+
+def even_split(lengths: Sequence[int], task: int, tasks: int) -> Iterator[tuple[int, range]]:
+    """Iterate which elements of which list this task of ``tasks`` gets, for lists of these lengths.
+
+    The lists one behind the other are cut into pieces that differ in length by one at most, so every element goes to
+    one task, and their order stays.
+    """
+    total = sum(lengths)
+    begin, end = task * total // tasks, (task + 1) * total // tasks
+    start = 0
+    for number, length in enumerate(lengths):
+        piece = range(max(begin, start) - start, min(end, start + length) - start)
+        if piece:
+            yield number, piece
+        start += length

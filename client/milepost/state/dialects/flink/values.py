@@ -9,7 +9,7 @@ from itertools import islice
 from milepost.state.dialects.flink.task_store import TaskStore
 from milepost.state.dialects.flink.ttl import Clock, Lifetime, StateTtlConfig
 from milepost.state.store import StateStore
-from milepost.state.store.families import after_prefix
+from milepost.state.store.rows import after_prefix
 
 
 class Values(ABC):

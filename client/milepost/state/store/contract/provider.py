@@ -5,9 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
-from milepost.state.store.contract.changes import Change
-from milepost.state.store.contract.ids import StateStoreId
 from milepost.state.store.contract.stores import ReadStateStore, StateStore
+from milepost.state.store.contract.values import Change, StateStoreId
 
 
 class StateStoreProvider(ABC):

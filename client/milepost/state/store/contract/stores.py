@@ -9,8 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
-from milepost.state.store.contract.ids import DEFAULT_FAMILY, CheckpointInfo, StateStoreId
-from milepost.state.store.contract.metrics import StateStoreMetrics
+from milepost.state.store.contract.values import DEFAULT_FAMILY, CheckpointInfo, StateStoreId, StateStoreMetrics
 
 Pairs = Iterator[tuple[bytes, bytes]]
 

@@ -5,26 +5,31 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
+import secrets
+import shutil
+import sys
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import rocksdict
 
+from milepost.portable import try_lock
 from milepost.state.errors import EngineFailed, InvalidUse
-from milepost.state.store.engines.cache_directory import CacheDirectory, remove_leftovers
 from milepost.state.store.engines.contract import Engine
 
 _log = logging.getLogger(__name__)
 _BATCH_BYTES = 1024 * 1024
 _LEAST_MEMORY = 8 * 1024 * 1024
 
-
 _databases: weakref.WeakKeyDictionary[RocksDBEngine, Any] = weakref.WeakKeyDictionary()
 _owner: int | None = None
 """The process in which RocksDB has its threads: the first that used it."""
+
+_PREFIX = "milepost-base-"
+_LOCK = ".lock"
 
 
 def _check_process() -> None:
@@ -192,3 +197,54 @@ def _translated() -> Iterator[None]:
         raise
     except Exception as error:  # the library raises bare Exception for all that goes wrong
         raise EngineFailed(f"RocksDB failed: {error}") from error
+
+
+class CacheDirectory:
+    """A new directory, and a file beside it that is locked as long as this process needs it."""
+
+    def __init__(self, parent: Path) -> None:
+        parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            self.path = parent / f"{_PREFIX}{secrets.token_hex(8)}"
+            self._lock_path = self.path.with_name(self.path.name + _LOCK)
+            self._lock = os.open(self._lock_path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+            if try_lock(self._lock) and self._lock_path.exists():
+                break
+            os.close(self._lock)  # somebody took it for a leftover in between, and removes it
+        self.path.mkdir()
+
+    def remove(self) -> None:
+        """Remove the directory and all in it. What cannot be removed stays, and another process may remove it later."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        _unlink_and_close(self._lock_path, self._lock)
+
+
+def remove_leftovers(parent: Path) -> int:
+    """Remove the directories of processes that have ended, and return how many there were."""
+    count = 0
+    for lock_path in parent.glob(f"{_PREFIX}*{_LOCK}"):
+        with suppress(OSError):  # another process removes it as well, or it is another user's, whose processes do
+            lock = os.open(lock_path, os.O_RDWR)
+            try:
+                locked = try_lock(lock)
+            except OSError:
+                locked = False
+            if not locked:
+                os.close(lock)
+                continue
+            shutil.rmtree(lock_path.with_name(lock_path.name.removesuffix(_LOCK)), ignore_errors=True)
+            _unlink_and_close(lock_path, lock)
+            count += 1
+    if count:
+        _log.info("%d directories in %s that ended processes had left were removed", count, parent)
+    return count
+
+
+def _unlink_and_close(path: Path, descriptor: int) -> None:
+    """Remove the file of a lock that is held. Windows does that only once it is closed."""
+    with suppress(OSError):
+        path.unlink()
+    os.close(descriptor)
+    if sys.platform == "win32":
+        with suppress(OSError):
+            path.unlink()

@@ -1,4 +1,7 @@
-"""The contract of a place for files: each is written once, whole, and then only read or deleted."""
+"""The contract of a place for files: each is written once, whole, and then only read or deleted.
+
+Two things work in every place: to create a file that may be there already, and to use a directory as another place.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from milepost.state.errors import InvalidUse
+from milepost.state.errors import FileMissing, FilesError, InvalidUse, WriteUnknown
 
 _PATH = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)*[A-Za-z0-9_-][A-Za-z0-9._-]*\Z")
 
@@ -59,3 +62,55 @@ def checked_path(path: str) -> str:
     if not _PATH.match(path):
         raise InvalidUse(f"no path of a state file: {path!r}")
     return path
+
+
+def create_once(files: StateFiles, path: str, content: bytes) -> Created:
+    """Create a file: `Created.DONE` says that it is there with this content, `Created.EXISTS` with another one.
+
+    So to create it again is safe, whoever wrote it before. Where the outcome is unknown, or the file is there already,
+    it is read back; and if it is not there, created once more. Raises `WriteUnknown` if that tells nothing either.
+    """
+    unknown: WriteUnknown | None = None
+    for _ in range(2):
+        try:
+            if files.create(path, content) is Created.DONE:
+                return Created.DONE
+        except WriteUnknown as error:
+            unknown = error
+        except FilesError as error:
+            if unknown is None:
+                raise
+            raise WriteUnknown(f"{unknown}; then: {error}") from error
+        try:
+            return Created.DONE if files.read(path, 0, len(content) + 1) == content else Created.EXISTS
+        except FileMissing:
+            continue
+        except FilesError as error:
+            raise WriteUnknown(f"{unknown or path}; it could not be read back: {error}") from error
+    raise WriteUnknown(f"{path} is not there yet, and may still come: {unknown}") from unknown
+
+
+class FilesWithin(StateFiles):
+    """A directory of another place. It can be pickled where that can, and raises what that does."""
+
+    def __init__(self, files: StateFiles, directory: str) -> None:
+        """Raises `InvalidUse` for a directory that no place can have."""
+        self._files = files
+        self._directory = checked_path(directory)
+
+    def create(self, name: str, content: bytes) -> Created:
+        return self._files.create(self._path(name), content)
+
+    def read(self, name: str, start: int, length: int) -> bytes:
+        return self._files.read(self._path(name), start, length)
+
+    def list(self, directory: str) -> list[FileInfo]:
+        begin = len(self._directory) + 1
+        found = self._files.list(self._path(directory))
+        return [FileInfo(info.name[begin:], info.size, info.age) for info in found]
+
+    def delete(self, name: str) -> None:
+        self._files.delete(self._path(name))
+
+    def _path(self, name: str) -> str:
+        return f"{self._directory}/{checked_path(name)}"

@@ -12,8 +12,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from milepost.state.store.families import prefix_of
-from milepost.state.store.updates import Op, Row
+from milepost.state.store.rows import Op, Row, prefix_of
 
 
 def _list_of(kind: pa.DataType) -> pa.DataType:

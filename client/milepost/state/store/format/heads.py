@@ -6,7 +6,7 @@ import base64
 from dataclasses import dataclass
 from typing import Any
 
-from milepost.state.store.families import Families, Family, prefix_of
+from milepost.state.store.rows import Families, Family, prefix_of
 
 FORMAT = 2
 """The format that is written. Format 1 differs in its record batches only (`milepost.state.store.format.batches`)."""

@@ -18,11 +18,11 @@ from milepost.state.dialects.flink import (
     ValueStateDescriptor,
     restoring,
 )
-from milepost.state.dialects.flink.redistribution import even_split
+from milepost.state.dialects.flink.restoring import even_split
 from milepost.state.errors import Incompatible, StateDamaged
 from milepost.state.key_groups import KeyGroups
 from milepost.state.store import MemoryEngine, MemoryFiles
-from milepost.state.store.format import reading, writing
+from milepost.state.store.format import files as state_files
 from tests.client.state.dialects.flink.conftest import Clock, Tasks, task_of
 from tests.client.state.support.failing_files import FailingFiles
 
@@ -154,7 +154,7 @@ def test_no_more_is_read_than_is_taken_over(tasks: Tasks) -> None:
     for number in range(4000):
         task.keyed_state.current_key = f"{number:05d}"
         state.update(f"{source.getrandbits(800):0200x}")
-    with patch.object(writing, "BATCH_BYTES", 4000), patch.object(reading, "_FIRST_READ", 1024):
+    with patch.object(state_files, "BATCH_BYTES", 4000), patch.object(state_files, "_FIRST_READ", 1024):
         tasks.checkpoint([task])
         written = tasks.files.bytes_written
         tasks.files.bytes_read = 0

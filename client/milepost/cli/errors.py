@@ -1,0 +1,103 @@
+"""What errors mean to the commands: the exit code, the line on stderr, and whether stored bytes are damaged.
+
+This is the one place that says with which exit code an error ends a command. ``milepost run`` has codes of its own,
+because it also ends with those of the command that it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+
+import typer
+
+from milepost.errors import (
+    ConnectionFailed,
+    Damaged,
+    DeadlineExceeded,
+    DiscardFailed,
+    InvalidName,
+    LabelsLost,
+    MilepostError,
+    NotExist,
+    Problem,
+    ServerFault,
+    StateTruncated,
+    Unavailable,
+    VersionMismatch,
+)
+from milepost.wire import Outcome
+
+
+class ExitCode(IntEnum):
+    """How a command ended."""
+
+    DONE = 0
+    REFUSED = 1
+    USAGE = 2
+    UNAVAILABLE = 3
+    OUTCOME_UNKNOWN = 4
+    INTERRUPTED = 130  # 128 and the number of SIGINT, as shells have it
+
+
+_UNAVAILABLE = (Unavailable, ConnectionFailed, DeadlineExceeded, StateTruncated, ServerFault, DiscardFailed)
+
+
+def exit_code(error: Exception) -> ExitCode:
+    """Return the exit code for an error of the SDK, or of this machine's files."""
+    if isinstance(error, LabelsLost) or (isinstance(error, Problem) and error.outcome is Outcome.UNKNOWN):
+        return ExitCode.OUTCOME_UNKNOWN
+    if isinstance(error, _UNAVAILABLE):
+        return ExitCode.UNAVAILABLE
+    if isinstance(error, InvalidName):
+        return ExitCode.USAGE
+    return ExitCode.REFUSED
+
+
+@contextmanager
+def errors_end_the_command(code: int | None = None) -> Iterator[None]:
+    """Let an error end the command, with a line on stderr and its exit code, or with ``code``."""
+    try:
+        yield
+    except BrokenPipeError:  # nobody reads on: typer ends the command without a word
+        raise
+    except (MilepostError, OSError) as error:
+        say(error)
+        raise typer.Exit(exit_code(error) if code is None else code) from error
+
+
+def say(error: Exception) -> None:
+    """Print the line about an error."""
+    typer.echo(line_about(error), err=True)
+
+
+def line_about(error: Exception) -> str:
+    """Return the line that tells of an error with which a command ends."""
+    return f"{type(error).__name__}: {error}"
+
+
+@contextmanager
+def asking() -> Iterator[None]:
+    """Let Ctrl-C at a question end the command as it does anywhere else, and not as one that was refused."""
+    try:
+        yield
+    except typer.Abort as stopped:  # click says this of the end of input, too
+        if isinstance(stopped.__context__, KeyboardInterrupt):
+            raise typer.Exit(ExitCode.INTERRUPTED) from stopped
+        raise
+
+
+def is_damage(error: MilepostError) -> bool:
+    """Return whether an error says that stored bytes are damaged.
+
+    A state that ended early is, unless its cause is that the rest could not be had.
+    """
+    if isinstance(error, StateTruncated):
+        return error.__cause__ is None or isinstance(error.__cause__, Damaged)
+    return isinstance(error, Damaged)
+
+
+def is_outdated(error: MilepostError) -> bool:
+    """Return whether a state broke off, and the rest cannot be had because it was replaced or removed meanwhile."""
+    return isinstance(error, StateTruncated) and isinstance(error.__cause__, (NotExist, VersionMismatch))

@@ -1,0 +1,45 @@
+"""What the SDK's objects have in common: they cannot be sent to another process, and they look alike in a debugger or
+a notebook: one line, no secret, and nobody is asked for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from milepost.core.calls.calls import Caller
+from milepost.core.lease import Lease
+from milepost.core.store_calls import StoreCalls
+
+
+class NotPicklable:
+    """Refuses to be pickled, and says what to do: Spark pickles all that a function for its executors refers to."""
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"{type(self).__name__} cannot be sent to another process: make a client there, in the code that needs it"
+        )
+
+
+def client_repr(client: object, caller: Caller, closed: bool) -> str:
+    """Describe a client by the addresses that it was given; they hold no credentials."""
+    addresses = ", ".join(caller.replicas.addresses)
+    return _line(client, f"of {addresses}", f"timeout {caller.timeout:g} s", "closed" if closed else "")
+
+
+def session_repr(session: object, lease: Lease | None, holder: str) -> str:
+    """Describe a session by its id and by how long it surely lives."""
+    if lease is None:
+        return _line(session, f"held by {holder!r}", "not begun")
+    left = f"lost: {lease.reason}" if lease.lost else f"{lease.expires_in:.1f} of {lease.ttl:g} s left"
+    return _line(session, lease.session, f"held by {holder!r}", left)
+
+
+def store_repr(store: object, calls: StoreCalls) -> str:
+    """Describe a store, or what it keeps of files, by its name and by who acts in it."""
+    session, epoch = calls.context.session, calls.epoch
+    who = "for reading" if session is None else f"in session {session}"
+    return _line(store, repr(calls.store), who, "" if epoch is None else f"under epoch {epoch}")
+
+
+def _line(thing: object, *parts: str) -> str:
+    return f"<{type(thing).__name__} {', '.join(filter(None, parts))}>"

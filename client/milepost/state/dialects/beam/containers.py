@@ -1,0 +1,254 @@
+"""State that holds many values: bags and ordered lists, sets and maps, and multimaps.
+
+Each element of a set and each entry of a map is a key of the table, so using one reads one. Adding to a list, or to
+the values of a key, writes what was added and reads nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
+from typing import Generic, TypeVar
+
+from milepost.state.coders import Coder, TimestampCoder
+from milepost.state.dialects.beam.cells import Cell
+from milepost.state.dialects.beam.states import GroupingState, ReadableState, State, View
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+D = TypeVar("D")
+
+
+class BagState(GroupingState[T, Iterator[T]]):
+    """Values in the order in which they were added (Beam's ``BagState``, which has no order; Flink's ``ListState``)."""
+
+    def __init__(self, cell: Cell, coder: Coder[T]) -> None:
+        self._cell = cell
+        self._coder = coder
+
+    def read(self) -> Iterator[T]:
+        """Iterate the values that are there now (``read``)."""
+        return map(self._coder.decode, self._cell.values())
+
+    def add(self, value: T) -> None:
+        self._cell.append(self._coder.encode(value))
+
+    def clear(self) -> None:
+        self._cell.remove()
+
+    def is_empty(self) -> ReadableState[bool]:
+        return self._cell.is_absent()
+
+
+@dataclass(frozen=True)
+class TimestampedValue(Generic[T]):
+    """A value at a point in time (``TimestampedValue``)."""
+
+    value: T
+    timestamp: datetime
+
+
+class OrderedListState(GroupingState[TimestampedValue[T], Iterator[TimestampedValue[T]]]):
+    """Values at points in time, in their order; those of the same time in the order they were added
+    (Beam's ``OrderedListState``).
+
+    A range is the times from ``min_timestamp`` on and before ``limit_timestamp``; only its own values are read.
+    """
+
+    _time = TimestampCoder()
+
+    def __init__(self, cell: Cell, coder: Coder[T]) -> None:
+        self._cell = cell
+        self._coder = coder
+
+    def read(self) -> Iterator[TimestampedValue[T]]:
+        """Iterate all values that are there now (``read``)."""
+        return self._decoded(self._cell.parts_with_values())
+
+    def read_range(self, min_timestamp: datetime, limit_timestamp: datetime) -> Iterator[TimestampedValue[T]]:
+        """Iterate the values of a range (``readRange``)."""
+        start, end = self._time.encode(min_timestamp), self._time.encode(limit_timestamp)
+        return self._decoded(self._cell.parts_with_values(start, end)) if start < end else iter(())
+
+    def clear_range(self, min_timestamp: datetime, limit_timestamp: datetime) -> None:
+        """Remove the values of a range (``clearRange``)."""
+        start, end = self._time.encode(min_timestamp), self._time.encode(limit_timestamp)
+        if start < end:
+            self._cell.remove_parts(start, end)
+
+    def add(self, value: TimestampedValue[T]) -> None:
+        self._cell.append(self._coder.encode(value.value), self._time.encode(value.timestamp))
+
+    def clear(self) -> None:
+        self._cell.remove_parts()
+
+    def is_empty(self) -> ReadableState[bool]:
+        return self._cell.has_no_parts()
+
+    def _decoded(self, parts: Iterator[tuple[bytes, bytes]]) -> Iterator[TimestampedValue[T]]:
+        return (TimestampedValue(self._coder.decode(value), self._time.decode(time)) for time, value in parts)
+
+
+class SetState(GroupingState[T, Iterator[T]]):
+    """Elements without repetition, in the order of their bytes (Beam's ``SetState``)."""
+
+    def __init__(self, cell: Cell, coder: Coder[T]) -> None:
+        self._cell = cell
+        self._coder = coder
+
+    def read(self) -> Iterator[T]:
+        """Iterate the elements that are there now (``read``)."""
+        return (self._coder.decode(element) for element, _ in self._cell.parts())
+
+    def contains(self, element: T) -> ReadableState[bool]:
+        """Return whether the element is there now (``contains``)."""
+        return self._cell.lookup(self._coder.encode(element), _is_there)
+
+    def add(self, value: T) -> None:
+        self._cell.put(b"", self._coder.encode(value))
+
+    def add_if_absent(self, element: T) -> ReadableState[bool]:
+        """Add the element, and return whether it was not there before (``addIfAbsent``)."""
+        part = self._coder.encode(element)
+        absent = self._cell.get_part(part) is None
+        if absent:
+            self._cell.put(b"", part)
+        return View(lambda: absent)
+
+    def remove(self, element: T) -> None:
+        """Remove the element, if it is there (``remove``)."""
+        self._cell.remove(self._coder.encode(element))
+
+    def clear(self) -> None:
+        self._cell.remove_parts()
+
+    def is_empty(self) -> ReadableState[bool]:
+        return self._cell.has_no_parts()
+
+
+class MapState(State, Generic[K, V]):
+    """Values under keys, in the order of the keys' bytes (Beam's ``MapState``).
+
+    A value that is None, which a `NullableCoder` has, is there: its key is not absent.
+    """
+
+    def __init__(self, cell: Cell, key_coder: Coder[K], value_coder: Coder[V]) -> None:
+        self._cell = cell
+        self._keys = key_coder
+        self._values = value_coder
+
+    def get(self, key: K) -> ReadableState[V | None]:
+        """Return the value that the key has now, None if it has none (``get``)."""
+        return self.get_or_default(key, None)
+
+    def get_or_default(self, key: K, default: D) -> ReadableState[V | D]:
+        """Return the value that the key has now, or the default (``getOrDefault``)."""
+        return self._cell.lookup(
+            self._keys.encode(key), lambda found: default if found is None else self._decode(found)
+        )
+
+    def contains(self, key: K) -> ReadableState[bool]:
+        """Return whether the key is there now (Flink's ``contains``)."""
+        return self._cell.lookup(self._keys.encode(key), _is_there)
+
+    def put(self, key: K, value: V) -> None:
+        """Set the value of a key (``put``)."""
+        self._cell.put(self._values.encode(value), self._keys.encode(key))
+
+    def put_if_absent(self, key: K, value: V) -> ReadableState[V | None]:
+        """Set the value of a key that has none, and return the one that it had before, or None (``putIfAbsent``)."""
+        return self.compute_if_absent(key, lambda _: value)
+
+    def compute_if_absent(self, key: K, function: Callable[[K], V]) -> ReadableState[V | None]:
+        """Set the value of a key that has none to what the function gives for the key, which is not called otherwise;
+        return the value that the key had before, or None (``computeIfAbsent``).
+        """
+        part = self._keys.encode(key)
+        found = self._cell.get_part(part)
+        if found is None:
+            self._cell.put(self._values.encode(function(key)), part)
+        return View(lambda: None if found is None else self._decode(found))
+
+    def remove(self, key: K) -> None:
+        """Remove the key, if it is there (``remove``)."""
+        self._cell.remove(self._keys.encode(key))
+
+    def keys(self) -> ReadableState[Iterator[K]]:
+        """Return the keys, as they are when they are read (``keys``)."""
+        return View(lambda: (self._keys.decode(key) for key, _ in self._cell.parts()))
+
+    def values(self) -> ReadableState[Iterator[V]]:
+        """Return the values in the order of their keys, as they are when they are read (``values``)."""
+        return View(lambda: (self._decode(value) for _, value in self._cell.parts()))
+
+    def entries(self) -> ReadableState[Iterator[tuple[K, V]]]:
+        """Return the keys with their values, as they are when they are read (``entries``)."""
+        return View(lambda: ((self._keys.decode(key), self._decode(value)) for key, value in self._cell.parts()))
+
+    def clear(self) -> None:
+        self._cell.remove_parts()
+
+    def is_empty(self) -> ReadableState[bool]:
+        return self._cell.has_no_parts()
+
+    def _decode(self, value: bytes) -> V:
+        return self._values.decode(value)
+
+
+def _is_there(found: bytes | None) -> bool:
+    return found is not None
+
+
+class MultimapState(State, Generic[K, V]):
+    """Several values under each key (Beam's ``MultimapState``), in the order of the keys' bytes.
+
+    The values of a key come in the order in which they were put. What its methods return shows what is there at each
+    ``read``; an iterator shows what was there at the ``read`` that gave it.
+    """
+
+    def __init__(self, cell: Cell, key_coder: Coder[K], value_coder: Coder[V]) -> None:
+        self._cell = cell
+        self._keys = key_coder
+        self._values = value_coder
+
+    def put(self, key: K, value: V) -> None:
+        """Add a value to those of a key (``put``)."""
+        self._cell.append(self._values.encode(value), self._keys.encode(key))
+
+    def get(self, key: K) -> ReadableState[Iterator[V]]:
+        """Return the values of a key, none if it is absent (``get``)."""
+        part = self._keys.encode(key)
+        return View(lambda: map(self._values.decode, self._cell.values(part)))
+
+    def contains(self, key: K) -> ReadableState[bool]:
+        """Return whether the key has a value (``containsKey``)."""
+        absent = self._cell.is_absent(self._keys.encode(key))
+        return View(lambda: not absent.read())
+
+    def remove(self, key: K) -> None:
+        """Remove all values of a key, if it has any (``remove``)."""
+        self._cell.remove(self._keys.encode(key))
+
+    def keys(self) -> ReadableState[Iterator[K]]:
+        """Return the keys, each once (``keys``). All values are read for it."""
+        return View(
+            lambda: (self._keys.decode(part) for part, _ in groupby(self._cell.parts_with_values(), itemgetter(0)))
+        )
+
+    def entries(self) -> ReadableState[Iterator[tuple[K, V]]]:
+        """Return each value with its key (``entries``)."""
+        return View(
+            lambda: (
+                (self._keys.decode(part), self._values.decode(value)) for part, value in self._cell.parts_with_values()
+            )
+        )
+
+    def clear(self) -> None:
+        self._cell.remove_parts()
+
+    def is_empty(self) -> ReadableState[bool]:
+        return self._cell.has_no_parts()

@@ -1,1 +1,0 @@
-"""Coordinators: one that asks the service, and one in this process for tests and local mode."""

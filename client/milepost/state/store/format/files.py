@@ -1,0 +1,196 @@
+"""Writes and reads files: a head and record batches, which together are an Arrow stream that any Arrow library reads.
+
+Nothing of a file is used before it has proved to be what was written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from milepost.state.errors import InvalidUse, StateDamaged
+from milepost.state.store.contract.values import StateStoreId
+from milepost.state.store.files.contract import StateFiles
+from milepost.state.store.format.batches import ROWS_SCHEMA, SCHEMA, batch_of, rows_of, rows_of_format_1
+from milepost.state.store.format.heads import (
+    FORMAT,
+    Block,
+    Head,
+    block_from_json,
+    block_to_json,
+    head_from_json,
+    head_to_json,
+)
+from milepost.state.store.format.names import StateFileName, digest_of_head
+from milepost.state.store.rows import Row
+
+_METADATA_KEY = b"milepost.state"
+BATCH_BYTES = 512 * 1024
+"""The bytes of keys and values after which a record batch ends; it has one row at least."""
+
+_END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
+
+_FIRST_READ = 256 * 1024
+_MOST_HEAD_BYTES = 1 << 30
+_CONTINUATION = b"\xff\xff\xff\xff"
+
+
+class Written(NamedTuple):
+    """A file that is ready to be created: the digits for its name, and its content."""
+
+    digest: str
+    content: bytes
+
+
+class Body(NamedTuple):
+    """The record batches of a file, one behind the other, and where each lies."""
+
+    messages: tuple[bytes, ...]
+    blocks: tuple[Block, ...]
+
+    @property
+    def rows(self) -> int:
+        """The number of rows in all of them."""
+        return sum(block.rows for block in self.blocks)
+
+
+def file_of(store: StateStoreId, head: Head, body: Body) -> Written:
+    """Put a file together."""
+    document = {
+        "format": FORMAT,
+        "store": {"operator": store.operator, "partition": store.partition, "name": store.name},
+        "nonce": secrets.token_hex(16),
+        **head_to_json(head),
+        "batches": [block_to_json(block) for block in body.blocks],
+    }
+    text = json.dumps(document, separators=(",", ":")).encode()
+    start = SCHEMA.with_metadata({_METADATA_KEY: text}).serialize().to_pybytes()
+    return Written(digest_of_head(start), b"".join((start, *body.messages, _END_OF_STREAM)))
+
+
+def bodies_of(rows: Iterable[Row], most_bytes: int | None = None) -> Iterator[Body]:
+    """Turn sorted rows into bodies, each of about ``most_bytes`` of keys and values; into one if there is no limit.
+
+    No rows make no body.
+    """
+    messages, blocks = list[bytes](), list[Block]()
+    batch: list[Row] = []
+    pending = total = 0
+
+    def end_batch() -> None:
+        message = _message(batch)
+        offset = blocks[-1].offset + blocks[-1].length if blocks else 0
+        digest = hashlib.sha256(message).hexdigest()
+        blocks.append(Block(offset, len(message), len(batch), digest, batch[0][0], batch[-1][0]))
+        messages.append(message)
+        batch.clear()
+
+    for row in rows:
+        batch.append(row)
+        pending += len(row[0]) + len(row[2])
+        if pending >= BATCH_BYTES:
+            end_batch()
+            total, pending = total + pending, 0
+            if most_bytes is not None and total >= most_bytes:
+                yield Body(tuple(messages), tuple(blocks))
+                messages.clear()
+                blocks.clear()
+                total = 0
+    if batch:
+        end_batch()
+    if blocks:
+        yield Body(tuple(messages), tuple(blocks))
+
+
+def body_of(rows: Iterable[Row]) -> Body:
+    """Turn all rows, if there are any, into one body."""
+    return next(bodies_of(rows), Body((), ()))
+
+
+def _message(rows: Sequence[Row]) -> bytes:
+    """Return the message of a record batch, as Arrow writes it behind that of the schema."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, SCHEMA, options=_OPTIONS) as writer:
+        writer.write_batch(batch_of(rows))
+    return bytes(memoryview(sink.getvalue())[len(_SCHEMA_MESSAGE) : -len(_END_OF_STREAM)])
+
+
+_SCHEMA_MESSAGE = SCHEMA.serialize().to_pybytes()
+
+
+@dataclass(frozen=True)
+class OpenedFile:
+    """A file whose head is proved, and whose record batches are read and proved one at a time."""
+
+    head: Head
+    blocks: tuple[Block, ...]
+    path: str
+    _files: StateFiles
+    _body_start: int
+    _beginning: bytes
+    _format: int
+
+    def rows(self, start: bytes = b"", end: bytes | None = None) -> Iterator[Row]:
+        """Iterate the rows from one key on and before another, reading only the record batches that may have some."""
+        for batch in self.batches(start, end):
+            if not batch or (batch[0][0] >= start and (end is None or batch[-1][0] < end)):
+                yield from batch
+            else:
+                yield from (row for row in batch if row[0] >= start and (end is None or row[0] < end))
+
+    def batches(self, start: bytes = b"", end: bytes | None = None) -> Iterator[list[Row]]:
+        """Iterate the rows of each record batch that may have some of these keys. Raises `StateDamaged`."""
+        for block in self.blocks:
+            if block.last >= start and (end is None or block.first < end):
+                yield self._read(block)
+
+    def _read(self, block: Block) -> list[Row]:
+        place = self._body_start + block.offset
+        message = self._beginning[place : place + block.length]
+        if len(message) < block.length:
+            message = self._files.read(self.path, place, block.length)
+        if len(message) < block.length:
+            raise StateDamaged(self.path, f"it ends within the record batch at {place}")
+        if hashlib.sha256(message).hexdigest() != block.sha256:
+            raise StateDamaged(self.path, f"the record batch at {place} has another digest")
+        try:
+            if self._format == 1:
+                return rows_of_format_1(pa.ipc.read_record_batch(pa.py_buffer(message), ROWS_SCHEMA))
+            return rows_of(pa.ipc.read_record_batch(pa.py_buffer(message), SCHEMA))
+        except (pa.ArrowException, OSError, EOFError, ValueError) as error:
+            raise StateDamaged(self.path, f"the record batch at {place} cannot be read: {error}") from error
+
+
+def open_file(files: StateFiles, store: StateStoreId, name: StateFileName) -> OpenedFile:
+    """Read and prove the head of a file. Raises `FileMissing`, `StateDamaged`."""
+    path = f"{store.directory}/{name}"
+    beginning = files.read(path, 0, _FIRST_READ)
+    if beginning[:4] != _CONTINUATION or len(beginning) < 8:
+        raise StateDamaged(path, "it does not begin as an Arrow stream does")
+    length = 8 + int.from_bytes(beginning[4:8], "little")
+    if len(beginning) < length <= _MOST_HEAD_BYTES:
+        beginning += files.read(path, len(beginning), length - len(beginning))
+    start = beginning[:length]
+    if digest_of_head(start) != name.digest:
+        raise StateDamaged(path, "its head has not the digest that its name has")
+    try:
+        document = json.loads(pa.ipc.read_schema(pa.py_buffer(start)).metadata[_METADATA_KEY])
+        if document["format"] not in (1, FORMAT):
+            raise ValueError(f"it is of format {document['format']}, and this version knows those up to {FORMAT}")
+        kept = StateStoreId(**document["store"])
+        head = head_from_json(document)
+        blocks = tuple(block_from_json(block) for block in document["batches"])
+    except (pa.ArrowException, ValueError, KeyError, TypeError, AttributeError, OverflowError, InvalidUse) as error:
+        raise StateDamaged(path, f"its head cannot be read: {error}") from error
+    if kept != store:
+        raise StateDamaged(path, f"it belongs to the store {kept.directory}")
+    if head.version != name.version:
+        raise StateDamaged(path, f"it is of version {head.version}")
+    return OpenedFile(head, blocks, path, files, length, beginning, document["format"])
