@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from milepost_backends.contract import UnsafeKey, check_key, check_prefix
-from milepost_backends.contract.keys import MAX_KEY_LENGTH
+from milepost_backends.contract.blobs import MAX_KEY_LENGTH
 
 
 @pytest.mark.parametrize("key", ["a", "-", "_", "a.b", "a..b", "stores/flights/12-0a1b", "A/b/C", "x" * 200])
