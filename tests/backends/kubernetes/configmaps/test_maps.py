@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from milepost_backends.kubernetes.configmaps.budget import ByteBudget
+from milepost_backends.kubernetes.configmaps.maps import ByteBudget
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 

@@ -6,10 +6,9 @@ import pytest
 
 from milepost_backends.contract import Head
 from milepost_backends.kubernetes.configmaps.chain import Chain, Segment
-from milepost_backends.kubernetes.configmaps.compaction import allowed_space, compact
 from milepost_backends.kubernetes.configmaps.entries import encode, size_of
 from milepost_backends.kubernetes.configmaps.head import EMPTY, sealed
-from milepost_backends.kubernetes.configmaps.memory import ChainMemory, PendingSegment
+from milepost_backends.kubernetes.configmaps.memory import ChainMemory, PendingSegment, allowed_space, compact
 from milepost_backends.kubernetes.configmaps.objects import ConfigMapLayout, Metadata
 from milepost_backends.kubernetes.configmaps.stamps import Stamp
 
