@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from milepost_backends.zookeeper.election.evidence import CERTAIN, EXCHANGES, SessionEvidence
+from milepost_backends.zookeeper.election.candidate import CERTAIN, EXCHANGES, SessionEvidence
 
 TIMEOUT = 4.0
 LONG_AGO = -100.0

@@ -8,7 +8,7 @@ from kazoo.exceptions import NoNodeError
 
 from milepost_backends.zookeeper.address import ZooKeeperAddress
 from milepost_backends.zookeeper.connection import ZooKeeperConnection
-from milepost_backends.zookeeper.reading import Answer, Children, MultiRead, ZnodeContent
+from milepost_backends.zookeeper.pointers.load import Answer, Children, MultiRead, ZnodeContent
 
 pytestmark = pytest.mark.anyio
 
