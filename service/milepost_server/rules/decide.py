@@ -7,7 +7,7 @@ from dataclasses import replace
 from milepost.wire import Code, Outcome
 from milepost_server.rules import guards, replays
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Inventory, Refused
-from milepost_server.rules.handlers import deployments, epochs, handles, scrubbing, sessions, stores, uploads
+from milepost_server.rules.handlers import epochs, handles, sessions, stores, uploads
 from milepost_server.rules.memory.lookup import ManifestsNotLoaded
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import Handle, Session, Store, store_key
@@ -46,8 +46,8 @@ from milepost_server.rules.requests import (
     TrimTree,
 )
 from milepost_server.rules.stored.trees import Tree, TreePath
-from milepost_server.rules.trees import compaction, snapshots, trimming
 from milepost_server.rules.trees import handlers as trees
+from milepost_server.rules.trees import maintenance, snapshots
 
 
 def decide(view: View, request: Request, context: DecisionContext) -> Decision:
@@ -66,13 +66,13 @@ def _decided(view: View, request: Request, context: DecisionContext) -> Decision
     """
     match request:
         case CreateDeployment():
-            return deployments.found(view, request)
+            return sessions.found(view, request)
         case ExpireSession():
             return sessions.expire_session(view, request, context)
         case ExpireUpload():
             return uploads.expire_upload(view, request, context)
         case Scrub():
-            return scrubbing.scrub(view, request, context)
+            return stores.scrub(view, request, context)
         case TrimTree() | BeginCompaction() | CompactTree() | DropCompacted() | DropBlobs():
             return _maintenance_of_tree(view, _store(view, request.store_name), request, context)
         case FinishRemoval():
@@ -145,15 +145,15 @@ def _maintenance_of_tree(
     try:
         match request:
             case TrimTree():
-                return trimming.trim(view, store, request)
+                return maintenance.trim(view, store, request)
             case BeginCompaction():
-                return compaction.begin_compaction(view, store, context)
+                return maintenance.begin_compaction(view, store, context)
             case CompactTree():
-                return compaction.compact(view, store, request)
+                return maintenance.compact(view, store, request)
             case DropCompacted():
-                return compaction.drop_compacted(view, store, request)
+                return maintenance.drop_compacted(view, store, request)
             case DropBlobs():
-                return compaction.drop_blobs(view, store, request)
+                return maintenance.drop_blobs(view, store, request)
     except ManifestsNotLoaded as error:
         return Refused(Code.STORAGE_UNAVAILABLE, f"{error}; maintenance goes on once it is")
 

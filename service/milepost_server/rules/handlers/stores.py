@@ -1,4 +1,4 @@
-"""Decide acts on a whole store, each of which writes one record: lock all, release all, clear."""
+"""Decide requests about whole stores: lock all, release all, clear, and drop the records that nothing depends on."""
 
 from __future__ import annotations
 
@@ -9,17 +9,21 @@ from msgspec.structs import replace
 from milepost_server.rules import locks, replays
 from milepost_server.rules.answers import handle_body
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Inventory
-from milepost_server.rules.handlers.handles import present
+from milepost_server.rules.handlers.handles import absent, present
 from milepost_server.rules.memory.lookup import Lookup
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import (
     Corrupt,
+    Handle,
+    Record,
     Session,
     Store,
+    Upload,
     handle_key,
     store_key,
+    store_of,
 )
-from milepost_server.rules.requests import Clear, LockAll, ReleaseAll, StoreRequest
+from milepost_server.rules.requests import Clear, LockAll, ReleaseAll, Scrub, StoreRequest
 
 
 def lock_all(view: View, store: Store, session: Session, request: LockAll, context: DecisionContext) -> Decision:
@@ -69,3 +73,32 @@ def inventory_entry(view: Lookup, store: Store, name: str) -> dict[str, Any] | C
 def _written(store: Store, request: StoreRequest, context: DecisionContext, answer: Answer) -> Accepted:
     kept = replays.remember(store, request, context, answer)
     return Accepted(answer, {store_key(store.name): kept})
+
+
+def scrub(view: View, request: Scrub, context: DecisionContext) -> Decision:
+    """Drop those of the named records that may be dropped now. The blobs of cleared handles are orphans then."""
+    changes: dict[str, None] = {}
+    orphans: list[str] = []
+    for key in request.keys:
+        record = view.get(key)
+        if record is not None and _droppable(view, key, record, context):
+            changes[key] = None
+            if isinstance(record, Handle) and not record.gone:
+                orphans.append(record.blob)
+    return Accepted(Answer(), changes, orphans=tuple(orphans))
+
+
+def _droppable(view: View, key: str, record: Record, context: DecisionContext) -> bool:
+    """Return whether the record of ``key`` has ended, and keeps no answer that may still be asked for."""
+    match record:
+        case Handle():
+            store = view.store(store_of(key) or "")
+            if not isinstance(store, Store) or not absent(store, record):
+                return False
+            return (record.changed if record.gone else store.cleared) <= context.keys_horizon
+        case Session():
+            return 0 < record.ended <= context.sessions_horizon
+        case Upload():
+            return bool(record.ended) and record.created_revision <= context.keys_horizon
+        case _:
+            return False

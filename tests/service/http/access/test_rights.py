@@ -7,9 +7,9 @@ from itertools import product
 import pytest
 from fastapi.routing import APIRoute
 
+from milepost_server.compose import _PARTS
 from milepost_server.http.access.needs import SHORT, TABLE, Need, allows, row_of
 from milepost_server.http.access.rights import EVERYTHING, READING, Patterns, Rights
-from milepost_server.http.app import _PARTS
 
 
 @pytest.mark.parametrize(

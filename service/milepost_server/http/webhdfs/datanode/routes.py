@@ -15,7 +15,7 @@ from milepost_server.basics.problems import problem
 from milepost_server.http.bodies import gathered
 from milepost_server.http.headers import one
 from milepost_server.http.requests import HttpRequest
-from milepost_server.http.webhdfs.datanode.messages import (
+from milepost_server.http.webhdfs.datanode.peer import (
     HEARTBEAT_PATH,
     PROOF,
     PUBLISH_PATH,

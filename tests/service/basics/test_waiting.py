@@ -11,7 +11,7 @@ import pytest
 
 from milepost_backends.contract import PATIENCE_SECONDS, StorageUnavailable
 from milepost_backends.local.blobs import LocalBlobs
-from milepost_server.basics.timeouts import within
+from milepost_server.basics.waiting import gather_or_cancel, within
 from milepost_server.blobs.timeouts import BlobsWithTimeout
 
 pytestmark = pytest.mark.anyio
@@ -63,3 +63,21 @@ async def test_a_failure_in_the_moment_of_a_cancellation_is_seen(
     del waiting
     gc.collect()
     assert reported == []
+
+
+async def test_the_error_of_one_part_is_raised_as_it_is_and_ends_the_others() -> None:
+    ended: list[str] = []
+
+    async def waiting() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("waiting")
+
+    async def failing() -> None:
+        await asyncio.sleep(0)
+        raise KeyError("failed")
+
+    with pytest.raises(KeyError, match="failed"):
+        await gather_or_cancel([waiting(), failing()])
+    assert ended == ["waiting"]

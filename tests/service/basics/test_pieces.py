@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from milepost_server.basics.streams import stream_of
+from milepost_server.basics.pieces import stream_of
 
 pytestmark = pytest.mark.anyio
 

@@ -1,14 +1,26 @@
-"""Long JSON lists in answers, encoded in small pieces, so that other requests are not held up."""
+"""Give long content in pieces, so that other requests are served in between: bytes in memory, and JSON lists."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+_PIECE_BYTES = 1024 * 1024
+
 _CHUNK = 64
 """How many items are encoded at once."""
+
+
+async def stream_of(content: bytes) -> AsyncIterator[bytes]:
+    """Yield the content in pieces of a megabyte, so that others are served between two of them."""
+    yield content[:_PIECE_BYTES]
+    for start in range(_PIECE_BYTES, len(content), _PIECE_BYTES):
+        await asyncio.sleep(0)
+        yield content[start : start + _PIECE_BYTES]
 
 
 @dataclass(frozen=True, slots=True)

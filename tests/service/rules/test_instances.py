@@ -14,8 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from milepost.wire import Code
 from milepost_server.rules.decisions import Refused
-from milepost_server.rules.instances.book import Book, Instance, Location, first_of
-from milepost_server.rules.instances.instances import Instances, Limits
+from milepost_server.rules.instances import Book, Instance, Instances, Limits, Location, first_of
 
 AGE = 100.0
 LIMITS = Limits(most=14, most_in_store=6, seconds=AGE)

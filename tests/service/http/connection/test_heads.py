@@ -8,7 +8,7 @@ from urllib.parse import unquote_to_bytes
 import httptools
 import pytest
 
-from milepost_server.http.connection.request_lines import RequestLines
+from milepost_server.http.connection.heads import RequestLines
 
 BODIES = (
     b"",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from milepost_server.http.connection.peer_time import LEAST_BYTES_PER_SECOND, PeerTimeBudget
+from milepost_server.http.connection.slow_peers import LEAST_BYTES_PER_SECOND, PeerTimeBudget
 
 
 def test_silence_uses_it_up() -> None:
