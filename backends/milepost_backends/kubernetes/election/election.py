@@ -15,7 +15,7 @@ from milepost_backends.kubernetes.address import KubernetesAddress
 from milepost_backends.kubernetes.client import KubernetesClient
 from milepost_backends.kubernetes.election.candidate import LeaseCandidate, look
 from milepost_backends.kubernetes.election.label import LeaderLabel
-from milepost_backends.kubernetes.election.observer import LeaseObserver
+from milepost_backends.kubernetes.election.lease import LeaseObserver
 
 log = logging.getLogger("milepost.election")
 _FRESH: Final = 0.25
