@@ -351,10 +351,6 @@ def _whole(value: str) -> int | None:
         return None
 
 
-if __name__ == "__main__":
-    main()
-
-
 def advertised(url: str) -> str:
     """Return ``url`` with each ``{ADDRESS}`` written as the names of Pods have it: ``{10.1.2.3}`` becomes ``10-1-2-3``.
 
@@ -370,3 +366,7 @@ def _with_dashes(found: re.Match[str]) -> str:
     except ValueError:
         raise ValueError(f"--advertise takes an IP address in braces, not {found[0]!r}") from None
     return str(address).replace(".", "-").replace(":", "-")
+
+
+if __name__ == "__main__":
+    main()

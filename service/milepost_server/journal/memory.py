@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from milepost_backends.contract import Head
 from milepost_server.journal.commit.groups import Group
-from milepost_server.journal.commit.size_limit import SizeLimit
+from milepost_server.journal.commit.room import SizeLimit
 from milepost_server.journal.loading import Loaded
 from milepost_server.journal.proof import Proof
 from milepost_server.rules.decisions import DecisionContext

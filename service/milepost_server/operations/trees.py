@@ -1,4 +1,4 @@
-"""Operations on trees: look at files, rename and delete them. Their bytes go through data nodes (`publishing`)."""
+"""Operations on trees: look at files, rename and delete them. Their bytes go through data nodes (`files`)."""
 
 from __future__ import annotations
 

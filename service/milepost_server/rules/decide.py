@@ -7,7 +7,7 @@ from dataclasses import replace
 from milepost.wire import Code, Outcome
 from milepost_server.rules import guards, replays
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Inventory, Refused
-from milepost_server.rules.handlers import epochs, handles, sessions, stores, uploads
+from milepost_server.rules.handlers import handles, sessions, stores, uploads
 from milepost_server.rules.memory.lookup import ManifestsNotLoaded
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import Handle, Session, Store, store_key
@@ -185,9 +185,9 @@ def _store_indexes(
         case CreateUpload():
             return uploads.create_upload(view, store, session, request, context)
         case Campaign():
-            return epochs.campaign(view, store, session, request, context)
+            return stores.campaign(view, store, session, request, context)
         case Resign():
-            return epochs.resign(view, store, session, request, context)
+            return stores.resign(view, store, session, request, context)
     raise TypeError(f"no rule for {type(request).__name__}")
 
 

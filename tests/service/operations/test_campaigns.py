@@ -13,7 +13,7 @@ from milepost.errors import EpochHeld, SessionExpired, Unavailable
 from milepost_server.operations import epochs
 from milepost_server.replica.epoch_queues import EpochQueues
 from milepost_server.replica.submitter import Caller
-from milepost_server.rules.handlers import epochs as rules
+from milepost_server.rules.handlers import stores as rules
 from milepost_server.rules.records import Session
 from milepost_server.rules.requests import Attempt
 from tests.service.acting import STORE, actor

@@ -1,4 +1,7 @@
-"""Decide requests about whole stores: lock all, release all, clear, and drop the records that nothing depends on."""
+"""Decide requests about whole stores: lock all, release all, clear, grant and resign the epoch, and drop old records.
+
+The epoch of a store is the fencing token of its driver. Only the next grant changes the number.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from milepost.wire import Code
 from milepost_server.rules import locks, replays
-from milepost_server.rules.answers import handle_body
-from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Inventory
+from milepost_server.rules.answers import epoch_body, epoch_holder, handle_body
+from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Inventory, Refused
 from milepost_server.rules.handlers.handles import absent, present
 from milepost_server.rules.memory.lookup import Lookup
 from milepost_server.rules.memory.view import View
@@ -23,7 +27,7 @@ from milepost_server.rules.records import (
     store_key,
     store_of,
 )
-from milepost_server.rules.requests import Clear, LockAll, ReleaseAll, Scrub, StoreRequest
+from milepost_server.rules.requests import Campaign, Clear, LockAll, ReleaseAll, Resign, Scrub, StoreRequest
 
 
 def lock_all(view: View, store: Store, session: Session, request: LockAll, context: DecisionContext) -> Decision:
@@ -102,3 +106,46 @@ def _droppable(view: View, key: str, record: Record, context: DecisionContext) -
             return bool(record.ended) and record.created_revision <= context.keys_horizon
         case _:
             return False
+
+
+def campaign(view: View, store: Store, session: Session, request: Campaign, context: DecisionContext) -> Decision:
+    """Grant the next epoch if nobody holds the current one.
+
+    The holder gets the same answer again, unless its epoch is from before a restore: nothing may be written under that.
+    """
+    holder = epoch_holder(view, store)
+    if holder is not None and not (holder.id == session.id and store.epoch <= context.epoch_floor):
+        if holder.id == session.id:
+            return Accepted(Answer(epoch_body(view, store)))
+        return Refused(
+            Code.HELD,
+            f"session {holder.id!r} ({holder.holder}) holds epoch {store.epoch}",
+            {"holder": holder.holder, "epoch": store.epoch},
+        )
+    granted = replace(
+        store,
+        epoch=max(store.epoch, context.epoch_floor) + 1,
+        epoch_session=session.id,
+        epoch_session_created=session.created_revision,
+        epoch_since=context.wall,
+        granted=context.revision,
+    )
+    answer = Answer(epoch_body(view, granted), created=True)
+    kept = replays.remember(granted, request, context, answer)
+    return Accepted(answer, {store_key(store.name): kept})
+
+
+def resign(view: View, store: Store, session: Session, request: Resign, context: DecisionContext) -> Decision:
+    """Give the epoch back; its number stays current until the next is granted."""
+    holder = epoch_holder(view, store)
+    if holder is None:
+        return Accepted(Answer())
+    if holder.id != session.id:
+        return Refused(
+            Code.FENCED,
+            f"epoch {store.epoch} of {store.name!r} is held by another session",
+            {"current": store.epoch, "holder": holder.holder},
+        )
+    answer = Answer()
+    resigned = replace(store, epoch_session=None, epoch_session_created=0, epoch_since=None)
+    return Accepted(answer, {store_key(store.name): replays.remember(resigned, request, context, answer)})
