@@ -7,6 +7,7 @@ import asyncio
 import ipaddress
 import logging
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -15,7 +16,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 from milepost_backends.contract import BackendError
-from milepost_server.advertise import advertised
 from milepost_server.basics.log_lines import LogLines
 from milepost_server.basics.watched_files import WatchedFiles
 from milepost_server.check import status_of, try_stores
@@ -25,8 +25,7 @@ from milepost_server.http.access.log import AccessLog
 from milepost_server.http.access.token_file import watched_tokens
 from milepost_server.http.access.tokens import Tokens
 from milepost_server.http.connection.connections import Connections, room_for_connections
-from milepost_server.http.tls.certificates import Certificates
-from milepost_server.http.tls.files import TlsFiles
+from milepost_server.http.tls.certificates import Certificates, TlsFiles
 from milepost_server.journal import JournalSettings
 from milepost_server.replica.settings import INLINE_BELOW, MOST_INLINE, Settings
 from milepost_server.server import bound, run
@@ -36,6 +35,8 @@ log = logging.getLogger("milepost")
 _LOG_LEVELS = ("debug", "info", "warning")
 _LOSS_LENGTH = 8
 _OURS = ("milepost", "milepost_server", "milepost_backends")
+
+_ADDRESS = re.compile(r"\{([^{}]*)\}")
 
 
 def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
@@ -348,6 +349,23 @@ def _whole(value: str) -> int | None:
         return int(value)
     except ValueError:
         return None
+
+
+def advertised(url: str) -> str:
+    """Return ``url`` with each ``{ADDRESS}`` written as the names of Pods have it: ``{10.1.2.3}`` becomes ``10-1-2-3``.
+
+    A Pod knows its address, but none of its names: the DNS of a cluster makes them of the address like this. Raises
+    ValueError for what is no address in braces.
+    """
+    return _ADDRESS.sub(_with_dashes, url)
+
+
+def _with_dashes(found: re.Match[str]) -> str:
+    try:
+        address = ipaddress.ip_address(found[1])
+    except ValueError:
+        raise ValueError(f"--advertise takes an IP address in braces, not {found[0]!r}") from None
+    return str(address).replace(".", "-").replace(":", "-")
 
 
 if __name__ == "__main__":

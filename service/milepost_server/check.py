@@ -1,32 +1,56 @@
 """Try the stores that a replica would use, one after the other, and say of each what was found.
 
-Nothing is founded, no leadership is taken, and nothing of a deployment is changed: a replica may serve meanwhile.
+Nothing is founded, no leadership is taken, and nothing of a deployment is changed: a replica may serve meanwhile. The
+keys of a trial's blobs begin with a word that is no deployment's id.
 """
 
 from __future__ import annotations
 
+import hashlib
+import logging
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol
 
+import httpx
+
 from milepost_backends.contract import (
     BackendError,
+    BlobExists,
+    BlobMissing,
     BlobStore,
     Election,
+    Misconfigured,
     PointerStore,
+    SignedRequest,
     StorageFull,
     StorageRefused,
     StorageUnavailable,
 )
-from milepost_server.basics.timeouts import within
+from milepost_server.basics.waiting import within
 from milepost_server.blobs.timeouts import BlobsWithTimeout
-from milepost_server.blobs.trial import BlobTrial
 
+log = logging.getLogger("milepost.check")
 STORE_SECONDS: Final = 120.0
 """The trial of a store takes this long at most."""
 _CLOSE_SECONDS: Final = 10.0
 _STEP_SECONDS: Final = 30.0
+
+DIRECTORY: Final = "checks"
+"""No deployment has this id, and the keys of all other blobs begin with a deployment's id."""
+
+_SMALL: Final = 256 * 1024
+_LARGE: Final = 11 * 1024 * 1024
+"""S3 takes this in three parts."""
+_SIGNED_SECONDS: Final = 300.0
+_TIDY_SECONDS: Final = 10.0
+_ABANDONED_SECONDS: Final = 3600.0
+_MOMENTARY: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+
+_SIGNED_PUT: Final = "a signed PUT with If-None-Match: *"
+_SIGNED_GET: Final = "a signed GET with a Range"
 
 
 class Verdict(Enum):
@@ -115,3 +139,114 @@ async def _looked_at(pointers: PointerStore) -> str:
 async def _asked(election: Election) -> str:
     leader = await election.leader()
     return f"opened and read; {'no replica leads' if leader is None else f'{leader} leads'}"
+
+
+class BlobTrial:
+    """One trial of the open store ``blobs``; ``seconds`` bound the wait for an answer to a signed request."""
+
+    def __init__(self, blobs: BlobStore, seconds: float) -> None:
+        self._blobs = blobs
+        self._seconds = seconds
+        self._large = f"{DIRECTORY}/{secrets.token_hex(16)}"
+        self._small = f"{self._large}-small"
+        self._signed = f"{self._large}-signed"
+        self._content = secrets.token_bytes(_LARGE)
+
+    async def run(self) -> str:
+        """Return what the store can do, in words. Leaves nothing behind.
+
+        Raises `Misconfigured` if the store lacks something that the service needs, and what the calls of a store raise.
+        """
+        for key in await self._listed(_ABANDONED_SECONDS):  # of an earlier trial, which was killed
+            await self._blobs.delete(key)
+        try:
+            await self._write(self._small, _SMALL)
+            await self._write(self._large, _LARGE)
+            await self._read()
+            if (await self._listed(0.0)).get(self._large) != _LARGE:
+                raise Misconfigured("a blob that was written is not in the list of blobs, or not with its size")
+            signs = await self._try_signed()
+            await self._delete()
+        finally:
+            await self._leave_nothing()
+        return f"wrote, was refused to overwrite, read the whole and ranges, listed and deleted; {signs}"
+
+    async def _listed(self, older_than: float) -> dict[str, int]:
+        return {info.key: info.size async for info in self._blobs.list(f"{DIRECTORY}/", older_than)}
+
+    async def _write(self, key: str, size: int) -> None:
+        await self._blobs.put(key, self._stream(size))
+        try:
+            await self._blobs.put(key, self._stream(size))
+        except BlobExists:
+            return
+        raise Misconfigured(f"a blob of {size} bytes was overwritten, so another writer's could be as well")
+
+    async def _read(self) -> None:
+        for start, end in ((0, None), (0, 1), (_LARGE // 2, _LARGE // 2 + _SMALL), (_LARGE - 1, _LARGE)):
+            read = b"".join([chunk async for chunk in self._blobs.get(self._large, start, end, size=_LARGE)])
+            if read != self._content[start:end]:
+                raise Misconfigured(f"the bytes {start} to {end or _LARGE} of a blob do not read back as written")
+
+    async def _delete(self) -> None:
+        await self._blobs.delete(self._large)
+        try:
+            await self._blobs.size(self._large)
+        except BlobMissing:
+            return
+        raise Misconfigured("a blob that was deleted is still there")
+
+    # -- what clients send by themselves -----------------------------------------------------------------------------
+
+    async def _try_signed(self) -> str:
+        """Send signed requests as a client would, and say how they went. Where none can be sent from here, say so."""
+        body = self._content[:_SMALL]
+        put = await self._blobs.sign_put(self._signed, _SMALL, hashlib.sha256(body).hexdigest(), _SIGNED_SECONDS)
+        get = await self._blobs.sign_get(self._large, _SIGNED_SECONDS)
+        if put is None or get is None:
+            return "it signs no requests, so all bytes pass through the service"
+        async with httpx.AsyncClient(timeout=self._seconds) as client:
+            try:
+                _require_success(await _send(client, put, body), _SIGNED_PUT)
+                _require_refused(await _send(client, put, body), _SIGNED_PUT)
+                part = await _send(client, get, None, {"Range": f"bytes=1-{_SMALL}"})
+            except httpx.HTTPError as error:  # its text may hold the URL, which is a secret
+                return f"signed requests cannot be sent from this machine ({type(error).__name__})"
+        _require_success(part, _SIGNED_GET)
+        if part.status_code != httpx.codes.PARTIAL_CONTENT or part.content != self._content[1 : _SMALL + 1]:
+            raise Misconfigured(f"{_SIGNED_GET} is answered {part.status_code}, and not with the range")
+        return "signed requests work from this machine"
+
+    # -- within ------------------------------------------------------------------------------------------------------
+
+    async def _leave_nothing(self) -> None:
+        for key in (self._large, self._small, self._signed):
+            try:
+                await within(_TIDY_SECONDS, self._blobs.delete(key))
+            except (BackendError, TimeoutError) as error:
+                log.warning("the blob %s of a trial may be left, for a later trial to delete: %s", key, error)
+
+    async def _stream(self, size: int) -> AsyncIterator[bytes]:
+        for begin in range(0, size, _SMALL):
+            yield self._content[begin : begin + _SMALL]
+
+
+async def _send(
+    client: httpx.AsyncClient, request: SignedRequest, body: bytes | None, more: dict[str, str] | None = None
+) -> httpx.Response:
+    headers = {**request.headers, **(more or {})}
+    return await client.request(request.method, request.url, content=body, headers=headers)
+
+
+def _require_success(answer: httpx.Response, what: str) -> None:
+    """Raise `StorageUnavailable` for an answer that another attempt may not get, and `Misconfigured` for a refusal."""
+    if not answer.is_success:
+        kind = StorageUnavailable if answer.status_code in _MOMENTARY else Misconfigured
+        raise kind(f"{what} is answered {answer.status_code} by {answer.request.url.host}")
+
+
+def _require_refused(answer: httpx.Response, what: str) -> None:
+    if answer.is_success:
+        raise Misconfigured(f"{what} overwrites a blob")
+    if answer.status_code != httpx.codes.PRECONDITION_FAILED and b"<Code>PreconditionFailed<" not in answer.content:
+        _require_success(answer, what)

@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from functools import cache, partial
 from importlib.metadata import version
 
+from fastapi.routing import APIRoute
 from starlette.types import ASGIApp
 
 from milepost_backends.contract import Accounts, BlobsSettings, BlobStore, Election, PointersSettings, PointerStore
@@ -21,17 +22,35 @@ from milepost_server.http.access.hosts import Hosts
 from milepost_server.http.access.job_tokens import JobTokens
 from milepost_server.http.access.log import AccessLog
 from milepost_server.http.access.tokens import TokenSource
-from milepost_server.http.app import create_app
+from milepost_server.http.application import Application
 from milepost_server.http.connection.connections import Connections
-from milepost_server.http.context import Context
 from milepost_server.http.metrics import Metrics
-from milepost_server.http.tls.certificates import Certificates
-from milepost_server.http.tls.files import public_authorities
+from milepost_server.http.openapi import pages
+from milepost_server.http.openapi.description import Description
+from milepost_server.http.page import routes as page
+from milepost_server.http.requests import Context
+from milepost_server.http.routes import (
+    credentials,
+    epochs,
+    files,
+    handles,
+    health,
+    instances,
+    leading,
+    lookups,
+    sessions,
+    snapshots,
+    states,
+    stores,
+    uploads,
+)
+from milepost_server.http.routing import Routes
+from milepost_server.http.tls.certificates import Certificates, public_authorities
+from milepost_server.http.webhdfs import routes as webhdfs
+from milepost_server.http.webhdfs.datanode import routes as data_nodes
 from milepost_server.http.webhdfs.datanode.data_node import DataNode
-from milepost_server.http.webhdfs.datanode.data_nodes import DataNodes
-from milepost_server.http.webhdfs.datanode.peer import Peer
-from milepost_server.http.webhdfs.datanode.registration import announce
-from milepost_server.http.webhdfs.datanode.registry import DataNodeRegistry
+from milepost_server.http.webhdfs.datanode.data_nodes import DataNodeRegistry, DataNodes
+from milepost_server.http.webhdfs.datanode.peer import Peer, announce
 from milepost_server.operations.operations import operations_of
 from milepost_server.replica.leader_locator import LeaderLocator
 from milepost_server.replica.probes import Probes
@@ -40,6 +59,10 @@ from milepost_server.replica.settings import Settings
 
 # A blob store that waits for one answer as long as a whole step may take could never try another of its servers.
 _EXCHANGES_IN_A_STEP = 3
+
+_OF_STORES = (handles, states, uploads, stores, snapshots, files, lookups, instances, sessions, epochs, credentials)
+_API = (*_OF_STORES, health, leading)
+_PARTS = (*_API, pages, page, webhdfs, data_nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,3 +189,15 @@ def application(
         certified_only=certificates is not None and certificates.demanded,
     )
     return create_app(context)
+
+
+def create_app(context: Context) -> Application:
+    """Make the ASGI application of one replica. It neither opens nor closes the replica's backends."""
+    description = Description(context.version, routes())
+    described = APIRoute("/openapi.json", description.answer, methods=["GET"], include_in_schema=False)
+    return Application(context, Routes([*routes(), described]))
+
+
+def routes() -> list[APIRoute]:
+    """Return all routes but the one of their description, in the order in which they are described."""
+    return [route for part in _PARTS for route in part.router.routes if isinstance(route, APIRoute)]

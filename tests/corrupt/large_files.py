@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from milepost.errors import Problem
 from milepost.wire import Code
-from milepost_server.blobs.delivery import DeliveryCut
+from milepost_server.blobs.delivery import DeliveryCut, blob_ref
 from milepost_server.blobs.range_delivery import RangeDelivery
-from milepost_server.operations.file_bytes import blob_ref
 from milepost_server.operations.trees import At
 from tests.corrupt.files import FileHistory
 from tests.corrupt.history import Silent, named

@@ -13,8 +13,8 @@ from kazoo.exceptions import NoNodeError
 
 from milepost_backends.local.blobs import LocalBlobs
 from milepost_backends.zookeeper.address import ZooKeeperAddress
+from milepost_backends.zookeeper.election.candidate import election_of
 from milepost_backends.zookeeper.election.election import ZooKeeperElection
-from milepost_backends.zookeeper.election.entries import election_of
 from milepost_backends.zookeeper.pointers.layout import HEAD_PREFIX, ZnodeLayout
 from milepost_backends.zookeeper.pointers.store import ZooKeeperPointers
 from milepost_server.rules.records import tree_key

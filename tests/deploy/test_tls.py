@@ -10,9 +10,8 @@ import pytest
 import trustme
 import yaml
 
-from milepost_server.__main__ import parser
-from milepost_server.advertise import advertised
-from milepost_server.http.tls.files import TlsFiles, read
+from milepost_server.__main__ import advertised, parser
+from milepost_server.http.tls.certificates import TlsFiles, read
 from tests.deploy.helm import CHART, Helm, Rendered
 
 pytestmark = pytest.mark.kubernetes

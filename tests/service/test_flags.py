@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from milepost_server.__main__ import main
+from milepost_server.__main__ import advertised, main
 from tests.support.servers.certificates import Certificates
 
 WRONG: dict[str, list[str]] = {
@@ -101,3 +101,22 @@ def test_certificates_that_do_not_fit(capsys: pytest.CaptureFixture[str], tmp_pa
         ([*both, "--tls-client-ca", ca, "--listen", "192.0.2.1:7070"], "cannot listen on 192.0.2.1"),
     ):
         assert said in one_line(capsys, arguments)
+
+
+@pytest.mark.parametrize(
+    ("given", "url"),
+    [
+        ("http://10.1.2.3:7070", "http://10.1.2.3:7070"),
+        ("https://{10.1.2.3}.milepost-replicas.data.svc:7070", "https://10-1-2-3.milepost-replicas.data.svc:7070"),
+        ("https://{fd00::1:17}.milepost-replicas.data.svc", "https://fd00--1-17.milepost-replicas.data.svc"),
+        ("", ""),
+    ],
+)
+def test_an_address_in_braces_is_written_with_dashes(given: str, url: str) -> None:
+    assert advertised(given) == url
+
+
+@pytest.mark.parametrize("given", ["https://{}.svc", "https://{POD_IP}.svc", "https://{10.1.2}.svc"])
+def test_what_is_no_address_is_refused(given: str) -> None:
+    with pytest.raises(ValueError, match="--advertise takes an IP address in braces"):
+        advertised(given)

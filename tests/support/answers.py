@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from milepost_server.operations.encoded_lists import EncodedList
+from milepost_server.basics.pieces import EncodedList
 
 
 def plain(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,13 +8,12 @@ from contextlib import suppress
 from milepost.errors import Problem
 from milepost.wire import Code, Outcome
 from milepost_backends.contract import BackendError
+from milepost_server.basics.pieces import stream_of
 from milepost_server.basics.problems import problem
-from milepost_server.basics.streams import stream_of
 from milepost_server.blobs.deletion_queue import delete_with_list
-from milepost_server.blobs.delivery import deliver
+from milepost_server.blobs.delivery import blob_ref, deliver
 from milepost_server.blobs.intake import Incoming, begin, take_in
 from milepost_server.blobs.keys import file_key
-from milepost_server.operations.file_bytes import blob_ref
 from milepost_server.operations.operations import Operations
 from milepost_server.operations.trees import At
 from milepost_server.replica.replica import Replica

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import milepost
-from milepost_server.http.app import routes
+from milepost_server.compose import routes
 from milepost_server.http.openapi.description import Description
 
 _METHODS = ("get", "head", "post", "put", "delete")

@@ -6,9 +6,15 @@ locks, sessions, epochs and idempotency keys belong to the rules above; a backen
 never looks inside.
 """
 
-from milepost_backends.contract.accounts import Account, Accounts
-from milepost_backends.contract.backend import Backend, BlobsSettings, PointersSettings
-from milepost_backends.contract.blobs import PATIENCE_SECONDS, BlobInfo, BlobStore, SignedRequest
+from milepost_backends.contract.backend import Account, Accounts, Backend, BlobsSettings, PointersSettings
+from milepost_backends.contract.blobs import (
+    PATIENCE_SECONDS,
+    BlobInfo,
+    BlobStore,
+    SignedRequest,
+    check_key,
+    check_prefix,
+)
 from milepost_backends.contract.elections import Election, Leadership
 from milepost_backends.contract.errors import (
     BackendError,
@@ -25,7 +31,6 @@ from milepost_backends.contract.errors import (
     UnsafeKey,
     loss_of,
 )
-from milepost_backends.contract.keys import check_key, check_prefix
 from milepost_backends.contract.pointers import (
     NO_RECORDS,
     Change,

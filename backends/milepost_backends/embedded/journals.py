@@ -26,10 +26,18 @@ from milepost_backends.contract import (
     Unknown,
 )
 from milepost_backends.embedded.errors import backend_error, commit_end
-from milepost_backends.embedded.heads import InvalidHead, has_records, move_head, moved, stored_head
+from milepost_backends.embedded.heads import (
+    InvalidHead,
+    StoredHead,
+    has_records,
+    last_head,
+    may_follow,
+    move_head,
+    moved,
+    stored_head,
+)
 from milepost_backends.embedded.place import Displaced, SqlitePlace
 from milepost_backends.embedded.salvage import mended
-from milepost_backends.embedded.succession import StoredHead, last_head, may_follow
 from milepost_backends.embedded.witness import Testimony
 
 log = logging.getLogger("milepost.embedded")

@@ -18,8 +18,7 @@ from hdfs_native import Client, FileStatus, WriteOptions
 from milepost_backends.contract import StorageRefused, StorageUnavailable
 from milepost_backends.hdfs.address import HdfsAddress
 from milepost_backends.hdfs.errors import ConnectionBroken, PathMissing, translate_errors
-from milepost_backends.hdfs.routes import HdfsRoutes, Route
-from milepost_backends.hdfs.threads import Unanswered
+from milepost_backends.hdfs.routes import HdfsRoutes, Route, Unanswered
 
 if TYPE_CHECKING:
     from hdfs_native._internal import RawFileWriter

@@ -23,8 +23,7 @@ from urllib3.exceptions import HTTPError, LocationParseError
 
 from milepost_backends.contract import BackendError, Misconfigured
 from milepost_backends.kubernetes.address import KubernetesAddress
-from milepost_backends.kubernetes.configuration import configure
-from milepost_backends.kubernetes.credentials import Credentials, begin
+from milepost_backends.kubernetes.configuration import Credentials, begin, configure
 from milepost_backends.kubernetes.errors import ApiAnswer, NoAnswer, NotSent, transport_error
 
 log = logging.getLogger("milepost.kubernetes")

@@ -1,10 +1,19 @@
-"""Find out where the API server is, and as whom to connect, by the means of the Kubernetes client."""
+"""Find out where the API server is, and get the credentials to connect with, by the means of the Kubernetes client.
+
+That client runs plugins and asks for tokens without a limit, so a thread of its own does that: a plugin that hangs then
+costs only time. Threads that hang are left behind; they are daemons, so that the process can end.
+"""
 
 from __future__ import annotations
 
 import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Final
+from threading import Lock
+from typing import Any, Final, TypeVar
 
 import yaml
 from kubernetes import client, config
@@ -12,13 +21,21 @@ from kubernetes import client, config
 from milepost_backends.contract import Misconfigured
 from milepost_backends.kubernetes.address import KubernetesAddress
 from milepost_backends.kubernetes.errors import NotSent
+from milepost_backends.waiting import begin_in_thread
 
 _SERVICE_HOST: Final = "KUBERNETES_SERVICE_HOST"
 _POD_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _FALLBACK_NAMESPACE: Final = "default"
 
-FAILURES: Final = (config.ConfigException, yaml.YAMLError, OSError, ValueError, KeyError, TypeError)
+_FAILURES: Final = (config.ConfigException, yaml.YAMLError, OSError, ValueError, KeyError, TypeError)
 """Reading a configuration may raise these."""
+
+T = TypeVar("T")
+
+_HUNG_SECONDS: Final = 30.0
+_NAME: Final = "kubernetes-credentials"
+_LEFT_BEHIND: Final = 32
+"""At most so many threads may hang, in the whole process. Each may have a plugin's process under it."""
 
 
 def configure(address: KubernetesAddress) -> tuple[Any, str]:
@@ -36,12 +53,12 @@ def configure(address: KubernetesAddress) -> tuple[Any, str]:
         else:
             of_context = _load(address, configuration)
             namespace = address.namespace or of_context
-    except FAILURES as error:
+    except _FAILURES as error:
         raise Misconfigured(f"cannot configure the access to Kubernetes: {type(error).__name__}: {error}") from error
     return configuration, namespace
 
 
-def authorization(configuration: Any) -> dict[str, str]:
+def _authorization(configuration: Any) -> dict[str, str]:
     """Return the header that authenticates a request. Ask for it with each request: this also refreshes tokens.
 
     Raises `NotSent`, which repeats no token, nor has a cause that does, since it is logged.
@@ -67,3 +84,38 @@ def _load(address: KubernetesAddress, configuration: Any) -> str:
     if address.context is not None:
         chosen = next(context for context in contexts if context["name"] == address.context)
     return str(chosen["context"].get("namespace") or _FALLBACK_NAMESPACE)
+
+
+class Credentials:
+    """The credentials give the authenticating header of each request. One thread asks for it, for all that wait.
+
+    A thread that has taken ``hung_after`` seconds is given up, so that a plugin which works again is noticed.
+    """
+
+    def __init__(self, configuration: Any, *, hung_after: float = _HUNG_SECONDS) -> None:
+        self._configuration = configuration
+        self._hung_after = hung_after
+        self._lock = Lock()
+        self._asked: Future[dict[str, str]] | None = None
+        self._since = 0.0
+
+    def header(self, deadline: float) -> dict[str, str]:
+        """Wait for the header until ``deadline`` (monotonic), in a thread of the caller's. Raises `NotSent`."""
+        try:
+            return self._asking().result(max(0.0, deadline - time.monotonic()))
+        except TimeoutError:
+            raise NotSent("no credentials: the credential plugin has not answered") from None
+
+    def _asking(self) -> Future[dict[str, str]]:
+        with self._lock:
+            now = time.monotonic()
+            if self._asked is None or self._asked.done() or now - self._since >= self._hung_after:
+                self._asked, self._since = begin(lambda: _authorization(self._configuration)), now
+            return self._asked
+
+
+def begin(call: Callable[[], T]) -> Future[T]:
+    """Run ``call`` in a new thread, which is left behind if it hangs. Raises `NotSent` if too many already hang."""
+    if sum(thread.name == _NAME for thread in threading.enumerate()) >= _LEFT_BEHIND:
+        raise NotSent("no credentials: too many calls of the credential plugin hang")
+    return begin_in_thread(call, _NAME)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import obstore
 
@@ -27,10 +27,13 @@ from milepost_backends.s3.address import S3Address, parse_address
 from milepost_backends.s3.connection import S3Connection
 from milepost_backends.s3.reading import S3Source
 from milepost_backends.s3.setup import S3Server, prepare
-from milepost_backends.s3.signing import MAX_PUT_BYTES, signed_get, signed_put
 from milepost_backends.s3.writing import PendingBlob
 
 _LISTED_AT_ONCE = 1000
+
+# One PUT takes this many bytes at most, and a signature holds for this long at most.
+_MAX_PUT_BYTES: Final = 5 * 1024**3
+_MAX_SIGNED_SECONDS: Final = 7 * 86400
 
 
 class S3Blobs:
@@ -130,17 +133,17 @@ class S3Blobs:
 
         If the credentials expire sooner, so does the signature.
         """
-        if size > MAX_PUT_BYTES:
+        if size > _MAX_PUT_BYTES:
             return None
         connection = self._connection
         return await connection.ask(
-            "sign a request", partial(signed_put, connection, check_key(key), size, sha256, seconds)
+            "sign a request", partial(_signed_put, connection, check_key(key), size, sha256, seconds)
         )
 
     async def sign_get(self, key: str, seconds: float) -> SignedRequest | None:
         """See `BlobStore.sign_get`. It signs for a week at most."""
         connection = self._connection
-        return await connection.ask("sign a request", partial(signed_get, connection, check_key(key), seconds))
+        return await connection.ask("sign a request", partial(_signed_get, connection, check_key(key), seconds))
 
     async def checked_digest(self, key: str) -> str | None:
         """See `BlobStore.checked_digest`. It is known of blobs written at once; S3 knows only one for each part.
@@ -197,3 +200,36 @@ def _whole_digest(head: dict[str, Any]) -> str | None:
     if not checksum or head.get("ChecksumType") == "COMPOSITE" or "-" in checksum:
         return None
     return b64decode(checksum).hex()
+
+
+def _signed_put(connection: S3Connection, key: str, size: int, sha256: str, seconds: float) -> SignedRequest:
+    """Sign a PUT of exactly these bytes. The signature covers size, digest and condition, so the server checks them."""
+    checksum = b64encode(bytes.fromhex(sha256)).decode()
+    expires_in = _whole_seconds(seconds)
+    url = connection.client.generate_presigned_url(
+        "put_object",
+        Params={
+            "Bucket": connection.bucket,
+            "Key": connection.prefix + key,
+            "ContentLength": size,
+            "ChecksumSHA256": checksum,
+            "IfNoneMatch": "*",
+        },
+        ExpiresIn=expires_in,
+    )
+    headers = {"Content-Length": str(size), "If-None-Match": "*", "x-amz-checksum-sha256": checksum}
+    return SignedRequest("PUT", url, headers, expires_in)
+
+
+def _signed_get(connection: S3Connection, key: str, seconds: float) -> SignedRequest:
+    """Sign a GET, to which a ``Range`` may be added."""
+    expires_in = _whole_seconds(seconds)
+    url = connection.client.generate_presigned_url(
+        "get_object", Params={"Bucket": connection.bucket, "Key": connection.prefix + key}, ExpiresIn=expires_in
+    )
+    return SignedRequest("GET", url, {}, expires_in)
+
+
+def _whole_seconds(seconds: float) -> int:
+    """Return whole seconds, never more than was asked for, but at least one."""
+    return max(1, min(int(seconds), _MAX_SIGNED_SECONDS))

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -19,7 +20,6 @@ from kazoo.protocol.states import KeeperState
 
 from milepost_backends.contract import BackendError, StorageUnavailable
 from milepost_backends.zookeeper.address import ZooKeeperAddress
-from milepost_backends.zookeeper.bridge import Bridge
 from milepost_backends.zookeeper.client import ZooKeeperClient
 from milepost_backends.zookeeper.errors import backend_error, name_of
 
@@ -254,3 +254,43 @@ def _stop(client: ZooKeeperClient, grace: float, then: Callable[[], None] = lamb
         log.warning("kazoo's thread does not end, and is left behind")
     finally:
         then()
+
+
+class Bridge:
+    """A bridge runs calls in an event loop that any thread handed over, in the order in which they came.
+
+    A wake-up of the loop costs a system call and a switch of threads. Answers come in batches, so a batch has one.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._acts: deque[Callable[[], object]] = deque()
+        self._awake = False
+        self.wake_ups = 0
+
+    def post(self, act: Callable[[], object]) -> None:
+        """Let the loop run ``act`` soon. Any thread may call this; once the loop has ended, nothing happens."""
+        self._acts.append(act)
+        if not self._awake:
+            # Two threads may both come here. Then there is one wake-up too many, but never one too few, since the loop
+            # clears the flag before it looks at the queue.
+            self._awake = True
+            self._wake()
+
+    def _wake(self) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._run)
+        except RuntimeError:
+            if not self._loop.is_closed():
+                raise
+
+    def _run(self) -> None:
+        self._awake = False
+        self.wake_ups += 1
+        try:
+            for _ in range(len(self._acts)):
+                self._acts.popleft()()
+        finally:
+            if self._acts and not self._awake:
+                self._awake = True
+                self._wake()

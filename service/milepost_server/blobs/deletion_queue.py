@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from milepost_backends.contract import BackendError, BlobStore, StorageUnavailable, UnsafeKey
 from milepost_server.basics.deadline_queue import DeadlineQueue
-from milepost_server.basics.gathering import gather_or_cancel
+from milepost_server.basics.waiting import gather_or_cancel
 from milepost_server.blobs.keys import list_of
 
 log = logging.getLogger("milepost.blobs")

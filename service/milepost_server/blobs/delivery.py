@@ -18,9 +18,10 @@ from milepost_backends.contract import (
     StorageUnavailable,
     UnsafeKey,
 )
+from milepost_server.basics.pieces import stream_of
 from milepost_server.basics.problems import problem
-from milepost_server.basics.streams import stream_of
 from milepost_server.rules.requests import BlobRef
+from milepost_server.rules.stored.trees import Entry
 
 VERIFIED_AHEAD_BYTES = 1024 * 1024
 """States up to this size are checked before the first byte is sent; of larger ones the end is held back until they
@@ -67,7 +68,7 @@ async def deliver_rest(blobs: BlobStore, ref: BlobRef, start: int) -> AsyncItera
     return _skipping(await deliver(blobs, ref), start)
 
 
-async def read_piece(blobs: BlobStore, key: str, start: int, size: int, sha256: str) -> bytes:
+async def _read_piece(blobs: BlobStore, key: str, start: int, size: int, sha256: str) -> bytes:
     """Return the bytes of a small file that lies in a blob with others. Raises the problems that `deliver` raises."""
     with errors_as_problems():
         data = b"".join([chunk async for chunk in blobs.get(key, start, start + size)])
@@ -197,3 +198,18 @@ async def _held_back(chunks: AsyncIterator[bytes], sha256: str) -> AsyncIterator
     if last is None or digest.hexdigest() != sha256:
         raise DeliveryCut(MISMATCH)
     yield last
+
+
+def blob_ref(entry: Entry) -> BlobRef:
+    """Return the reference to the bytes of a file that has a blob of its own."""
+    return BlobRef(entry.blob, entry.size, entry.sha256)
+
+
+async def bytes_of_small(blobs: BlobStore, entry: Entry) -> bytes:
+    """Return the bytes of a file that has no blob of its own.
+
+    Raises problems: ``blob-missing``, ``corrupt``, ``storage-unavailable``.
+    """
+    if entry.start is None:
+        return entry.data or b""
+    return await _read_piece(blobs, entry.blob, entry.start, entry.size, entry.sha256)

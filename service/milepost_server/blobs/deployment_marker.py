@@ -19,7 +19,7 @@ from milepost_backends.contract import (
     JournalDamaged,
     PointerStore,
 )
-from milepost_server.basics.streams import stream_of
+from milepost_server.basics.pieces import stream_of
 from milepost_server.blobs.timeouts import BlobsWithTimeout
 
 log = logging.getLogger("milepost.deployment_marker")

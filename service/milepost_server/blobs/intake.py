@@ -16,9 +16,9 @@ from milepost_backends.contract import (
     StorageFull,
     StorageUnavailable,
 )
+from milepost_server.basics.pieces import stream_of
 from milepost_server.basics.problems import problem
-from milepost_server.basics.streams import stream_of
-from milepost_server.basics.timeouts import within
+from milepost_server.basics.waiting import within
 from milepost_server.blobs.keys import list_of
 from milepost_server.blobs.range_digests import LISTED_ABOVE_BYTES, RangeHasher
 from milepost_server.rules.requests import BlobRef

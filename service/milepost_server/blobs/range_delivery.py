@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeVar
 from milepost.wire import Code
 from milepost_backends.contract import BlobMissing, BlobStore, BlobTruncated, StorageUnavailable, UnsafeKey
 from milepost_server.basics.problems import problem
-from milepost_server.basics.timeouts import seen, within
+from milepost_server.basics.waiting import seen, within
 from milepost_server.blobs.delivery import (
     MISMATCH,
     begun,

@@ -22,8 +22,8 @@ from milepost_backends.contract import (
     StorageFull,
     StorageUnavailable,
 )
+from milepost_server.basics.pieces import stream_of
 from milepost_server.basics.problems import problem
-from milepost_server.basics.streams import stream_of
 from milepost_server.blobs.timeouts import BlobsWithTimeout
 
 DIRECTORY = "doors"

@@ -14,7 +14,7 @@ from milepost_backends.contract import (
     StorageFull,
     StorageUnavailable,
 )
-from milepost_server.basics.timeouts import seen, within
+from milepost_server.basics.waiting import seen, within
 
 T = TypeVar("T")
 

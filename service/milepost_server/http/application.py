@@ -23,9 +23,8 @@ from milepost_server.basics.problems import problem
 from milepost_server.http.access import audit
 from milepost_server.http.access.gate import Gate
 from milepost_server.http.connection.connections import Connections
-from milepost_server.http.context import Context
-from milepost_server.http.problems import problem_response
-from milepost_server.http.requests import Fields, HttpRequest
+from milepost_server.http.replies import problem_response
+from milepost_server.http.requests import Context, Fields, HttpRequest
 from milepost_server.http.routing import Routes, allowed
 from milepost_server.http.webhdfs.errors import remote_exception
 

@@ -14,9 +14,9 @@ from starlette.requests import ClientDisconnect
 from milepost.wire import NAME, UPLOAD_MEDIA_TYPE, Code
 from milepost_server.basics.problems import problem
 from milepost_server.blobs.intake import Incoming
-from milepost_server.http.connection.open_bodies import OpenBody
-from milepost_server.http.connection.peer_time import LEAST_BYTES_PER_SECOND, PeerTimeBudget
+from milepost_server.http.connection.connections import OpenBody
 from milepost_server.http.connection.protocol import cut_for
+from milepost_server.http.connection.slow_peers import LEAST_BYTES_PER_SECOND, PeerTimeBudget
 from milepost_server.http.headers import check_without, content_digest, content_length, one
 from milepost_server.http.requests import HttpRequest
 from milepost_server.operations.uploads import Reference

@@ -1,4 +1,4 @@
-"""Read and check query parameters, among them those of pages of listings."""
+"""Read and check what the target of a request says: its query parameters, and paths of files in it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from milepost.operations.operation import RestOperation
 from milepost.wire import MAX_PAGE, Code
 from milepost_server.basics.problems import problem
 from milepost_server.http.requests import HttpRequest
+from milepost_server.rules.stored.paths import checked_path
+
+_NO_UTF_8 = "\ufffd"
+"""What bytes that are no UTF-8 have become in a path, so that names that differ could not be told apart."""
 
 
 def only_known(request: HttpRequest, operation: RestOperation) -> None:
@@ -61,3 +65,16 @@ def from_token(token: str | None) -> str:
     if to_token(name) != token:
         raise problem(Code.INVALID_REQUEST, "the token of the page is not one that this service returned")
     return name
+
+
+def named_path(path: str) -> str:
+    """Return a path of a tree without a slash at its end; empty for the root. Raises an ``invalid-name`` problem."""
+    try:
+        checked = checked_path(path)
+    except ValueError as error:
+        raise problem(Code.INVALID_NAME, str(error)) from error
+    if path.startswith("/"):
+        raise problem(Code.INVALID_NAME, f"{path[:80]!r} has an empty part")
+    if _NO_UTF_8 in path:
+        raise problem(Code.INVALID_NAME, f"{path[:80]!r} is no UTF-8")
+    return checked

@@ -11,7 +11,7 @@ from milepost.wire import STATE_MEDIA_TYPE, Code
 from milepost_server.basics.problems import problem
 from milepost_server.http.headers import one
 from milepost_server.http.requests import HttpRequest
-from milepost_server.operations.reading import Span
+from milepost_server.operations.states import Span
 
 _ONE = re.compile(r"bytes\s*=\s*(\d{0,18})-(\d{0,18})\Z")
 

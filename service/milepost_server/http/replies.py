@@ -1,17 +1,62 @@
-"""Make HTTP answers of what the operations return: JSON, with the headers that each answer carries."""
+"""Make HTTP answers: JSON of what the operations return, in pieces where it is long, and problems.
+
+Every error is answered as ``application/problem+json`` with ``retryable`` and ``outcome``, never with a stack trace.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+import asyncio
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 import msgspec
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
-from milepost.wire import Header, quote_version
-from milepost_server.http.connection.incremental_response import IncrementalResponse
-from milepost_server.operations.encoded_lists import EncodedList
+from milepost.errors import Problem
+from milepost.wire import PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, PROBLEMS, Code, Header, quote_version
+from milepost_server.basics.pieces import EncodedList
 from milepost_server.replica.submitter import Reply
+
+_SHORT: Final = 64 * 1024
+
+NOTE_WAITING: Final = "milepost.note_waiting"
+"""The extension of a scope by which an answer notes how many of its bytes are in memory and not being sent yet."""
+
+ELSEWHERE: Final = frozenset({Code.NO_LEADER, Code.SHUTTING_DOWN})
+"""The problems that say: ask another replica."""
+
+
+class IncrementalResponse(Response):
+    """A response in pieces with a Content-Length, so that the client sees whether it is complete.
+
+    A short one is sent as one piece.
+    """
+
+    def __init__(
+        self, pieces: Iterable[bytes], status: int, headers: Mapping[str, str], media_type: str | None
+    ) -> None:
+        self._pieces = list(pieces)
+        self._length = sum(map(len, self._pieces))
+        if self._length <= _SHORT:
+            self._pieces = [b"".join(self._pieces)]
+        super().__init__(None, status, {**headers, "Content-Length": str(self._length)}, media_type)
+
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        """Send the answer. The server makes this wait for a slow client; other requests are served in between."""
+        note: Callable[[int], None] = (scope.get("extensions") or {}).get(NOTE_WAITING, lambda _: None)
+        waiting = self._length
+        note(waiting)
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        self._pieces.reverse()
+        while self._pieces:
+            piece = self._pieces.pop()
+            waiting -= len(piece)
+            note(waiting)
+            await send({"type": "http.response.body", "body": piece, "more_body": bool(self._pieces)})
+            if self._pieces:
+                await asyncio.sleep(0)
 
 
 def about(revision: int | None, term: int) -> dict[str, str]:
@@ -56,3 +101,38 @@ def _pieces(body: Mapping[str, Any]) -> Iterator[bytes]:
         yield from value.pieces if isinstance(value, EncodedList) else (msgspec.json.encode(value),)
         before = b","
     yield b"}"
+
+
+def closing(error: Problem) -> dict[str, str]:
+    """Return the header that ends the connection, if ``error`` says to ask another replica; else none.
+
+    Behind a Service of Kubernetes, or another forwarder of TCP, a new connection is the way to another replica: a
+    client that kept this one would ask the same replica for ever.
+    """
+    return {"Connection": "close"} if error.code in ELSEWHERE else {}
+
+
+def _problem_document(error: Problem) -> dict[str, Any]:
+    """Return the members of the problem document for an error."""
+    return {
+        "type": f"{PROBLEM_TYPE_PREFIX}{error.code.value}",
+        "title": PROBLEMS[error.code].title,
+        "status": error.status,
+        "detail": error.detail,
+        "retryable": error.retryable,
+        "outcome": error.outcome.value,
+        **error.extras,
+    }
+
+
+def problem_response(error: Problem, headers: dict[str, str] | None = None) -> Response:
+    """Return the answer for a problem, with ``headers`` added."""
+    sent = {**(headers or {}), **closing(error)}
+    if "size" in error.extras:
+        sent["Content-Range"] = f"bytes */{error.extras['size']}"
+    if error.retry_after is not None:
+        sent[Header.RETRY_AFTER] = str(math.ceil(error.retry_after))
+    if error.code is Code.UNAUTHENTICATED:
+        sent["WWW-Authenticate"] = "Bearer"
+    body = msgspec.json.encode(_problem_document(error))
+    return Response(body, error.status, sent, media_type=PROBLEM_MEDIA_TYPE)

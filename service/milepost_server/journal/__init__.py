@@ -5,11 +5,10 @@ what is stored (`loading`), remembers what was committed (`memory`), admits requ
 groups (`commit`), and finds out what became of commits whose outcome is in doubt (`in_doubt`).
 """
 
+from milepost_server.journal.interface import JournalObserver, JournalSettings
 from milepost_server.journal.journal import Journal, Reading
 from milepost_server.journal.lease import LeadershipLost, NotTakenOver
-from milepost_server.journal.observer import JournalObserver
 from milepost_server.journal.pending import PendingRequest, Served
-from milepost_server.journal.settings import JournalSettings
 
 __all__ = [
     "Journal",

@@ -26,16 +26,14 @@ from milepost_backends.contract import (
 from milepost_server.basics.problems import problem
 from milepost_server.journal import loading
 from milepost_server.journal.admission import Admission
-from milepost_server.journal.commit.groups import Decide
-from milepost_server.journal.commit.growth_check import GrowthCheck
 from milepost_server.journal.commit.pipeline import Pipeline
+from milepost_server.journal.commit.room import GrowthCheck
 from milepost_server.journal.in_doubt.commits import InDoubtCommits
+from milepost_server.journal.interface import JournalObserver, JournalSettings, NoObserver
 from milepost_server.journal.lease import LeaderLease
 from milepost_server.journal.memory import JournalMemory
-from milepost_server.journal.observer import JournalObserver, NoObserver
-from milepost_server.journal.pending import PendingRequest, Served
+from milepost_server.journal.pending import Decide, PendingRequest, Served
 from milepost_server.journal.retries import Retries
-from milepost_server.journal.settings import JournalSettings
 from milepost_server.rules.decide import decide as rules_decide
 from milepost_server.rules.decisions import Accepted, DecisionContext
 from milepost_server.rules.memory.view import View

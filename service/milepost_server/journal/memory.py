@@ -1,4 +1,4 @@
-"""The leader's copy of its journal in memory: all records, their checksums and their size.
+"""The leader's copy of its journal in memory: all records, their checksums, their size, and the ages of revisions.
 
 While the lease holds, this copy is the truth, whatever somebody else does to the pointer store.
 """
@@ -6,15 +6,15 @@ While the lease holds, this copy is the truth, whatever somebody else does to th
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from milepost_backends.contract import Head
 from milepost_server.journal.commit.groups import Group
-from milepost_server.journal.commit.size_limit import SizeLimit
+from milepost_server.journal.commit.room import SizeLimit
 from milepost_server.journal.loading import Loaded
 from milepost_server.journal.proof import Proof
-from milepost_server.journal.revision_ages import RevisionAges
 from milepost_server.rules.decisions import DecisionContext
 from milepost_server.rules.memory.state import State
 from milepost_server.rules.memory.view import View
@@ -42,7 +42,7 @@ class JournalMemory:
         self.size_limit = SizeLimit(None)
         self.unwritten: set[str] = set()
         self._damaged: frozenset[str] = frozenset()
-        self._ages = RevisionAges(ENDED_SESSION_SECONDS)
+        self._ages = _RevisionAges(ENDED_SESSION_SECONDS)
         self._clock = clock
         self._wall = wall
         self._epoch_floor = epoch_floor
@@ -59,7 +59,7 @@ class JournalMemory:
         self.size_limit = SizeLimit(most_bytes)
         self.size_limit.taken = loaded.size
         self.unwritten = set()
-        self._ages = RevisionAges(ENDED_SESSION_SECONDS)
+        self._ages = _RevisionAges(ENDED_SESSION_SECONDS)
         self._ages.note(self._clock(), head.revision)
 
     @property
@@ -129,3 +129,34 @@ class JournalMemory:
         self.unwritten = set(unwritten)
         self._ages.note(self._clock(), head.revision)
         self.name_damage()
+
+
+class _RevisionAges:
+    """A history of which revision was current at which time: one entry each ``step`` seconds, and always the latest.
+
+    The latest is always kept, since perhaps no other revision follows it. Entries older than ``keep`` seconds are
+    forgotten. A new leader knows nothing about the time before its leadership, so nothing counts as old until it has
+    led for that long itself. If an age is wrong, it is too low, so that records are kept too long and never too short.
+    """
+
+    def __init__(self, keep: float, step: float = 5.0) -> None:
+        self._keep = keep
+        self._step = step
+        self._times: list[float] = []
+        self._revisions: list[int] = []
+
+    def note(self, now: float, revision: int) -> None:
+        """Note that ``revision`` is committed at ``now`` (monotonic seconds)."""
+        if len(self._times) > 1 and now - self._times[-2] < self._step:
+            self._times.pop()
+            self._revisions.pop()
+        self._times.append(now)
+        self._revisions.append(revision)
+        stale = bisect_right(self._times, now - self._keep - self._step) - 1
+        if stale > 0:
+            del self._times[:stale], self._revisions[:stale]
+
+    def before(self, time: float) -> int:
+        """Return the latest noted revision that was committed at or before the monotonic ``time``, else 0."""
+        index = bisect_right(self._times, time) - 1
+        return self._revisions[index] if index >= 0 else 0

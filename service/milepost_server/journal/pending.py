@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from milepost_server.rules.decisions import Accepted, Blocked, Decision, Refused
+from milepost_server.rules.decisions import Accepted, Blocked, Decision, DecisionContext, Refused
+from milepost_server.rules.memory.view import View
 from milepost_server.rules.requests import Request
+
+Decide = Callable[[View, Request, DecisionContext], Decision]
+"""Decides a request on the state that will be there when it is committed."""
 
 
 @dataclass(frozen=True, slots=True)

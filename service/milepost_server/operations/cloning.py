@@ -16,21 +16,20 @@ import msgspec
 from milepost.errors import Problem
 from milepost.wire import Code, Outcome, is_state_metadata
 from milepost_backends.contract import BlobStore
-from milepost_server.basics.gathering import gather_or_cancel
 from milepost_server.basics.loop_time import LoopTimeBudget
+from milepost_server.basics.pieces import stream_of
 from milepost_server.basics.problems import problem
-from milepost_server.basics.streams import stream_of
+from milepost_server.basics.waiting import gather_or_cancel
 from milepost_server.blobs.deletion_queue import DeletionQueue
-from milepost_server.blobs.delivery import DeliveryCut, deliver
+from milepost_server.blobs.delivery import DeliveryCut, blob_ref, bytes_of_small, deliver
 from milepost_server.blobs.intake import Incoming, take_in
 from milepost_server.blobs.keys import blob_key, file_key
 from milepost_server.journal import Journal
 from milepost_server.journal.retries import MaySubmit, Superseded
-from milepost_server.operations.file_bytes import blob_ref, bytes_of_small
 from milepost_server.operations.records import store_in
 from milepost_server.operations.trees import At, all_readable, tree_in
 from milepost_server.replica.submitter import Caller, Reply, Submitter, reply_of
-from milepost_server.replica.trees.loading import Manifests
+from milepost_server.replica.trees.manifests import Manifests
 from milepost_server.rules.decisions import Accepted, Refused
 from milepost_server.rules.memory.state import State
 from milepost_server.rules.requests import BlobRef, CloneTree

@@ -17,8 +17,7 @@ from milepost_server.operations.records import store_in
 from milepost_server.replica.submitter import Reply
 from milepost_server.rules.decisions import Answer, Refused
 from milepost_server.rules.guards import epoch_is_current
-from milepost_server.rules.instances.book import FIRST, Book, Entry, Instance, Location, first_of
-from milepost_server.rules.instances.instances import Instances
+from milepost_server.rules.instances import FIRST, Book, Entry, Instance, Instances, Location, first_of
 
 T = TypeVar("T")
 

@@ -1,23 +1,23 @@
-"""Put the operations of a replica together, each from the parts that it needs."""
+"""Put the operations of a replica together, each from the parts that it needs, with those on the lead itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from milepost.wire import Code
+from milepost_server.basics.problems import problem
+from milepost_server.journal import Journal
 from milepost_server.operations.cloning import Cloning
 from milepost_server.operations.epochs import EpochOperations
-from milepost_server.operations.file_reading import FileReader
+from milepost_server.operations.files import FileReader, Publisher
 from milepost_server.operations.handles import HandleOperations
 from milepost_server.operations.instances import InstanceOperations
-from milepost_server.operations.leading import LeadingOperations
 from milepost_server.operations.lookups import StateLookups
-from milepost_server.operations.publishing import Publisher
-from milepost_server.operations.reading import StateReader
 from milepost_server.operations.sessions import SessionOperations
 from milepost_server.operations.snapshots import SnapshotOperations
-from milepost_server.operations.states import StateOperations
+from milepost_server.operations.states import StateOperations, StateReader
 from milepost_server.operations.stores import StoreOperations
 from milepost_server.operations.trees import TreeOperations
 from milepost_server.operations.uploads import UploadOperations
@@ -106,3 +106,23 @@ def operations_of(replica: Replica) -> Operations:
         trees=trees,
         uploads=uploads,
     )
+
+
+class LeadingOperations:
+    """The operations that say who leads. ``step_down`` gives the lead up, and returns the term that ended with it."""
+
+    def __init__(self, journal: Journal, step_down: Callable[[], Awaitable[int]]) -> None:
+        self._journal = journal
+        self._step_down = step_down
+
+    async def step_down(self, term: int | None) -> int:
+        """Give the lead up, if this replica leads at ``term``; return the term that ended.
+
+        With a term it is safe to ask again: another leader, or this one at a later term, is not deposed by a request
+        that was meant for the one before. Raises ``fenced`` problems for another term, ``no-leader``,
+        ``outcome-unknown``.
+        """
+        current = self._journal.term
+        if term is not None and term != current:
+            raise problem(Code.FENCED, f"term {term} does not lead: term {current} does", extras={"current": current})
+        return await self._step_down()

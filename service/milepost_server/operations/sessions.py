@@ -9,11 +9,11 @@ from typing import Any, Final
 from milepost.errors import Problem
 from milepost.wire import Code, Outcome
 from milepost_server.basics.loop_time import LoopTimeBudget
+from milepost_server.basics.pieces import EncodedList, JsonList
 from milepost_server.basics.problems import problem, refusal
 from milepost_server.journal import Journal
 from milepost_server.journal.journal import Reading
-from milepost_server.operations.encoded_lists import EncodedList, JsonList
-from milepost_server.replica.changes import Changes
+from milepost_server.replica.effects import Changes
 from milepost_server.replica.epoch_queues import EpochQueues
 from milepost_server.replica.leases import Leases
 from milepost_server.replica.submitter import Caller, Reply, Submitter, reply_of

@@ -13,7 +13,7 @@ from milepost_server.operations.records import store_in
 from milepost_server.operations.trees import tree_in
 from milepost_server.operations.verification import Verification
 from milepost_server.replica.submitter import Caller, Reply, Submitter
-from milepost_server.replica.trees.loading import Manifests
+from milepost_server.replica.trees.manifests import Manifests
 from milepost_server.rules.decisions import Answer
 from milepost_server.rules.memory.lookup import Lookup
 from milepost_server.rules.records import Store

@@ -1,18 +1,26 @@
-"""Operations that bring the bytes of a state: add a handle, or replace the state of one."""
+"""Operations on the bytes of states: add a handle with them, replace them, and read them.
+
+A reader gets them through the service, or by a signed URL to them in the blob store.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from milepost.errors import Problem
 from milepost.wire import Code, Outcome
 from milepost_backends.contract import BlobStore
+from milepost_server.basics.pieces import stream_of
 from milepost_server.basics.problems import noted, problem
 from milepost_server.blobs.deletion_queue import DeletionQueue
+from milepost_server.blobs.delivery import deliver, is_missing, locate
 from milepost_server.blobs.intake import Incoming, begin, take_in
 from milepost_server.blobs.keys import blob_key
-from milepost_server.journal import Journal, Served
+from milepost_server.journal import Journal, Reading, Served
 from milepost_server.journal.retries import MaySubmit, Superseded
+from milepost_server.operations.handles import existing
 from milepost_server.operations.uploads import Reference, UploadOperations
 from milepost_server.replica.submitter import Caller, Reply, Submitter, reply_of
 from milepost_server.rules.decisions import Accepted, Decision
@@ -30,6 +38,8 @@ _AWAY_SECONDS = 0.5
 
 A slow deletion here must not keep the caller from that replica for longer. `_AWAY` has the codes of such refusals.
 """
+
+T = TypeVar("T")
 
 
 class StateOperations:
@@ -133,3 +143,110 @@ def _took(decision: Decision, blob: BlobRef) -> bool:
     return isinstance(decision, Accepted) and any(
         isinstance(record, Handle) and record.blob == blob.key for record in decision.changes.values()
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A range of bytes that a reader asked for: from ``start`` up to, but not including, ``end``."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """The bytes of a state that are being sent to a reader, with the revision and the term that they reflect."""
+
+    handle: Handle
+    span: Span
+    chunks: AsyncIterator[bytes]
+    revision: int
+    term: int
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A signed URL at which the bytes of a state can be fetched for a while.
+
+    The URL is a secret for that time, so it is left out of the ``repr``.
+    """
+
+    handle: Handle
+    url: str = field(repr=False)
+    revision: int
+    term: int
+
+
+class StateReader:
+    """The operations that read states. A signed URL to a state is valid for ``download_seconds``."""
+
+    def __init__(self, journal: Journal, blobs: BlobStore, download_seconds: float) -> None:
+        self._journal = journal
+        self._blobs = blobs
+        self._download_seconds = download_seconds
+
+    async def read(self, store: str, name: str, version: str | None, span_of: Callable[[Handle], Span]) -> Delivery:
+        """Return the bytes of a handle. Without ``version``, the newer state is read if it is replaced meanwhile.
+
+        ``span_of`` picks the range of bytes, and raises a problem for a range that lies outside of the state.
+        """
+
+        async def delivered(handle: Handle, span: Span) -> AsyncIterator[bytes]:
+            if handle.data is not None:
+                return stream_of(handle.data[span.start : span.end])
+            return await deliver(self._blobs, _blob_of(handle), span.start, span.end)
+
+        handle, span, chunks, reading = await self._newest(store, name, version, span_of, delivered)
+        return Delivery(handle, span, chunks, reading.revision, reading.term)
+
+    async def locate(
+        self, store: str, name: str, version: str | None, span_of: Callable[[Handle], Span]
+    ) -> Location | None:
+        """Return a signed URL to the bytes that `read` would deliver.
+
+        None if the blob store cannot sign, or if the record has the bytes. This checks that the blob is there, but does
+        not read it: the client that fetches it checks size and digest.
+        """
+
+        async def located(handle: Handle, _: Span) -> str | None:
+            return None if handle.data is not None else await locate(self._blobs, _blob_of(handle), seconds)
+
+        seconds = self._download_seconds
+
+        handle, _, url, reading = await self._newest(store, name, version, span_of, located)
+        return None if url is None else Location(handle, url, reading.revision, reading.term)
+
+    async def _newest(
+        self,
+        store: str,
+        name: str,
+        version: str | None,
+        span_of: Callable[[Handle], Span],
+        get: Callable[[Handle, Span], Awaitable[T]],
+    ) -> tuple[Handle, Span, T, Reading]:
+        while True:
+            reading = self._journal.read()
+            handle = existing(reading.view, store, name)
+            if version is not None and handle.version != version:
+                raise problem(
+                    Code.VERSION_MISMATCH,
+                    f"{name!r} is at version {handle.version!r}, not {version!r}",
+                    extras={"current": handle.version},
+                )
+            span = span_of(handle)
+            try:
+                got = await get(handle, span)
+            except Problem as error:
+                if is_missing(error) and self._moved_on(store, name, handle):
+                    continue
+                raise
+            return handle, span, got, reading
+
+    def _moved_on(self, store: str, name: str, handle: Handle) -> bool:
+        """Return whether the handle has another version now or is gone, so that its old blob is rightly missing."""
+        now = self._journal.read().view.handle(store, name)
+        return not isinstance(now, Handle) or now.version != handle.version or now.removing or now.gone
+
+
+def _blob_of(handle: Handle) -> BlobRef:
+    return BlobRef(handle.blob, handle.size, handle.sha256)

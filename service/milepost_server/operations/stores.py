@@ -10,9 +10,9 @@ from typing import Any
 from milepost.errors import Problem
 from milepost.wire import Outcome
 from milepost_server.basics.loop_time import LoopTimeBudget
+from milepost_server.basics.pieces import JsonList
 from milepost_server.basics.problems import problem
 from milepost_server.journal import Journal
-from milepost_server.operations.encoded_lists import JsonList
 from milepost_server.operations.snapshots import snapshot_body
 from milepost_server.replica.submitter import Caller, Reply, Submitter, reply_of
 from milepost_server.rules.answers import epoch_body

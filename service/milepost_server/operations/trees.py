@@ -1,4 +1,4 @@
-"""Operations on trees: look at files, rename and delete them. Their bytes go through data nodes (`publishing`)."""
+"""Operations on trees: look at files, rename and delete them. Their bytes go through data nodes (`files`)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from milepost.wire import Code
 from milepost_backends.contract import BlobStore
 from milepost_server.basics.loop_time import LoopTimeBudget
 from milepost_server.basics.problems import problem
+from milepost_server.blobs.delivery import bytes_of_small
 from milepost_server.journal import Journal
-from milepost_server.operations.file_bytes import bytes_of_small
 from milepost_server.operations.records import store_in
-from milepost_server.replica.applied_writes import AppliedWrites, check_same
+from milepost_server.replica.applied_writes import AppliedWrites, NewestAttempts, check_same, known_key
 from milepost_server.replica.submitter import Reply, Submitter
-from milepost_server.replica.trees.attempts import NewestAttempts, known_key
-from milepost_server.replica.trees.loading import Manifests
+from milepost_server.replica.trees.manifests import Manifests
 from milepost_server.rules.answers import entry_body
 from milepost_server.rules.memory.lookup import Lookup
 from milepost_server.rules.memory.state import State

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from milepost.wire import Code, Outcome
-from milepost_backends.contract import BlobStore, SignedRequest, StorageUnavailable
+from milepost_backends.contract import (
+    BlobMissing,
+    BlobStore,
+    BlobTruncated,
+    SignedRequest,
+    StorageUnavailable,
+    UnsafeKey,
+)
 from milepost_server.basics.problems import problem
-from milepost_server.blobs.inspection import found_at
 from milepost_server.blobs.keys import blob_key
 from milepost_server.journal import Journal
 from milepost_server.journal.retries import MaySubmit
@@ -103,7 +110,7 @@ class UploadOperations:
         upload = self._journal.read().view.upload(store, reference.upload)
         if not isinstance(upload, Upload) or upload.ended:
             return None
-        return await found_at(self._blobs, upload.blob, upload.size)
+        return await _found_at(self._blobs, upload.blob, upload.size)
 
     async def _signed_again(self, store: str, upload_id: str) -> SignedRequest:
         """Sign a URL for the upload that an earlier attempt announced, valid for the time that the upload has left."""
@@ -135,3 +142,29 @@ def _with_url(reply: Reply, signed: SignedRequest, elapsed: float) -> Reply:
         "expires_in": max(0.0, signed.expires_in - elapsed),
     }
     return replace(reply, answer=replace(reply.answer, body=body))
+
+
+async def _found_at(blobs: BlobStore, key: str, size: int) -> BlobRef | None:
+    """Return what is stored under ``key``; None for nothing. Its digest is empty unless it has the expected ``size``.
+
+    A blob that was seen whole stays so: keys are fresh, and no blob is ever overwritten. Raises
+    ``storage-unavailable`` and ``corrupt`` problems.
+    """
+    try:
+        actual = await blobs.size(key)
+        if actual != size:
+            return BlobRef(key, actual, "")
+        return BlobRef(key, actual, await blobs.checked_digest(key) or await _read_through(blobs, key))
+    except (BlobMissing, BlobTruncated):
+        return None
+    except UnsafeKey as error:
+        raise problem(Code.CORRUPT, f"the record of the upload names a key that no blob can have: {error}") from error
+    except StorageUnavailable as error:
+        raise problem(Code.STORAGE_UNAVAILABLE, str(error)) from error
+
+
+async def _read_through(blobs: BlobStore, key: str) -> str:
+    digest = hashlib.sha256()
+    async for chunk in blobs.get(key):
+        digest.update(chunk)
+    return digest.hexdigest()

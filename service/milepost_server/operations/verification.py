@@ -5,20 +5,21 @@ kept.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from milepost.errors import Problem
 from milepost.wire import Code
-from milepost_backends.contract import BlobStore
-from milepost_server.basics.gathering import gather_or_cancel
+from milepost_backends.contract import BlobStore, StorageUnavailable, UnsafeKey
 from milepost_server.basics.loop_time import LoopTimeBudget
 from milepost_server.basics.problems import problem
-from milepost_server.blobs.delivery import check_bytes, verify
-from milepost_server.blobs.sizes import Sizes
+from milepost_server.basics.waiting import gather_or_cancel, within
+from milepost_server.blobs.delivery import blob_ref, bytes_of_small, check_bytes, stored_size, verify
+from milepost_server.blobs.keys import prefix_of_store
 from milepost_server.journal import Journal
-from milepost_server.operations.file_bytes import blob_ref, bytes_of_small
 from milepost_server.operations.records import store_in
 from milepost_server.operations.trees import tree_in
 from milepost_server.rules.memory.state import State
@@ -26,6 +27,7 @@ from milepost_server.rules.stored.paths import path_key
 from milepost_server.rules.stored.trees import Entry, Savepoint, TreePath, TreeSnapshot
 from milepost_server.rules.trees.visibility import visible_at, visible_in
 
+log = logging.getLogger("milepost.blobs")
 _AT_ONCE = 16
 """So many files are looked at at the same time."""
 
@@ -33,6 +35,14 @@ _MOST_NAMED = 100
 """A report names so many damaged files at most."""
 
 _DAMAGE = (Code.CORRUPT, Code.BLOB_MISSING)
+
+_LISTED_FROM: Final = 8
+"""Fewer blobs of a store are asked for one by one."""
+
+_LISTED_FOR_EACH: Final = 50
+"""A listing that has more blobs than this for each that is wanted takes longer than to ask for those."""
+
+_LISTING_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +104,7 @@ class Verification:
                 report.bytes += shown.entry.size
 
         await self._loop_time.each(files, count)
-        waiting, sizes = iter(files), Sizes(self._blobs, self._loop_time)
+        waiting, sizes = iter(files), _Sizes(self._blobs, self._loop_time)
         found: dict[Shown, str] = {}
         if not digests:
             await sizes.learn(shown.entry.blob for shown in files if shown.entry.data is None)
@@ -156,7 +166,7 @@ class Verification:
                 return shown.at
         return frozenset()
 
-    async def _damage(self, shown: Shown, sizes: Sizes, digests: bool) -> str | None:
+    async def _damage(self, shown: Shown, sizes: _Sizes, digests: bool) -> str | None:
         """Return what is wrong with a file; None if nothing is."""
         entry = shown.entry
         try:
@@ -181,3 +191,56 @@ class Verification:
 
     def _lookup(self) -> State:
         return self._journal.read().view.state
+
+
+class _Sizes:
+    """The sizes of blobs, each learnt once.
+
+    A blob that a listing does not have may have come meanwhile: such ones are asked for.
+    """
+
+    def __init__(self, blobs: BlobStore, loop_time: LoopTimeBudget) -> None:
+        self._blobs = blobs
+        self._loop_time = loop_time
+        self._known: dict[str, int | Problem] = {}
+
+    async def learn(self, keys: Iterable[str]) -> None:
+        """Learn these sizes as far as they can be listed within half a minute."""
+        wanted: dict[str, set[str]] = defaultdict(set)
+
+        def want(key: str) -> None:
+            if (prefix := prefix_of_store(key)) is not None:
+                wanted[prefix].add(key)
+
+        await self._loop_time.each(keys, want)
+        for prefix, several in wanted.items():
+            if len(several) >= _LISTED_FROM:
+                try:
+                    await within(_LISTING_SECONDS, self._list(prefix, several))
+                except (StorageUnavailable, UnsafeKey, TimeoutError) as error:
+                    log.info("the blobs below %s cannot be listed, so each is asked for: %s", prefix, error)
+
+    async def check(self, key: str, size: int, *, at_least: bool = False) -> None:
+        """Check that a blob has this size, or ``at_least`` this one.
+
+        Raises problems: ``blob-missing``, ``corrupt``, ``storage-unavailable``.
+        """
+        if key not in self._known:
+            try:
+                self._known[key] = await stored_size(self._blobs, key)
+            except Problem as error:
+                self._known[key] = error
+        found = self._known[key]
+        if isinstance(found, Problem):
+            raise problem(found.code, found.detail) from found
+        if found < size or (found > size and not at_least):
+            raise problem(Code.CORRUPT, f"{found} bytes are stored, but the record says {size}")
+
+    async def _list(self, prefix: str, wanted: set[str]) -> None:
+        rest = len(wanted) * _LISTED_FOR_EACH
+        async for info in self._blobs.list(prefix, 0.0):
+            if info.key in wanted:
+                self._known[info.key] = info.size
+            rest -= 1
+            if not rest:
+                return

@@ -9,12 +9,11 @@ from itertools import islice
 
 from milepost.errors import Problem
 from milepost_server.journal import Journal
-from milepost_server.replica.commits import COMMIT_SECONDS, commit
 from milepost_server.replica.leases import Leases, UploadLeases
-from milepost_server.replica.removals import Removals
+from milepost_server.replica.submitter import COMMIT_SECONDS, Removals, commit
 from milepost_server.rules.decisions import Accepted, DecisionContext, FinishNeeded
 from milepost_server.rules.handlers.handles import finish_of
-from milepost_server.rules.instances.instances import Instances
+from milepost_server.rules.instances import Instances
 from milepost_server.rules.memory.lookup import Lookup
 from milepost_server.rules.memory.state import Aged, State
 from milepost_server.rules.records import Corrupt, Handle, Session, Store, handle_of

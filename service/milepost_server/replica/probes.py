@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 
 from milepost_backends.contract import BackendError, PointerStore
-from milepost_server.basics.timeouts import within
+from milepost_server.basics.waiting import within
 from milepost_server.blobs.shared_key import SharedKey
 from milepost_server.blobs.timeouts import BlobsWithTimeout
 from milepost_server.journal import Journal

@@ -22,28 +22,25 @@ from milepost_backends.contract import (
 )
 from milepost_server.basics.loop_time import LoopTimeBudget
 from milepost_server.basics.problems import problem
+from milepost_server.basics.waiting import first_of
 from milepost_server.basics.worker_pool import WorkerPool
 from milepost_server.blobs.collector import collect
 from milepost_server.blobs.deletion_queue import DeletionQueue
 from milepost_server.blobs.deployment_marker import DeploymentMarker
 from milepost_server.blobs.timeouts import BlobsWithTimeout
 from milepost_server.journal import Journal, LeadershipLost, NotTakenOver
-from milepost_server.replica.applied_writes import AppliedWrites
-from milepost_server.replica.changes import Changes
-from milepost_server.replica.effects import Effects
+from milepost_server.replica.applied_writes import AppliedWrites, NewestAttempts
+from milepost_server.replica.effects import Changes, Effects
 from milepost_server.replica.epoch_queues import EpochQueues
 from milepost_server.replica.leases import Leases, UploadLeases
 from milepost_server.replica.maintenance import expire_sessions, expire_uploads, finish_removals, scrub, sweep_instances
-from milepost_server.replica.removals import Removals
 from milepost_server.replica.settings import Settings
 from milepost_server.replica.step_down import StepDown, SteppedDown
-from milepost_server.replica.submitter import Submitter
-from milepost_server.replica.trees.attempts import NewestAttempts
-from milepost_server.replica.trees.checking import ManifestCheck
+from milepost_server.replica.submitter import Removals, Submitter
 from milepost_server.replica.trees.compaction import Compaction
-from milepost_server.replica.trees.loading import Manifests
+from milepost_server.replica.trees.manifests import ManifestCheck, Manifests
 from milepost_server.replica.trees.trimming import Trimming
-from milepost_server.rules.instances.instances import Instances
+from milepost_server.rules.instances import Instances
 from milepost_server.rules.memory.state import State
 from milepost_server.rules.records import DEPLOYMENT_KEY, Deployment
 
@@ -337,13 +334,7 @@ class Replica:
     async def _first_of(self, *parts: Coroutine[Any, Any, None]) -> None:
         """Run all parts until the first one ends, raise the error with which it did, and cancel the others."""
         self._parts = [asyncio.ensure_future(part) for part in parts]
-        try:
-            done, _ = await asyncio.wait(self._parts, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-        finally:
-            for task in self._parts:
-                task.cancel()
+        await first_of(self._parts)
 
     async def _end_parts(self) -> None:
         """Wait until the parts of the last leadership have ended, ``resign_seconds`` at most.

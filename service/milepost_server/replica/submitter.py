@@ -1,21 +1,62 @@
-"""Submit requests to the journal for a caller, and wait for their ends."""
+"""Submit requests to the journal for a caller or for maintenance, wait for their ends, and finish removals.
+
+A removal is finished after its mark is committed: the blob is deleted, and then the record is dropped.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
+from milepost.errors import Problem
 from milepost.wire import Code
+from milepost_backends.contract import BackendError
 from milepost_server.basics.problems import problem, refusal
+from milepost_server.blobs.deletion_queue import DeletionQueue
 from milepost_server.journal import Journal, Served
 from milepost_server.journal.retries import MaySubmit
-from milepost_server.replica.removals import Removals
 from milepost_server.rules.decide import decide
 from milepost_server.rules.decisions import Accepted, Answer, Blocked, Decision, FinishNeeded, Refused
 from milepost_server.rules.guards import session_is_callers
-from milepost_server.rules.requests import Attempt, Request, StoreRequest
+from milepost_server.rules.requests import LEADER, Attempt, FinishRemoval, Request, StoreRequest
 
+log = logging.getLogger("milepost.removals")
 _MOST_REMOVALS_IN_THE_WAY = 8
+
+COMMIT_SECONDS = 30.0
+_MOST_REST_SECONDS = 1.0
+
+
+class Removals:
+    """The last two steps of removals whose mark is committed."""
+
+    def __init__(self, journal: Journal, deletions: DeletionQueue) -> None:
+        self._journal = journal
+        self._deletions = deletions
+
+    async def finish(self, finish: FinishNeeded, deadline: float, code: Code = Code.DISCARD_FAILED) -> None:
+        """Delete the blob, then drop the record. ``deadline`` is in monotonic seconds.
+
+        Raises a problem with ``code`` if the blob could not be deleted. For a removal this is ``discard-failed``, whose
+        outcome is ``applied``, since the removal itself is committed.
+        """
+        try:
+            await self._deletions.delete(finish.blob, deadline)
+        except BackendError as error:
+            raise problem(code, f"the bytes could not be deleted: {error}") from error
+        request = FinishRemoval(LEADER, finish.store, finish.name, finish.version)
+        try:
+            await self._journal.wait(self._journal.submit(request, deadline))
+        except Problem as error:
+            # The removal is committed and its bytes are gone: `maintenance` does the rest, here or at the next leader.
+            log.info(
+                "%s/%s is removed, but its record could not be dropped yet; it is tried again later: %s",
+                finish.store,
+                finish.name,
+                error,
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,3 +201,14 @@ def reply_of(served: Served) -> Reply:
             raise refusal(refused)
         case Blocked():
             raise TypeError("a blocked request is no answer")
+
+
+async def commit(journal: Journal, request: Request, clock: Callable[[], float]) -> Reply:
+    """Commit a request, then pause for as long as it took, which leaves half of the time to others.
+
+    Raises problems.
+    """
+    began = clock()
+    reply = reply_of(await journal.wait(journal.submit(request, began + COMMIT_SECONDS)))
+    await asyncio.sleep(min(clock() - began, _MOST_REST_SECONDS))
+    return reply

@@ -7,35 +7,24 @@ from typing import Final
 
 from milepost.wire import Code, Outcome
 from milepost_server.rules import guards, replays
-from milepost_server.rules.decisions import (
-    Accepted,
-    Answer,
-    Decision,
-    DecisionContext,
-    Inventory,
-    Refused,
-)
-from milepost_server.rules.handlers import deployments, epochs, handles, scrubbing, sessions, stores, uploads
+from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Inventory, Refused
+from milepost_server.rules.handlers import handles, sessions, stores, uploads
 from milepost_server.rules.memory.lookup import ManifestsNotLoaded
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import Corrupt, Handle, Session, Store, store_key
 from milepost_server.rules.requests import HandleRequest, Keeper, LockAll, PutFile, Remove, Request, StoreRequest
 from milepost_server.rules.stored.trees import Tree, TreePath
-from milepost_server.rules.trees import compaction, snapshots, trimming
 from milepost_server.rules.trees import handlers as trees
+from milepost_server.rules.trees import maintenance, snapshots
 
 HANDLERS: Final = {
     **handles.HANDLERS,
     **stores.HANDLERS,
     **uploads.HANDLERS,
-    **epochs.HANDLERS,
     **sessions.HANDLERS,
-    **deployments.HANDLERS,
-    **scrubbing.HANDLERS,
     **trees.HANDLERS,
     **snapshots.HANDLERS,
-    **trimming.HANDLERS,
-    **compaction.HANDLERS,
+    **maintenance.HANDLERS,
 }
 
 

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from milepost_backends.zookeeper.bridge import Bridge
+from milepost_backends.zookeeper.connection import Bridge
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,7 @@ from milepost_backends.embedded.election import EmbeddedElection
 from milepost_backends.embedded.pointers import EmbeddedPointers
 from milepost_backends.local.blobs import LocalBlobs
 from milepost_server.basics.loop_time import TURN_SECONDS
-from milepost_server.basics.streams import stream_of
+from milepost_server.basics.pieces import stream_of
 from milepost_server.blobs import collector
 from milepost_server.blobs.collector import collect
 from milepost_server.blobs.keys import BlobPlace, blob_key, list_of, place_of

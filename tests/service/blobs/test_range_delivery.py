@@ -13,7 +13,7 @@ import pytest
 from milepost.errors import Corrupt, Problem
 from milepost_backends.contract import StorageFull
 from milepost_backends.local.blobs import LocalBlobs
-from milepost_server.basics.streams import stream_of
+from milepost_server.basics.pieces import stream_of
 from milepost_server.blobs.deletion_queue import delete_with_list
 from milepost_server.blobs.delivery import AHEAD_BYTES, DeliveryCut
 from milepost_server.blobs.intake import Incoming, take_in

@@ -9,7 +9,7 @@ import pytest
 
 from milepost_backends.embedded.pointers import EmbeddedPointers
 from milepost_server.journal import Journal
-from milepost_server.journal.observer import NoObserver
+from milepost_server.journal.interface import NoObserver
 from milepost_server.rules.decisions import Accepted
 from milepost_server.rules.records import Session
 from milepost_server.rules.requests import Attempt, OpenSession, Request

@@ -11,8 +11,7 @@ import pytest
 from milepost.errors import Problem
 from milepost.wire import Code
 from milepost_server.operations.instances import InstanceOperations
-from milepost_server.rules.instances.book import Instance, Location
-from milepost_server.rules.instances.instances import Limits
+from milepost_server.rules.instances import Instance, Limits, Location
 from tests.service.acting import STORE
 from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
 from tests.support.waiting import until

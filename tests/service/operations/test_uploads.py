@@ -19,7 +19,7 @@ from milepost_backends.s3.blobs import S3Blobs
 from milepost_server.blobs.collector import collect
 from milepost_server.blobs.intake import Incoming
 from milepost_server.blobs.keys import blob_key
-from milepost_server.operations import reading
+from milepost_server.operations import states
 from milepost_server.operations.uploads import Reference
 from milepost_server.replica.submitter import Caller
 from milepost_server.rules.records import KEPT_KEYS_SECONDS, Upload, upload_key
@@ -86,7 +86,7 @@ async def add(running: Rig, ref: Reference, name: str = "pointer", caller: Calle
 
 
 async def read(running: Rig, name: str = "pointer") -> bytes:
-    delivery = await running.operations.reader.read(STORE, name, None, lambda handle: reading.Span(0, handle.size))
+    delivery = await running.operations.reader.read(STORE, name, None, lambda handle: states.Span(0, handle.size))
     return b"".join([chunk async for chunk in delivery.chunks])
 
 

@@ -13,7 +13,6 @@ from milepost.errors import Problem
 from milepost.wire import Code
 from milepost_backends.contract import BlobInfo, StorageUnavailable
 from milepost_server.basics.loop_time import TURN_SECONDS
-from milepost_server.blobs import sizes
 from milepost_server.blobs.keys import prefix_of_store
 from milepost_server.operations import verification
 from milepost_server.operations.verification import Report
@@ -101,7 +100,7 @@ async def test_no_request_waits_until_all_files_were_counted(running: Rig, monke
         return prefix_of_store(key)
 
     monkeypatch.setattr(verification, "Report", Counted)
-    monkeypatch.setattr(sizes, "prefix_of_store", prefix)
+    monkeypatch.setattr(verification, "prefix_of_store", prefix)
     work = asyncio.create_task(verified(running, digests=False))
     while not work.done():
         await asyncio.sleep(0)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import pytest
 
-from milepost.errors import Problem
+from milepost.errors import OutcomeUnknown, Problem
 from milepost.wire import Code
 from milepost_server.replica import applied_writes
-from milepost_server.replica.applied_writes import REMEMBERED_SECONDS, AppliedWrites, check_same
+from milepost_server.replica.applied_writes import REMEMBERED_SECONDS, AppliedWrites, NewestAttempts, check_same
 from milepost_server.rules.decisions import Answer
 from milepost_server.rules.requests import LEADER, BlobRef, DeletePath, PutFile
 
@@ -47,3 +48,38 @@ def test_no_more_than_so_many_are_known_however_fast_they_come(monkeypatch: pyte
     for number in range(5):
         puts.note(f"{number}", PUT, ANSWER)
     assert [number for number in range(5) if puts.of(f"{number}") is not None] == [2, 3, 4]
+
+
+def test_an_attempt_is_late_once_a_newer_one_has_begun() -> None:
+    known = NewestAttempts(lambda: 5.0)
+    for number in (1, 1, 2, 2, 1001):
+        known.begin("a", number)
+    known.begin("b", 1)
+    for number in (1, 2, 1000):
+        with pytest.raises(OutcomeUnknown, match="attempt 1001"):
+            known.begin("a", number)
+    known.check("a", 1001)
+
+
+def test_first_attempts_take_no_memory_however_many_clients_make_up_keys() -> None:
+    known = NewestAttempts(lambda: 5.0)
+    before = sys.getsizeof(known._puts)
+    for number in range(1000):
+        known.begin(f"{number}", 1)
+    assert sys.getsizeof(known._puts) == before
+
+
+def test_no_more_attempts_than_so_many_are_known_however_fast_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(applied_writes, "_MOST_PUTS", 3)
+    known = NewestAttempts(lambda: 5.0)
+    for number in range(5):
+        known.begin(f"{number}", 2)
+
+    def is_known(number: int) -> bool:
+        try:
+            known.check(f"{number}", 1)
+        except OutcomeUnknown:
+            return True
+        return False
+
+    assert [number for number in range(5) if is_known(number)] == [2, 3, 4]

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from milepost_server.basics.streams import stream_of
+from milepost_server.basics.pieces import stream_of
 from milepost_server.blobs.intake import Incoming
-from milepost_server.operations import reading, states
+from milepost_server.operations import states
 from milepost_server.operations.operations import Operations, operations_of
 from milepost_server.operations.uploads import Reference
 from milepost_server.replica.replica import Replica
@@ -157,7 +157,7 @@ async def _list(_: Replica, operations: Operations, look: Look, _received: float
 
 async def _bytes(_: Replica, operations: Operations, look: Look, _received: float) -> GoodAnswer:
     delivery = await operations.reader.read(
-        look.store, look.name, look.version, lambda handle: reading.Span(0, handle.size)
+        look.store, look.name, look.version, lambda handle: states.Span(0, handle.size)
     )
     data = b"".join([chunk async for chunk in delivery.chunks])
     return GoodAnswer(delivery.revision, (delivery.handle.version, data))
@@ -169,7 +169,7 @@ async def _redirect(replica: Replica, operations: Operations, look: Look, receiv
     assert isinstance(blobs, SimBlobs)
     while True:
         location = await operations.reader.locate(
-            look.store, look.name, look.version, lambda handle: reading.Span(0, handle.size)
+            look.store, look.name, look.version, lambda handle: states.Span(0, handle.size)
         )
         if location is None:
             return await _bytes(replica, operations, look, received)

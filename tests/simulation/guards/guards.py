@@ -25,9 +25,8 @@ from milepost_server.journal.in_doubt.restoring import Restoring
 from milepost_server.journal.lease import LeaderLease
 from milepost_server.journal.retries import MaySubmit, Retries
 from milepost_server.operations.handles import HandleOperations
-from milepost_server.operations.reading import StateReader
-from milepost_server.operations.states import StateOperations
-from milepost_server.replica import maintenance, removals
+from milepost_server.operations.states import StateOperations, StateReader
+from milepost_server.replica import maintenance, submitter
 from milepost_server.replica import replica as leader
 from milepost_server.replica.effects import Effects
 from milepost_server.replica.leases import Leases
@@ -346,7 +345,7 @@ def failed_discard_is_applied(patch: Patch) -> None:
     def untrue(*arguments: Any, **more: Any) -> Problem:
         return problem(*arguments, **{**more, "outcome": Outcome.NOT_APPLIED})
 
-    patch.setattr(removals, "problem", untrue)
+    patch.setattr(submitter, "problem", untrue)
 
 
 def orphans_are_collected(patch: Patch) -> None:

@@ -8,15 +8,14 @@ from dataclasses import replace
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
 from milepost_server.operations.trees import At, TreeOperations
-from milepost_server.replica.applied_writes import AppliedWrites
-from milepost_server.replica.trees.attempts import NewestAttempts
+from milepost_server.replica.applied_writes import AppliedWrites, NewestAttempts
 from milepost_server.rules import decide
 from milepost_server.rules.decisions import Decision, DecisionContext, Refused
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import Store
 from milepost_server.rules.requests import OntoExisting, PutFile, Request, TreeRequest
 from milepost_server.rules.stored.trees import Entry, Tree, TreePath
-from milepost_server.rules.trees import compaction, handlers, tree_change, trimming
+from milepost_server.rules.trees import handlers, maintenance, tree_change
 from milepost_server.rules.trees.visibility import visible
 from tests.simulation.guards.guards import Patch
 
@@ -94,13 +93,13 @@ def cuts_keep_blobs(patch: Patch) -> None:
         return (*real(view, store, changed), *(blob for blob in dead if blob))
 
     patch.setattr(tree_change, "unnamed", unnamed)
-    patch.setattr(trimming, "unnamed", unnamed)
+    patch.setattr(maintenance, "unnamed", unnamed)
 
 
 def cuts_keep_entries(patch: Patch) -> None:
     """An entry is dropped when it ends, whatever a snapshot shows."""
     patch.setattr(tree_change, "is_shown", lambda *_: False)
-    patch.setattr(trimming, "is_shown", lambda *_: False)
+    patch.setattr(maintenance, "is_shown", lambda *_: False)
 
 
 def tombstones_over_manifests(patch: Patch) -> None:
@@ -111,7 +110,7 @@ def tombstones_over_manifests(patch: Patch) -> None:
         return bool(tree.compacting)
 
     patch.setattr(tree_change, "is_kept", is_kept)
-    patch.setattr(trimming, "is_kept", is_kept)
+    patch.setattr(maintenance, "is_kept", is_kept)
 
 
 def nothing_goes_while_compacting(patch: Patch) -> None:
@@ -121,12 +120,12 @@ def nothing_goes_while_compacting(patch: Patch) -> None:
         return view.compacted(tree.name, path) is not None
 
     patch.setattr(tree_change, "is_kept", is_kept)
-    patch.setattr(trimming, "is_kept", is_kept)
+    patch.setattr(maintenance, "is_kept", is_kept)
 
 
 def only_the_same_is_dropped(patch: Patch) -> None:
     """Records that were to be compacted are dropped, whatever became of them since."""
-    patch.setattr(compaction, "_spans", lambda _record: ())
+    patch.setattr(maintenance, "_spans", lambda _record: ())
 
 
 def newest_put_stands(patch: Patch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
@@ -10,7 +11,6 @@ import msgspec
 
 from milepost_backends.contract import Misconfigured, StorageFull, StorageUnavailable
 from milepost_backends.kubernetes.client import METADATA, METADATA_LIST, WHOLE, KubernetesClient
-from milepost_backends.kubernetes.configmaps.budget import ByteBudget
 from milepost_backends.kubernetes.configmaps.objects import HEAD, ConfigMap, ConfigMaps, Frozen, Metadata, encode
 from milepost_backends.kubernetes.errors import SPACE_EXCEEDED, ApiAnswer, backend_error
 from milepost_backends.kubernetes.labels import selector
@@ -26,6 +26,8 @@ _PAUSE_SECONDS: Final = 5.0
 """For so long nothing is written after etcd had no room."""
 
 T = TypeVar("T")
+
+_BURST_SECONDS: Final = 4.0
 
 
 class Maps:
@@ -152,3 +154,45 @@ def _decoded(answer: ApiAnswer, kind: type[T], doing: str) -> T:
         return msgspec.json.decode(answer.body, type=kind)
     except msgspec.MsgspecError as error:
         raise StorageUnavailable(f"cannot {doing}: the answer is not valid: {error}") from error
+
+
+class ByteBudget:
+    """``bytes_per_second`` may be spent in the long run, and four seconds' worth at once. ``clock`` is monotonic.
+
+    etcd keeps what was overwritten for up to ten minutes. Writing a megabyte a second for long fills its quota, and
+    then it accepts no create or update in the whole cluster any more, Leases of nodes included.
+    """
+
+    def __init__(self, bytes_per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = bytes_per_second
+        self._clock = clock
+        self._most = bytes_per_second * _BURST_SECONDS
+        self._left = self._most
+        self._as_of = clock()
+
+    @property
+    def wait_seconds(self) -> float:
+        """Return how long to wait before writing. A write may exceed what is left then: the next one waits for it."""
+        self._fill()
+        return max(0.0, -self._left / self._rate)
+
+    def take(self, size: int) -> None:
+        """Count so many bytes as written, whether there was room for them or not."""
+        self._fill()
+        self._left -= size
+
+    async def spend(self, size: int) -> None:
+        """Count ``size`` bytes as written, and wait until they may be; a caller that is cancelled has spent none."""
+        seconds = self.wait_seconds
+        self.take(size)
+        if seconds > 0:
+            try:
+                await asyncio.sleep(seconds)
+            except asyncio.CancelledError:
+                self.take(-size)
+                raise
+
+    def _fill(self) -> None:
+        now = self._clock()
+        self._left = min(self._most, self._left + (now - self._as_of) * self._rate)
+        self._as_of = now

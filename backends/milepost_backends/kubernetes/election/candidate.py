@@ -13,8 +13,7 @@ from typing import Final
 from milepost_backends.contract import BackendError, Misconfigured, StorageUnavailable
 from milepost_backends.kubernetes.address import KubernetesAddress
 from milepost_backends.kubernetes.client import KubernetesClient
-from milepost_backends.kubernetes.election.lease import Claim, Lease, claimed, released, unclaimed
-from milepost_backends.kubernetes.election.observer import LeaseObserver
+from milepost_backends.kubernetes.election.lease import Claim, Lease, LeaseObserver, claimed, released, unclaimed
 from milepost_backends.kubernetes.errors import ApiAnswer, Fate, NotSent, backend_error
 from milepost_backends.waiting import finish
 

@@ -15,6 +15,10 @@ Nothing of the last leader is committed after the fence, wherever it was paused 
 
 A leader whose lease still holds has all in memory and uses that instead:
 see `milepost_backends.kubernetes.pointers.retake`.
+
+Once its owner has accepted the loss of the rest, a damaged journal is made again of what is left. Every entry that is
+there is kept, since each record proves itself to whoever reads it. A missing segment becomes one without entries. The
+journal goes on well above every revision that anything names.
 """
 
 from __future__ import annotations
@@ -27,22 +31,34 @@ from typing import Final
 
 import msgspec
 
-from milepost_backends.contract import Head, JournalDamaged, StorageUnavailable, TakeOverLost
-from milepost_backends.kubernetes.configmaps.chain import Chain, SegmentListing, chain_in
-from milepost_backends.kubernetes.configmaps.head import SegmentState, active, decode, first, sum_of
+from milepost_backends.contract import NO_RECORDS, Head, JournalDamaged, StorageUnavailable, TakeOverLost
+from milepost_backends.kubernetes.configmaps.chain import Chain, Segment, SegmentListing, chain_in
+from milepost_backends.kubernetes.configmaps.head import (
+    EMPTY,
+    SegmentHead,
+    SegmentState,
+    active,
+    decode,
+    first,
+    sealed,
+    sum_of,
+)
 from milepost_backends.kubernetes.configmaps.maps import Maps, metadata_of
 from milepost_backends.kubernetes.configmaps.memory import ChainMemory, PendingSegment
 from milepost_backends.kubernetes.configmaps.objects import HEAD, ConfigMapLayout, Metadata
 from milepost_backends.kubernetes.configmaps.stamps import Stamp, note, read
 from milepost_backends.kubernetes.errors import backend_error
 from milepost_backends.kubernetes.pointers.repair import exists_already
-from milepost_backends.kubernetes.pointers.salvage import salvaged
 
 log = logging.getLogger("milepost.kubernetes")
 
 _LISTINGS: Final = 10
 _FENCES: Final = 20
 """A fence is tried this often while groups of the last leader are still being committed."""
+
+_MOST_MISSING: Final = 256
+_AHEAD: Final = 1_000_000
+"""The journal goes on so many revisions later: more than may have been lost."""
 
 
 async def take_over(
@@ -99,7 +115,7 @@ def _accepted(listed: SegmentListing, accepted: Collection[str]) -> Chain | None
     except JournalDamaged as damage:
         if damage.loss is None or damage.loss not in accepted:
             raise
-        return salvaged(listed, damage)
+        return _salvaged(listed, damage)
 
 
 def _not_older(layout: ConfigMapLayout, chain: Chain, known: Head | bool) -> None:
@@ -175,3 +191,51 @@ async def _fence(maps: Maps, memory: ChainMemory, chain: Chain, past: int, attem
         last, first = recorded.of(layout.journal), recorded.first
         altered = None if recorded.proves(data) else recorded.entries
     raise StorageUnavailable(f"groups of an older leader keep being committed in {layout.journal!r}")
+
+
+def _salvaged(listed: SegmentListing, damage: JournalDamaged) -> Chain:
+    """Return the journal without what is lost. Raises ``damage`` if what is left is too little for a journal."""
+    layout = listed.layout
+    what = str(damage).partition(". To go on")[0]  # how to accept it was said before
+    log.error("accepted as the loss %s of journal %r, which goes on without it: %s", damage.loss, layout.journal, what)
+    held = sorted(number for number, recorded in listed.heads.items() if recorded is not EMPTY)
+    held = held or [max(listed.found, default=0) + 1]
+    readable = {number: recorded for number in held if (recorded := listed.heads.get(number)) is not None}
+    newest = max(readable.values(), key=lambda recorded: (recorded.term, recorded.revision), default=None)
+    top = readable.get(held[-1])
+    first = top.first if top is not None else _oldest(held, newest)
+    last = held[-1] + (top is not None and top.state is SegmentState.SEALED)
+    if last - first - len(held) > _MOST_MISSING:
+        raise damage
+    head = _going_on(listed, newest)
+    segments, to_rewrite = {}, []
+    for number in range(first, last + 1):
+        found = listed.found.get(number)
+        recorded = listed.heads.get(number)
+        metadata = Metadata(name=layout.segment(number)) if found is None else found.metadata.check()
+        segment = Segment(number, metadata, EMPTY, frozen=None if found is None else found.frozen)
+        segment.hold({} if found is None else found.data)
+        data = segment.data
+        segment.head = active(head, first, data) if number == last else sealed(head, first, number + 1, data)
+        if recorded is None or (
+            recorded.state is not segment.head.state and not (number == last and recorded is EMPTY)
+        ):
+            to_rewrite.append(number)
+        elif number < last or recorded is EMPTY:
+            segment.head = recorded
+        segments[number] = segment
+    leftovers = [item.metadata for number, item in sorted(listed.found.items()) if number < first]
+    spare = listed.found.get(last + 1)
+    is_spare = spare is not None and listed.heads[last + 1] is EMPTY
+    following = Segment(last + 1, spare.metadata.check(), EMPTY) if spare is not None and is_spare else None
+    return Chain(head, first, last, segments, following, leftovers, listed.witness, tuple(to_rewrite))
+
+
+def _oldest(held: list[int], newest: SegmentHead | None) -> int:
+    return held[0] if newest is None else max(held[0], newest.first)
+
+
+def _going_on(listed: SegmentListing, newest: SegmentHead | None) -> Head:
+    term, revision = max(listed.past, (0, 0) if newest is None else (newest.term, newest.revision))
+    lineage, digest = ("salvaged", NO_RECORDS) if newest is None else (newest.lineage, newest.digest)
+    return Head(listed.layout.journal, max(term, 1), revision + _AHEAD, lineage, digest)

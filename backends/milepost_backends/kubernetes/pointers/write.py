@@ -24,11 +24,10 @@ from milepost_backends.contract import (
     Unknown,
 )
 from milepost_backends.kubernetes.configmaps.chain import Segment
-from milepost_backends.kubernetes.configmaps.compaction import CAP, compact
 from milepost_backends.kubernetes.configmaps.entries import encode, size_of
 from milepost_backends.kubernetes.configmaps.head import EMPTY, active, decode, sealed
 from milepost_backends.kubernetes.configmaps.maps import Maps, metadata_of
-from milepost_backends.kubernetes.configmaps.memory import ChainMemory, PendingSegment
+from milepost_backends.kubernetes.configmaps.memory import CAP, ChainMemory, PendingSegment, compact
 from milepost_backends.kubernetes.configmaps.objects import HEAD, Metadata
 from milepost_backends.kubernetes.errors import ApiAnswer, Fate, NotSent
 from milepost_backends.kubernetes.pointers.repair import delete, deposed, exists_already, repair

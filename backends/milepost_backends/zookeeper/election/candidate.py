@@ -1,29 +1,52 @@
-"""Stand as one candidate in ZooKeeper: a session with an entry in the queue, until it is withdrawn or lost."""
+"""Stand as one candidate in ZooKeeper: a session with an entry in the queue, until it is withdrawn or lost.
+
+An entry is named ``<candidacy>-<sequence>``. The candidacy is a random id which the candidate chooses, so that it finds
+its entry even if the answer to the creation was lost; ZooKeeper appends the sequence number. The entry holds
+``{"schema": 1, "advertise": …, "check": …}``: the URL at which clients reach the candidate, and a checksum over that
+URL, so that no client is sent to a URL that was altered. A znode with another name is not an entry.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import logging
+import re
 import time
 import uuid
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 from kazoo.exceptions import BadVersionError, ConnectionLoss, NoNodeError
 
 from milepost_backends.contract import StorageUnavailable
 from milepost_backends.zookeeper.address import ZooKeeperAddress
-from milepost_backends.zookeeper.bridge import Bridge
 from milepost_backends.zookeeper.client import ZooKeeperClient
-from milepost_backends.zookeeper.connection import ZooKeeperConnection
-from milepost_backends.zookeeper.election.entries import Entry, election_of, encode, in_order
-from milepost_backends.zookeeper.election.evidence import EXCHANGES, SessionEvidence
+from milepost_backends.zookeeper.connection import Bridge, ZooKeeperConnection
 
 log = logging.getLogger("milepost.election")
 
 _ATTEMPTS: Final = 20
 """So many attempts are made to enter the queue: each may end with a lost connection and without an entry."""
+
+CERTAIN: Final = 0.75
+"""A lease lasts for at most this part of a session's timeout, from when the exchange that renewed it was sent."""
+
+_REPORTED: Final = 0.25
+"""After this part of a session's timeout, a server that still runs has reported the exchange that it answered."""
+
+EXCHANGES: Final = 8
+"""So many exchanges are made in one timeout of the session: by a candidate while it waits, and by a leader."""
+
+_KEPT: Final = 64
+"""So many exchanges are remembered, the latest ones."""
+
+_SCHEMA: Final = 1
+_ENTRY: Final = re.compile(r"([0-9a-f]{32})-(\d{10})\Z")
 
 
 class SessionCandidate:
@@ -177,3 +200,78 @@ class SessionCandidate:
     def _check(self) -> None:
         if self.over.is_set():
             raise StorageUnavailable("the ZooKeeper session of the election was lost, and the candidacy with it")
+
+
+class SessionEvidence:
+    """The exchanges of one session, which prove when the servers heard from it. All times are monotonic seconds.
+
+    Sessions are expired by one server, ZooKeeper's own leader, which does not see the requests that other servers
+    answer. It pings these servers every half tick, which is at most a quarter of a session's timeout, and they report
+    which sessions they have heard from. But a server may stop before it has reported. So an exchange counts only if
+    that server has also carried out a transaction that was sent a quarter of a timeout, or more, after the exchange was
+    answered: by then it had reported. When a session is made, or is resumed by another server, ZooKeeper's leader
+    learns of it directly.
+    """
+
+    def __init__(self) -> None:
+        self._exchanges: deque[tuple[float, float]] = deque(maxlen=_KEPT)
+
+    def note(self, sent: float, answered: float) -> None:
+        """Record an exchange that was sent at ``sent`` or later, and answered at ``answered`` or earlier."""
+        self._exchanges.append((sent, answered))
+
+    def until(self, sent: float, timeout: float, connected: float) -> float:
+        """Return until when the session surely lasts, provided that the transaction now sent, at ``sent``, succeeds.
+
+        ``timeout`` is that of the session. ``connected`` is a time no later than when the session was made, or resumed
+        by the server that is asked now.
+        """
+        reported = sent - _REPORTED * timeout
+        heard = max((begun for begun, answered in self._exchanges if answered <= reported), default=connected)
+        return min(sent + CERTAIN * timeout, max(heard, connected) + timeout)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Entry:
+    """An entry is one candidate's place in the queue. The lower sequence number sorts first."""
+
+    sequence: int
+    candidacy: str
+
+    @property
+    def name(self) -> str:
+        """Return the name of the znode."""
+        return f"{self.candidacy}-{self.sequence:010d}"
+
+
+def election_of(root: str) -> str:
+    """Return the path of the znode under which all entries lie; ``root`` is the path of the deployment."""
+    return f"{root}/election"
+
+
+def in_order(names: Iterable[str]) -> list[Entry]:
+    """Return the entries among the ``names`` of znodes, in the order in which they were made: the first leads."""
+    found = (_ENTRY.match(name) for name in names)
+    return sorted(Entry(int(entry[2]), entry[1]) for entry in found if entry is not None)
+
+
+def encode(advertise: str) -> bytes:
+    """Return the bytes that an entry holds. They follow from the URL alone, so `advertised_in` can compare them."""
+    check = hashlib.blake2b(advertise.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
+    return json.dumps({"schema": _SCHEMA, "advertise": advertise, "check": check}).encode()
+
+
+def advertised_in(data: bytes) -> str | None:
+    """Return the advertised URL in an entry; None unless it holds exactly the bytes that `encode` makes of that URL.
+
+    So it is None if somebody altered the entry, and also if a release with another schema wrote it.
+    """
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    match content:
+        case {"advertise": str(advertise)} if encode(advertise) == data:
+            return advertise
+        case _:
+            return None

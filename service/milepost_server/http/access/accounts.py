@@ -21,7 +21,7 @@ import msgspec
 from milepost.wire import Code
 from milepost_backends.contract import Account, Accounts, BackendError
 from milepost_server.basics.problems import problem
-from milepost_server.basics.timeouts import seen
+from milepost_server.basics.waiting import seen
 from milepost_server.http.access.tokens import Principal, TokenSource, digest_of
 
 log = logging.getLogger("milepost.tokens")

@@ -14,8 +14,7 @@ from milepost_server.http.access.certified import is_certified
 from milepost_server.http.access.job_access import RIGHTS_OF_JOBS, may_use
 from milepost_server.http.access.permission import of_retry, require
 from milepost_server.http.access.tokens import bearer_of
-from milepost_server.http.context import Context
-from milepost_server.http.requests import HttpRequest
+from milepost_server.http.requests import Context, HttpRequest
 from milepost_server.http.routing import Endpoint
 
 _ANSWERED_ANYWHERE = (["", "v1", "status"], ["", "v1", "whoami"])

@@ -1,9 +1,13 @@
-"""Applications that close the connection after an answer, or inside of one."""
+"""How a connection closes: so that the last answer arrives, and after an answer or inside of one where it must end."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from typing import Any
+import socket
+import struct
+from collections.abc import Callable
+from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
@@ -11,6 +15,92 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from milepost_server.blobs.delivery import DeliveryCut
 
 log = logging.getLogger("milepost.http")
+
+_RESET: Final = struct.pack("ii", 1, 0)
+_KEEPALIVE: Final = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+"""By the names of TCP's options, which not every system has: seconds of silence, seconds between questions, and how
+many get no answer.
+"""
+
+
+class LingeringTransport(asyncio.Transport):
+    """A transport that counts written bytes, and that can be closed while the peer is still sending.
+
+    A system that closes a socket with unread bytes resets the connection, and the peer then throws away an answer that
+    it has not read yet. So if more may come, closing ends only the writing side, and calls ``lingers``. The protocol
+    then reads on until the peer has closed too, or for as long as it likes, and aborts.
+    """
+
+    def __init__(
+        self, transport: asyncio.Transport, more_may_come: Callable[[], bool], lingers: Callable[[], None]
+    ) -> None:
+        super().__init__()
+        self._transport = transport
+        self._more_may_come = more_may_come
+        self._lingers = lingers
+        self.hung_up = False
+        self.written = 0
+
+    @property
+    def unsent(self) -> int:
+        """The number of written bytes that the system has not accepted yet."""
+        return self._transport.get_write_buffer_size()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Send bytes; after `close` they are dropped."""
+        if not self.hung_up:
+            self.written += len(data)
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """Send what was written, then end the writing side."""
+        if self.hung_up:
+            return
+        self.hung_up = True
+        if self._more_may_come() and not self._transport.is_closing():
+            self._transport.write_eof()
+            self._lingers()
+        else:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once, and drop even what the system would still send to a peer that does not read."""
+        self.hung_up = True
+        if self.unsent:
+            with socket.fromfd(self.get_extra_info("socket").fileno(), socket.AF_INET, socket.SOCK_STREAM) as shared:
+                shared.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self._transport.abort()
+
+    def is_closing(self) -> bool:
+        """Return whether the transport was closed, or its connection lost."""
+        return self.hung_up or self._transport.is_closing()
+
+    def pause_reading(self) -> None:
+        """Read nothing more from the peer for now."""
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read from the peer again."""
+        self._transport.resume_reading()
+
+    def get_write_buffer_size(self) -> int:
+        """Return the same as `unsent`."""
+        return self.unsent
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Return what the system knows of the connection under ``name``."""
+        return self._transport.get_extra_info(name, default)
+
+
+def notice_dead_peers(transport: asyncio.Transport) -> None:
+    """Have TCP ask a silent peer whether it is still there, so that one whose machine died is noticed in a minute."""
+    connection = transport.get_extra_info("socket")
+    if connection is None:
+        return
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _KEEPALIVE.items():
+        if hasattr(socket, option):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
 def closing_unread(cycle: RequestResponseCycle, app: Any) -> Any:

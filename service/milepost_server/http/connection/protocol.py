@@ -21,12 +21,10 @@ from milepost.wire import Code
 from milepost_server.basics.problems import problem
 from milepost_server.http.access.certified import note_certificate
 from milepost_server.http.application import Application
-from milepost_server.http.connection.closing import closing_cut, closing_unread
-from milepost_server.http.connection.framing import Framing
-from milepost_server.http.connection.incremental_response import NOTE_WAITING
-from milepost_server.http.connection.request_lines import RequestLines
+from milepost_server.http.connection.closing import LingeringTransport, closing_cut, closing_unread, notice_dead_peers
+from milepost_server.http.connection.heads import Framing, RequestLines
 from milepost_server.http.connection.slow_peers import SlowPeerGuard
-from milepost_server.http.connection.transport import LingeringTransport, notice_dead_peers
+from milepost_server.http.replies import NOTE_WAITING
 from milepost_server.http.requests import Fields
 
 MOST_HEAD_BYTES: Final = 64 * 1024

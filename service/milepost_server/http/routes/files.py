@@ -16,12 +16,11 @@ from milepost_server.http.access.job_access import epoch_under
 from milepost_server.http.bodies import no_fields, state_of
 from milepost_server.http.headers import accepts, caller_of_files, check_without, checked_name, creates_only, if_match
 from milepost_server.http.openapi.operations import answers
-from milepost_server.http.paths import named_path
-from milepost_server.http.queries import flag, only_known, page_of, to_token
+from milepost_server.http.queries import flag, named_path, only_known, page_of, to_token
 from milepost_server.http.replies import about, empty_reply, json_response, reply_headers
 from milepost_server.http.requests import HttpRequest
-from milepost_server.operations.file_reading import FoundFile
-from milepost_server.operations.reading import Span
+from milepost_server.operations.files import FoundFile
+from milepost_server.operations.states import Span
 from milepost_server.operations.trees import At
 from milepost_server.replica.submitter import Caller, Reply
 from milepost_server.rules.answers import file_version

@@ -8,7 +8,7 @@ import msgspec
 
 from milepost.wire import HOST, MAX_INSTANCES, NAME
 from milepost_server.http.bodies import Size
-from milepost_server.rules.instances.book import Instance, Location
+from milepost_server.rules.instances import Instance, Location
 
 _Name = Annotated[str, msgspec.Meta(pattern=f"^{NAME.pattern}")]
 _Host = Annotated[str, msgspec.Meta(pattern=f"^{HOST.pattern}")]

@@ -37,7 +37,7 @@ from milepost_server.http.routes.instance_bodies import (
     values,
 )
 from milepost_server.operations.instances import Lag
-from milepost_server.rules.instances.book import Instance
+from milepost_server.rules.instances import Instance
 
 router = APIRouter(tags=["instances"])
 

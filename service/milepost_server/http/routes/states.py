@@ -15,8 +15,7 @@ from milepost.wire import (
 )
 from milepost_server.http import ranges
 from milepost_server.http.bodies import state_or_reference
-from milepost_server.http.headers import accepts, caller, checked_name, if_match, required_if_match
-from milepost_server.http.labels import labels
+from milepost_server.http.headers import accepts, caller, checked_name, if_match, labels, required_if_match
 from milepost_server.http.openapi.documents import (
     ANNOUNCEMENT,
     ANNOUNCEMENT_EXAMPLE,
@@ -27,7 +26,7 @@ from milepost_server.http.openapi.operations import answers
 from milepost_server.http.queries import flag, only_known
 from milepost_server.http.replies import about, json_reply
 from milepost_server.http.requests import HttpRequest
-from milepost_server.operations.reading import Delivery, Location, Span
+from milepost_server.operations.states import Delivery, Location, Span
 from milepost_server.rules.records import Handle
 
 router = APIRouter(tags=["states"])

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from milepost.errors import Problem
 from milepost.wire import Code
-from milepost_server.http.problems import closing
+from milepost_server.http.replies import closing
 
 
 class JavaException(NamedTuple):

@@ -19,7 +19,6 @@ from milepost.wire import Code
 from milepost_server.basics.problems import problem
 from milepost_server.http.access.permission import may_read
 from milepost_server.http.bodies import file_of
-from milepost_server.http.connection.incremental_response import IncrementalResponse
 from milepost_server.http.openapi.files import (
     DELETE_QUERY,
     DONE,
@@ -29,12 +28,26 @@ from milepost_server.http.openapi.files import (
     files_operation,
 )
 from milepost_server.http.openapi.operations import plain
+from milepost_server.http.replies import IncrementalResponse
 from milepost_server.http.requests import HttpRequest
 from milepost_server.http.webhdfs.datanode.data_node import FILE_PATIENCE_SECONDS
 from milepost_server.http.webhdfs.datanode.transfer_tokens import PARAMETER, DownloadToken, UploadToken
 from milepost_server.http.webhdfs.errors import remote_exception
-from milepost_server.http.webhdfs.parameters import destination, flag, number, onto_existing, replaces, text
-from milepost_server.http.webhdfs.places import JOBS, Above, allowed, epoch_of, in_tree, of_lost_header, place_of
+from milepost_server.http.webhdfs.parameters import (
+    JOBS,
+    Above,
+    allowed,
+    destination,
+    epoch_of,
+    flag,
+    in_tree,
+    number,
+    of_lost_header,
+    onto_existing,
+    place_of,
+    replaces,
+    text,
+)
 from milepost_server.http.webhdfs.statuses import (
     OWNER,
     SERVER_DEFAULTS,

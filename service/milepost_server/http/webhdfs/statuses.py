@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from milepost_server.operations.encoded_lists import JsonList
+from milepost_server.basics.pieces import JsonList
 from milepost_server.operations.trees import Summary
 from milepost_server.rules.stored.trees import Entry
 

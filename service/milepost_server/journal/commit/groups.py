@@ -14,21 +14,18 @@ from typing import Final
 
 from milepost.wire import Code
 from milepost_backends.contract import Change, Commit, GroupLimits, Head
-from milepost_server.journal.commit.size_limit import SizeLimit
-from milepost_server.journal.pending import PendingRequest
+from milepost_server.journal.commit.room import SizeLimit
+from milepost_server.journal.pending import Decide, PendingRequest
 from milepost_server.journal.proof import Replaced
 from milepost_server.rules.decisions import Accepted, Decision, DecisionContext, Refused
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import encode
-from milepost_server.rules.requests import Request
 
 WORK_SECONDS: Final = 0.02
 """How long the requests of one group are decided. That of ordinary requests, of which 256 take 15 ms, is whole.
 
 A request that looks through thousands of paths takes as long as a hundred others, be it refused or not.
 """
-
-Decide = Callable[[View, Request, DecisionContext], Decision]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from milepost.wire import Code
 from milepost_backends.contract import CommitRefused, Head, Refusal
 from milepost_server.basics.problems import problem
 from milepost_server.journal.commit.groups import Group
-from milepost_server.journal.commit.growth_check import grows
+from milepost_server.journal.commit.room import grows
 from milepost_server.journal.pending import PendingRequest
 from milepost_server.rules.memory.state import State
 from milepost_server.rules.memory.view import View

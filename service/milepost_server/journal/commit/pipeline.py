@@ -16,11 +16,12 @@ from milepost_backends.contract import Done, PointerStore, Unknown
 from milepost_server.basics.problems import problem
 from milepost_server.journal.admission import Admission
 from milepost_server.journal.commit.batching import AdaptiveBatching
-from milepost_server.journal.commit.groups import Decide, Group, NoOpRequest, build
+from milepost_server.journal.commit.groups import Group, NoOpRequest, build
 from milepost_server.journal.commit.judgement import Verdict, judge, without_resolving
+from milepost_server.journal.interface import JournalObserver
 from milepost_server.journal.lease import LeaderLease
 from milepost_server.journal.memory import JournalMemory
-from milepost_server.journal.observer import JournalObserver
+from milepost_server.journal.pending import Decide
 
 log = logging.getLogger("milepost.journal")
 

@@ -27,10 +27,9 @@ from milepost_server.journal.admission import Admission
 from milepost_server.journal.commit import judgement
 from milepost_server.journal.commit.pipeline import Pipeline
 from milepost_server.journal.in_doubt.restoring import Restoring
+from milepost_server.journal.interface import JournalObserver, JournalSettings
 from milepost_server.journal.lease import LeaderLease, LeadershipLost, NotTakenOver
 from milepost_server.journal.memory import JournalMemory
-from milepost_server.journal.observer import JournalObserver
-from milepost_server.journal.settings import JournalSettings
 
 log = logging.getLogger("milepost.journal")
 

@@ -22,8 +22,8 @@ from milepost_backends.contract import (
     Refusal,
     StorageUnavailable,
 )
+from milepost_server.journal.interface import JournalObserver
 from milepost_server.journal.loading import Loaded
-from milepost_server.journal.observer import JournalObserver
 from milepost_server.journal.proof import UNKNOWN, Proof, Replaced
 from milepost_server.rules.memory.state import State
 from milepost_server.rules.records import Corrupt, Record, encode

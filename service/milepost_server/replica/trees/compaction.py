@@ -14,14 +14,13 @@ from milepost.errors import Problem
 from milepost.wire import Outcome
 from milepost_backends.contract import BackendError, BlobStore
 from milepost_server.basics.loop_time import LoopTimeBudget
-from milepost_server.basics.streams import stream_of
+from milepost_server.basics.pieces import stream_of
 from milepost_server.blobs.deletion_queue import DeletionQueue
 from milepost_server.blobs.keys import blob_key
 from milepost_server.journal import Journal
-from milepost_server.replica.commits import commit
 from milepost_server.replica.settings import Settings
-from milepost_server.replica.submitter import Reply
-from milepost_server.replica.trees.loading import Manifests
+from milepost_server.replica.submitter import Reply, commit
+from milepost_server.replica.trees.manifests import Manifests
 from milepost_server.rules.memory.lookup import ManifestsNotLoaded
 from milepost_server.rules.memory.state import State
 from milepost_server.rules.requests import LEADER, BeginCompaction, CompactTree, DropBlobs, DropCompacted

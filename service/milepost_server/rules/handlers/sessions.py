@@ -1,4 +1,7 @@
-"""Open, end and expire sessions, the durable leases. Keepalives change nothing that is stored, so no rule has them."""
+"""Open, end and expire sessions, the durable leases, and give the deployment its id.
+
+Keepalives change nothing that is stored, so no rule has them.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ from milepost_server.rules import guards, replays
 from milepost_server.rules.answers import session_body
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers
 from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import Session, session_key
-from milepost_server.rules.requests import EndSession, ExpireSession, OpenSession
+from milepost_server.rules.records import DEPLOYMENT_KEY, Corrupt, Deployment, Session, session_key
+from milepost_server.rules.requests import CreateDeployment, EndSession, ExpireSession, OpenSession
 
 
 def open_session(view: View, request: OpenSession, context: DecisionContext) -> Decision:
@@ -59,8 +62,23 @@ def expire_session(view: View, request: ExpireSession, context: DecisionContext)
     return Accepted(Answer(), {session_key(session.id): replace(session, ended=context.revision)})
 
 
+def found(view: View, request: CreateDeployment, _: DecisionContext) -> Decision:
+    """Give the deployment its id, once and for all.
+
+    A record that cannot be read stays as it is: it holds an older id, or that of a newer release.
+    """
+    record = view.get(DEPLOYMENT_KEY)
+    if isinstance(record, Deployment):
+        return Accepted(Answer({"deployment": record.id}))
+    answer = Answer({"deployment": request.deployment})
+    if isinstance(record, Corrupt):
+        return Accepted(answer)
+    return Accepted(answer, {DEPLOYMENT_KEY: Deployment(request.deployment)})
+
+
 HANDLERS: Final[Handlers] = {
     OpenSession: open_session,
     EndSession: end_session,
     ExpireSession: expire_session,
+    CreateDeployment: found,
 }

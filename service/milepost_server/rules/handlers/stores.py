@@ -1,4 +1,7 @@
-"""Decide acts on a whole store, each of which writes one record: lock all, release all, clear."""
+"""Decide requests about whole stores: lock all, release all, clear, grant and resign the epoch, and drop old records.
+
+The epoch of a store is the fencing token of its driver. Only the next grant changes the number.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,25 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from milepost.wire import Code
 from milepost_server.rules import locks, replays
-from milepost_server.rules.answers import handle_body
-from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers, Inventory
-from milepost_server.rules.handlers.handles import present
+from milepost_server.rules.answers import epoch_body, epoch_holder, handle_body
+from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers, Inventory, Refused
+from milepost_server.rules.handlers.handles import absent, present
 from milepost_server.rules.memory.lookup import Lookup
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import (
     Corrupt,
+    Handle,
+    Record,
+    Session,
     Store,
+    Upload,
     handle_key,
     store_key,
+    store_of,
 )
-from milepost_server.rules.requests import Clear, LockAll, ReleaseAll, StoreRequest
+from milepost_server.rules.requests import Campaign, Clear, LockAll, ReleaseAll, Resign, Scrub, StoreRequest
 
 
 def lock_all(view: View, request: LockAll, context: DecisionContext) -> Decision:
@@ -75,8 +84,87 @@ def _written(store: Store, request: StoreRequest, context: DecisionContext, answ
     return Accepted(answer, {store_key(store.name): kept})
 
 
+def scrub(view: View, request: Scrub, context: DecisionContext) -> Decision:
+    """Drop those of the named records that may be dropped now. The blobs of cleared handles are orphans then."""
+    changes: dict[str, None] = {}
+    orphans: list[str] = []
+    for key in request.keys:
+        record = view.get(key)
+        if record is not None and _droppable(view, key, record, context):
+            changes[key] = None
+            if isinstance(record, Handle) and not record.gone:
+                orphans.append(record.blob)
+    return Accepted(Answer(), changes, orphans=tuple(orphans))
+
+
+def _droppable(view: View, key: str, record: Record, context: DecisionContext) -> bool:
+    """Return whether the record of ``key`` has ended, and keeps no answer that may still be asked for."""
+    match record:
+        case Handle():
+            store = view.store(store_of(key) or "")
+            if not isinstance(store, Store) or not absent(store, record):
+                return False
+            return (record.changed if record.gone else store.cleared) <= context.keys_horizon
+        case Session():
+            return 0 < record.ended <= context.sessions_horizon
+        case Upload():
+            return bool(record.ended) and record.created_revision <= context.keys_horizon
+        case _:
+            return False
+
+
+def campaign(view: View, request: Campaign, context: DecisionContext) -> Decision:
+    """Grant the next epoch if nobody holds the current one.
+
+    The holder gets the same answer again, unless its epoch is from before a restore: nothing may be written under that.
+    """
+    store = view.store_or_new(request.store_name)
+    session = view.acting_session(request.session)
+    holder = epoch_holder(view, store)
+    if holder is not None and not (holder.id == session.id and store.epoch <= context.epoch_floor):
+        if holder.id == session.id:
+            return Accepted(Answer(epoch_body(view, store)))
+        return Refused(
+            Code.HELD,
+            f"session {holder.id!r} ({holder.holder}) holds epoch {store.epoch}",
+            {"holder": holder.holder, "epoch": store.epoch},
+        )
+    granted = replace(
+        store,
+        epoch=max(store.epoch, context.epoch_floor) + 1,
+        epoch_session=session.id,
+        epoch_session_created=session.created_revision,
+        epoch_since=context.wall,
+        granted=context.revision,
+    )
+    answer = Answer(epoch_body(view, granted), created=True)
+    kept = replays.remember(granted, request, context, answer)
+    return Accepted(answer, {store_key(store.name): kept})
+
+
+def resign(view: View, request: Resign, context: DecisionContext) -> Decision:
+    """Give the epoch back; its number stays current until the next is granted."""
+    store = view.store_or_new(request.store_name)
+    session = view.acting_session(request.session)
+    holder = epoch_holder(view, store)
+    if holder is None:
+        return Accepted(Answer())
+    if holder.id != session.id:
+        return Refused(
+            Code.FENCED,
+            f"epoch {store.epoch} of {store.name!r} is held by another session",
+            {"current": store.epoch, "holder": holder.holder},
+        )
+    answer = Answer()
+    resigned = replace(store, epoch_session=None, epoch_session_created=0, epoch_since=None)
+    return Accepted(answer, {store_key(store.name): replays.remember(resigned, request, context, answer)})
+
+
 HANDLERS: Final[Handlers] = {
     LockAll: lock_all,
     ReleaseAll: release_all,
     Clear: clear,
+    Campaign: campaign,
+    Resign: resign,
+    Scrub: scrub,
 }

@@ -7,21 +7,11 @@ from collections.abc import Collection, Iterable, Iterator
 
 from sortedcontainers import SortedList
 
+from milepost_server.rules.memory.indexes import SessionIndex, StoreIndex
 from milepost_server.rules.memory.lookup import is_pending
-from milepost_server.rules.memory.session_index import SessionIndex
 from milepost_server.rules.memory.snapshots import Snapshot
-from milepost_server.rules.memory.store_index import StoreIndex
 from milepost_server.rules.memory.tree_index import TreeIndex
-from milepost_server.rules.records import (
-    Corrupt,
-    Handle,
-    Record,
-    Session,
-    Store,
-    Upload,
-    handle_key,
-    store_of,
-)
+from milepost_server.rules.records import Corrupt, Handle, Record, Session, Store, Upload, handle_key, store_of
 from milepost_server.rules.requests import KeyScope
 from milepost_server.rules.stored.paths import path_keys
 from milepost_server.rules.stored.trees import Tree, TreePath

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 from sortedcontainers import SortedDict
 
+from milepost_server.rules.memory.indexes import StoreIndex
 from milepost_server.rules.memory.lookup import Lookup
-from milepost_server.rules.memory.store_index import StoreIndex
 from milepost_server.rules.records import Record
 from milepost_server.rules.stored.manifest_rows import ManifestRows
 from milepost_server.rules.stored.paths import LAST, path_key

@@ -35,8 +35,8 @@ from milepost_server.rules.stored.paths import (
     snapshot_of,
 )
 from milepost_server.rules.stored.trees import MOST_RANGE_TOMBSTONES, Entry, Tree, TreePath
+from milepost_server.rules.trees.maintenance import trimmed_of
 from milepost_server.rules.trees.tree_change import TreeChange
-from milepost_server.rules.trees.trimming import trimmed_of
 from milepost_server.rules.trees.visibility import (
     MOST_TOMBSTONES,
     ROOT,

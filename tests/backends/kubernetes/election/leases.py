@@ -10,8 +10,7 @@ from typing import Any
 
 from milepost_backends.contract import Leadership
 from milepost_backends.kubernetes.address import KubernetesAddress
-from milepost_backends.kubernetes.election.election import KubernetesElection
-from milepost_backends.kubernetes.election.leadership import LeaseLeadership
+from milepost_backends.kubernetes.election.election import KubernetesElection, LeaseLeadership
 from tests.support.servers.kubernetes import Site
 
 ONE, OTHER = "http://127.0.0.1:7071", "http://127.0.0.1:7072"

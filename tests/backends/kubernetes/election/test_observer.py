@@ -7,8 +7,7 @@ from typing import Final
 import msgspec
 import pytest
 
-from milepost_backends.kubernetes.election.lease import ADVERTISE, RELEASED, Lease
-from milepost_backends.kubernetes.election.observer import LeaseObserver
+from milepost_backends.kubernetes.election.lease import ADVERTISE, RELEASED, Lease, LeaseObserver
 
 pytestmark = pytest.mark.kubernetes
 

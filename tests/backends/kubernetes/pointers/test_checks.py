@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from milepost_backends.contract import Change, Refusal
-from milepost_backends.kubernetes.configmaps.compaction import CAP
+from milepost_backends.kubernetes.configmaps.memory import CAP
 from milepost_backends.kubernetes.configmaps.objects import HEAD
 from tests.backends.kubernetes.places import LAYOUT, Outsider, memory_of, opened, spare_is_there, witness_is_current
 from tests.backends.kubernetes.pointers.test_fence import paused

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from milepost_backends.contract import Change, JournalDamaged, Refusal, StorageUnavailable, TakeOverLost
-from milepost_backends.kubernetes.configmaps.compaction import CAP
+from milepost_backends.kubernetes.configmaps.memory import CAP
 from milepost_backends.kubernetes.errors import NoAnswer
 from milepost_backends.kubernetes.pointers.store import KubernetesPointers
 from tests.backends.kubernetes.places import LAYOUT, Outsider, memory_of, opened, spare_is_there

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from milepost_backends.contract import Change, Head, JournalDamaged, Refusal
-from milepost_backends.kubernetes.configmaps.compaction import CAP
+from milepost_backends.kubernetes.configmaps.memory import CAP
 from milepost_backends.kubernetes.pointers.store import KubernetesPointers
 from tests.backends.kubernetes.places import LAYOUT, Outsider, backup, opened, spare_is_there, wipe
 from tests.contracts.journals import ROOT, put, records, refused, taken_over, writes

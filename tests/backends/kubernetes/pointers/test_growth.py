@@ -8,8 +8,7 @@ import random
 import pytest
 
 from milepost_backends.contract import Change, Done, Refusal
-from milepost_backends.kubernetes.configmaps.compaction import CAP, allowed_space
-from milepost_backends.kubernetes.configmaps.memory import ChainMemory
+from milepost_backends.kubernetes.configmaps.memory import CAP, ChainMemory, allowed_space
 from tests.backends.kubernetes.places import LAYOUT, Outsider, memory_of, opened, spare_is_there
 from tests.contracts.journals import ROOT, put, records, refused, taken_over, writes
 from tests.support.servers.kubernetes import Site

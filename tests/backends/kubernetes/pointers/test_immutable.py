@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from milepost_backends.contract import Change
-from milepost_backends.kubernetes.configmaps.compaction import CAP
+from milepost_backends.kubernetes.configmaps.memory import CAP
 from tests.backends.kubernetes.places import LAYOUT, Outsider, opened, spare_is_there
 from tests.contracts.journals import ROOT, put, records, taken_over, writes
 from tests.support.servers.kubernetes import Site

@@ -22,7 +22,7 @@ from milepost_backends.contract import (
     StorageUnavailable,
     Unknown,
 )
-from milepost_backends.kubernetes.configmaps.compaction import CAP
+from milepost_backends.kubernetes.configmaps.memory import CAP
 from milepost_backends.kubernetes.configmaps.objects import HEAD
 from milepost_backends.kubernetes.errors import NoAnswer
 from milepost_backends.kubernetes.pointers.store import KubernetesPointers

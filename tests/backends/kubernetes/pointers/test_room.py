@@ -10,7 +10,7 @@ import logging
 import pytest
 
 from milepost_backends.contract import Change, Done, Head, Refusal, StorageFull, StorageUnavailable
-from milepost_backends.kubernetes.configmaps.compaction import CAP
+from milepost_backends.kubernetes.configmaps.memory import CAP
 from milepost_backends.kubernetes.pointers import write as kubernetes_write
 from milepost_backends.kubernetes.pointers.store import KubernetesPointers
 from testbed.kubernetes.admin import NEEDED, Rules

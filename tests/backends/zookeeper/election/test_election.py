@@ -15,11 +15,16 @@ from kazoo.client import KazooClient
 
 from milepost_backends.contract import Leadership, StorageUnavailable
 from milepost_backends.zookeeper.address import ZooKeeperAddress
-from milepost_backends.zookeeper.election.candidate import SessionCandidate
-from milepost_backends.zookeeper.election.election import ZooKeeperElection
-from milepost_backends.zookeeper.election.entries import Entry, advertised_in, encode, in_order
-from milepost_backends.zookeeper.election.evidence import CERTAIN, EXCHANGES
-from milepost_backends.zookeeper.election.leadership import SessionLeadership
+from milepost_backends.zookeeper.election.candidate import (
+    CERTAIN,
+    EXCHANGES,
+    Entry,
+    SessionCandidate,
+    advertised_in,
+    encode,
+    in_order,
+)
+from milepost_backends.zookeeper.election.election import SessionLeadership, ZooKeeperElection
 from testbed.zookeeper import ensemble, zookeeper
 from tests.support.servers.zookeeper import expire
 from tests.support.waiting import until

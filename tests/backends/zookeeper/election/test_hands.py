@@ -14,8 +14,8 @@ from kazoo.client import KazooClient
 from kazoo.security import ACL, Id, Permissions, make_digest_acl
 
 from milepost_backends.zookeeper.address import ZooKeeperAddress
-from milepost_backends.zookeeper.election.entries import Entry, encode
-from milepost_backends.zookeeper.election.leadership import SessionLeadership
+from milepost_backends.zookeeper.election.candidate import Entry, encode
+from milepost_backends.zookeeper.election.election import SessionLeadership
 from milepost_backends.zookeeper.errors import OtherError
 from tests.backends.zookeeper.election.test_election import ONE, OTHER, entries, opened, until_lost, won
 from tests.contracts.test_elections import until_leader_is

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from milepost.errors import NotExist
-from milepost_server.basics.streams import stream_of
+from milepost_server.basics.pieces import stream_of
 from milepost_server.blobs.intake import Incoming
-from milepost_server.operations import reading
+from milepost_server.operations import states
 from milepost_server.operations.operations import operations_of
 from milepost_server.replica.replica import Replica
 from milepost_server.replica.submitter import Caller
@@ -93,5 +93,5 @@ def _incoming(state: bytes) -> Incoming:
     return Incoming(stream_of(state))
 
 
-def _whole(handle: Handle) -> reading.Span:
-    return reading.Span(0, handle.size)
+def _whole(handle: Handle) -> states.Span:
+    return states.Span(0, handle.size)

@@ -10,9 +10,9 @@ from fastapi.routing import APIRoute
 from milepost.operations import OPERATIONS
 from milepost.operations.operation import Right
 from milepost.operations.replicas import OPENAPI
+from milepost_server.compose import _PARTS
 from milepost_server.http.access.permission import SHORT
 from milepost_server.http.access.rights import EVERYTHING, READING, Patterns, Rights
-from milepost_server.http.app import _PARTS
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from milepost_server.http.tls.certificates import Certificates
-from milepost_server.http.tls.files import TlsFiles
+from milepost_server.http.tls.certificates import Certificates, TlsFiles
 from tests.support.servers import certificates as made_for_tests
 
 

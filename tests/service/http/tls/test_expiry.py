@@ -12,9 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from milepost_server.http.tls.certificates import Certificates
-from milepost_server.http.tls.expiry import expiry
-from milepost_server.http.tls.files import TlsFiles, read
+from milepost_server.http.tls.certificates import Certificates, TlsFiles, expiry, read
 from tests.support.servers import certificates as made_for_tests
 
 NOW = datetime.now(timezone.utc).replace(microsecond=0)

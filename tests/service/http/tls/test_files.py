@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from milepost_server.http.tls.files import TlsFiles, read
+from milepost_server.http.tls.certificates import TlsFiles, read
 from tests.support.servers.certificates import Certificates
 
 

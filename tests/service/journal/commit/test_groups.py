@@ -20,7 +20,7 @@ from milepost_backends.contract import GroupLimits, Head
 from milepost_backends.embedded.pointers import EmbeddedPointers
 from milepost_server.journal import Journal
 from milepost_server.journal.commit.groups import WORK_SECONDS, Group, NoOpRequest, build
-from milepost_server.journal.commit.size_limit import SizeLimit
+from milepost_server.journal.commit.room import SizeLimit
 from milepost_server.journal.pending import PendingRequest
 from milepost_server.rules.decide import decide as rules_decide
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused

@@ -15,7 +15,7 @@ from milepost.wire import Code, Outcome
 from milepost_backends.kubernetes.election.election import KubernetesElection
 from milepost_backends.kubernetes.pointers.store import KubernetesPointers
 from milepost_backends.local.blobs import LocalBlobs
-from milepost_server.basics.streams import stream_of
+from milepost_server.basics.pieces import stream_of
 from milepost_server.blobs.intake import Incoming
 from tests.backends.kubernetes.places import LAYOUT, Outsider
 from tests.contracts.places import Services

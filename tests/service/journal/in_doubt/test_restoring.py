@@ -9,8 +9,8 @@ import pytest
 
 from milepost_backends.embedded.pointers import EmbeddedPointers
 from milepost_server.journal.in_doubt.restoring import Restoring
+from milepost_server.journal.interface import NoObserver
 from milepost_server.journal.loading import Loaded
-from milepost_server.journal.observer import NoObserver
 from milepost_server.journal.proof import Proof
 from milepost_server.rules.memory.state import State
 

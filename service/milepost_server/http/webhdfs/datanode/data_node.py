@@ -16,18 +16,18 @@ from milepost.errors import Problem
 from milepost.wire import Code, Outcome
 from milepost_backends.contract import PATIENCE_SECONDS, BackendError
 from milepost_server.basics.problems import problem
-from milepost_server.basics.timeouts import seen, within
+from milepost_server.basics.waiting import seen, within
 from milepost_server.blobs.deletion_queue import delete_with_list
 from milepost_server.blobs.delivery import DeliveryCut, deliver
 from milepost_server.blobs.intake import Incoming, begin, take_in
 from milepost_server.blobs.keys import file_key
 from milepost_server.blobs.range_delivery import RangeDelivery
 from milepost_server.blobs.timeouts import BlobsWithTimeout
-from milepost_server.http.webhdfs.datanode.messages import Publish, Published, published
-from milepost_server.http.webhdfs.datanode.peer import NoAnswer, NotReached, Peer
+from milepost_server.http.webhdfs.datanode.exchanges import NoAnswer, NotReached
+from milepost_server.http.webhdfs.datanode.peer import Peer, Publish, Published, published
 from milepost_server.http.webhdfs.datanode.transfer_tokens import DownloadToken, UploadToken, check_not_late
 from milepost_server.journal import Journal
-from milepost_server.operations.publishing import Publisher
+from milepost_server.operations.files import Publisher
 from milepost_server.operations.trees import At
 from milepost_server.replica.leader_locator import LeaderLocator
 from milepost_server.replica.submitter import Reply

@@ -1,15 +1,15 @@
-"""Put the parts of the data nodes together."""
+"""The data nodes of a deployment as a replica knows them: which there are, and what it needs to send clients there."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Container
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from milepost_server.blobs.intake import Incoming
 from milepost_server.blobs.shared_key import SharedKey
 from milepost_server.http.webhdfs.datanode.data_node import DataNode, Taken
-from milepost_server.http.webhdfs.datanode.registry import DataNodeRegistry
 from milepost_server.http.webhdfs.datanode.transfer_tokens import (
     LIFE_SECONDS,
     DownloadToken,
@@ -26,6 +26,49 @@ from milepost_server.rules.requests import NOW, Begun
 from milepost_server.rules.stored.trees import Entry
 
 _MOST_TRIES = 10**9
+
+_KNOWN_SECONDS = 7.0
+"""How long a data node is sent clients after it last said that it is there."""
+
+_MOST = 100
+
+
+class DataNodeRegistry:
+    """The other replicas that are data nodes, by address, in turn. ``clock`` gives monotonic seconds."""
+
+    def __init__(self, own: str, clock: Callable[[], float]) -> None:
+        self.own = own.rstrip("/")
+        self._clock = clock
+        self._until: dict[str, float] = {}
+
+    def note(self, url: str) -> None:
+        """Note that the data node at this address is there."""
+        url = url.rstrip("/")
+        if url != self.own and (url in self._until or len(self._until) < _MOST):
+            self._until[url] = self._clock() + _KNOWN_SECONDS
+
+    def forget(self, url: str) -> None:
+        """Send nobody there any more."""
+        self._until.pop(url.rstrip("/"), None)
+
+    def all(self) -> list[str]:
+        """Return the addresses of all data nodes, this replica's own first."""
+        now = self._clock()
+        return [self.own, *sorted(url for url, until in self._until.items() if until > now)]
+
+    def next(self, excluded: Container[str] = ()) -> str:
+        """Return the address of the data node whose turn it is; of this replica itself, if there is no other.
+
+        Hosts and ports in ``excluded`` did not answer the client. A data node that does not lead outlives a change of
+        leader with a body half taken, so the leader takes bytes only where nobody else does.
+        """
+        now = self._clock()
+        self._until = {url: until for url, until in self._until.items() if until > now}
+        for url in self._until:
+            if urlsplit(url).netloc not in excluded:
+                self._until[url] = self._until.pop(url)  # the last one from now on
+                return url
+        return self.own
 
 
 @dataclass(frozen=True, slots=True)

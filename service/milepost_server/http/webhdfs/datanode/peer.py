@@ -1,7 +1,13 @@
-"""Speak to the leader, as one replica to another."""
+"""Speak to the leader, as one replica to another: that this one is a data node, and which file it has taken.
+
+Each message proves that it comes from a replica of the same deployment.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import hmac
+import logging
 import ssl
 from collections.abc import Callable
 from types import TracebackType
@@ -14,14 +20,77 @@ from milepost.wire import PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, Code, Header,
 from milepost_server.basics.problems import problem
 from milepost_server.blobs.shared_key import SharedKey
 from milepost_server.http.webhdfs.datanode.exchanges import Answer, Exchanges, NoAnswer, NotReached
-from milepost_server.http.webhdfs.datanode.messages import (
-    Heartbeat,
-    Publish,
-    Published,
-    signed,
-)
+from milepost_server.http.webhdfs.datanode.transfer_tokens import proof_of
+from milepost_server.journal import Journal
+from milepost_server.replica.leader_locator import LeaderLocator
+from milepost_server.replica.submitter import Reply
 
-__all__ = ["NoAnswer", "NotReached", "Peer"]
+log = logging.getLogger("milepost.datanodes")
+PROOF = "Milepost-Proof"
+_MESSAGE = b"message"
+
+_INTERVAL_SECONDS = 2.0
+"""How often a replica says that it is there. Its silence means that it is not."""
+
+_ANSWER_SECONDS = 2.0
+_LEAVE_SECONDS = 1.0
+
+
+class Heartbeat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A replica is a data node: clients can be sent to it. With ``leaving`` it is not any more."""
+
+    url: str
+    leaving: bool = False
+
+
+class Publish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A data node has taken the bytes that a token is for: they are ``data``, or else a blob. ``attempt`` counts
+    from 1.
+    """
+
+    token: str
+    store: str
+    path: str
+    size: int
+    sha256: str
+    blob: str
+    data: bytes | None
+    attempt: int
+
+
+class Published(msgspec.Struct, frozen=True):
+    """The answer: the file is there, or (``term``) its bytes have to be a blob of this newer leadership first.
+
+    Of a file that is there it tells its version, whether nothing was there before, whether this is the first answer
+    again, and the revision and term that it reflects. A leader of an older release tells nothing of this.
+    """
+
+    term: int | None = None
+    version: str = ""
+    created: bool = True
+    replayed: bool = False
+    revision: int | None = None
+    by_term: int = 0
+
+
+def published(ended: Reply | int) -> Published:
+    """Return how a publication ended at the leader."""
+    if isinstance(ended, int):
+        return Published(ended)
+    answer = ended.answer
+    return Published(None, answer.version or "", answer.created, answer.replayed, ended.revision, ended.term)
+
+
+def signed(message: Heartbeat | Publish, key: bytes) -> tuple[bytes, dict[str, str]]:
+    """Return a message's bytes, and the headers to send them with."""
+    body = msgspec.json.encode(message)
+    return body, {"Content-Type": "application/json", PROOF: proof_of(body, key, _MESSAGE).hex()}
+
+
+def checked(body: bytes, proof: str, key: bytes) -> None:
+    """Raise an ``unauthenticated`` problem unless a replica of this deployment said this."""
+    if not hmac.compare_digest(proof.encode(), proof_of(body, key, _MESSAGE).hex().encode()):
+        raise problem(Code.UNAUTHENTICATED, "this is for the replicas of this deployment among themselves")
 
 
 class Peer:
@@ -80,3 +149,34 @@ def _problem_in(answer: Answer) -> Problem | NoAnswer:
         except (msgspec.DecodeError, ValueError):
             pass
     return NoAnswer(f"an answer with status {answer.status} that says nothing")
+
+
+async def announce(journal: Journal, leader_locator: LeaderLocator, peer: Peer) -> None:
+    """Say it while another replica leads, until cancelled; then say, once, that this one leaves.
+
+    So a replica is a data node only if it can reach the leader, which is what it will need to publish.
+    """
+    heartbeat = Heartbeat(leader_locator.advertise)
+    said_to, failed = "", ""
+    async with peer:
+        try:
+            while True:
+                if not journal.lease_holds() and (leader := await leader_locator.elsewhere()) is not None:
+                    try:
+                        await peer.heartbeat(leader.rstrip("/"), heartbeat, _ANSWER_SECONDS)
+                        said_to, failed = leader, ""
+                    except (NotReached, NoAnswer, Problem) as error:
+                        if leader != failed:  # once, not every two seconds
+                            log.info("cannot tell %s that this replica takes and gives bytes too: %s", leader, error)
+                        failed = leader
+                await asyncio.sleep(_INTERVAL_SECONDS)
+        finally:
+            if said_to:
+                await _leave(peer, said_to, heartbeat)
+
+
+async def _leave(peer: Peer, leader: str, heartbeat: Heartbeat) -> None:
+    try:
+        await peer.heartbeat(leader.rstrip("/"), Heartbeat(heartbeat.url, leaving=True), _LEAVE_SECONDS)
+    except (NotReached, NoAnswer, Problem) as error:
+        log.info("%s could not be told that this replica leaves; it notices by itself: %s", leader, error)

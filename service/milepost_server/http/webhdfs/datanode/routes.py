@@ -17,7 +17,7 @@ from milepost_server.http.bodies import gathered
 from milepost_server.http.headers import one
 from milepost_server.http.openapi.operations import plain
 from milepost_server.http.requests import HttpRequest
-from milepost_server.http.webhdfs.datanode.messages import (
+from milepost_server.http.webhdfs.datanode.peer import (
     PROOF,
     Heartbeat,
     Publish,

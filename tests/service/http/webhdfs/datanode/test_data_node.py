@@ -37,13 +37,13 @@ from milepost_server.blobs.range_digests import RANGE_BYTES
 from milepost_server.blobs.shared_key import SharedKey
 from milepost_server.http.webhdfs.datanode import data_node as data_node_module
 from milepost_server.http.webhdfs.datanode.data_node import DataNode
-from milepost_server.http.webhdfs.datanode.messages import Publish, Published, published
-from milepost_server.http.webhdfs.datanode.peer import NoAnswer, NotReached, Peer
+from milepost_server.http.webhdfs.datanode.exchanges import NoAnswer, NotReached
+from milepost_server.http.webhdfs.datanode.peer import Peer, Publish, Published, published
 from milepost_server.http.webhdfs.datanode.transfer_tokens import LATE_SECONDS, LIFE_SECONDS, DownloadToken, UploadToken
 from milepost_server.journal import Journal
-from milepost_server.operations.publishing import Publisher
+from milepost_server.operations.files import Publisher
 from milepost_server.operations.trees import At
-from milepost_server.replica import commits
+from milepost_server.replica import submitter
 from milepost_server.replica.leader_locator import LeaderLocator
 from milepost_server.replica.settings import Settings
 from milepost_server.rules.requests import BlobRef, OntoExisting
@@ -294,7 +294,7 @@ async def test_bytes_that_are_refused_for_now_are_there_when_they_are_not_refuse
 
     Who asked for it has to give up before the journal does, which is after ten seconds.
     """
-    monkeypatch.setattr(commits, "COMMIT_SECONDS", 9.0)
+    monkeypatch.setattr(submitter, "COMMIT_SECONDS", 9.0)
     async with scene(tmp_path, replace(PROMPT, compact_from=1, compact_after_seconds=0.0)) as at:
         await put(at.leader, "state/0", at.epoch)
         begun, gate = at.leader.pointers.committed, asyncio.Event()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import pytest
 import trustme
 
-from milepost_server.http.tls.files import public_authorities
+from milepost_server.http.tls.certificates import public_authorities
 from milepost_server.http.webhdfs.datanode import exchanges
 from milepost_server.http.webhdfs.datanode.exchanges import Exchanges, NoAnswer, NotReached
 from testbed.ports import Port

@@ -11,9 +11,8 @@ import pytest
 from milepost.errors import AccessDenied
 from milepost_server.blobs.shared_key import SharedKey
 from milepost_server.http.webhdfs.datanode.data_node import DataNode
-from milepost_server.http.webhdfs.datanode.data_nodes import DataNodes
-from milepost_server.http.webhdfs.datanode.messages import PROOF, Heartbeat, checked, signed
-from milepost_server.http.webhdfs.datanode.registry import DataNodeRegistry
+from milepost_server.http.webhdfs.datanode.data_nodes import DataNodeRegistry, DataNodes
+from milepost_server.http.webhdfs.datanode.peer import PROOF, Heartbeat, checked, signed
 from milepost_server.http.webhdfs.datanode.transfer_tokens import (
     LATE_SECONDS,
     LIFE_SECONDS,

@@ -1,0 +1,164 @@
+"""Keep room in the journal: a limit on its size, and a refusal of what makes it larger while the store is full.
+
+Removing, releasing and ending must be possible when nothing else is, or room could never be made again. A client also
+needs a session, and often an epoch, before it can remove anything. So the last parts of the room are kept for these.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Final
+
+from milepost.wire import Code
+from milepost_backends.contract import PointerStore
+from milepost_server.journal.pending import Decide
+from milepost_server.rules.decisions import Accepted, Decision, DecisionContext, Refused
+from milepost_server.rules.memory.view import View
+from milepost_server.rules.records import Corrupt, Session, encode
+from milepost_server.rules.requests import (
+    Add,
+    Campaign,
+    CloneTree,
+    CreateUpload,
+    LockAll,
+    LockHandle,
+    MakeDirectory,
+    MakeSavepoint,
+    OpenSession,
+    PutFile,
+    RenamePath,
+    Replace,
+    Request,
+)
+
+GROWING: Final = (Add, Replace, CreateUpload, PutFile, MakeDirectory, RenamePath, CloneTree, MakeSavepoint)
+"""The requests that make the journal larger for good, and that nobody needs to make room in it."""
+
+_PARTS: Final = 32
+_KEPT: Final[dict[type[Request], int]] = {
+    **dict.fromkeys(GROWING, 2),
+    OpenSession: 1,
+    Campaign: 1,
+    LockHandle: 1,
+    LockAll: 1,
+}
+"""How many of the `_PARTS` parts of the room each kind of request must leave free when it makes the journal larger.
+
+A kind that is not listed may use all of the room.
+"""
+_MIB: Final = 1024 * 1024
+
+_SESSIONS: Final = 64
+"""How many sessions that were opened while the store is full may live at once: a client needs one to remove handles."""
+_RECORDS: Final = 1024
+"""How many of these sessions may have a record, ended ones included: these are dropped later, and take room until then.
+"""
+
+
+class SizeLimit:
+    """The limit of ``most`` bytes on a journal; None sets no limit.
+
+    ``taken`` is the size in bytes of all records, including the groups in flight.
+    """
+
+    def __init__(self, most: int | None) -> None:
+        self.most = most
+        self.taken = 0
+
+    def growth(self, view: View, encoded: Mapping[str, bytes | None]) -> int:
+        """Return by how many bytes the ``encoded`` records make the journal larger; 0 where there is no limit."""
+        if self.most is None:
+            return 0
+        before = sum(_size(key, view) for key in encoded)
+        return sum(len(key) + len(value) for key, value in encoded.items() if value is not None) - before
+
+    def refusal(self, request: Request, growth: int, waiting: int) -> Refused | None:
+        """Return the refusal of a request that may not make the journal ``growth`` bytes larger; None if it may.
+
+        ``waiting`` is by how many bytes the requests before it in the same group make the journal larger.
+        """
+        if self.most is None or growth <= 0:
+            return None
+        kept = self.most * _KEPT.get(type(request), 0) // _PARTS
+        taken = self.taken + waiting
+        if not kept or taken + growth <= self.most - kept:
+            return None
+        return Refused(
+            Code.STORAGE_FULL,
+            f"the records take {taken / _MIB:.1f} of {self.most / _MIB:.1f} MiB, and the rest is reserved for removals:"
+            " remove handles or files that are not needed, or give the pointer store more room",
+        )
+
+
+def _size(key: str, view: View) -> int:
+    record = view.get(key)
+    if record is None or isinstance(record, Corrupt):
+        return 0
+    return len(key) + len(encode(key, record))
+
+
+def grows(request: Request) -> bool:
+    """Return whether the request makes the journal larger for good.
+
+    Locks and epochs do not count: they are small, and go away as they came.
+    """
+    return isinstance(request, (*GROWING, OpenSession))
+
+
+class GrowthCheck:
+    """The check that refuses growth while ``store`` is full."""
+
+    def __init__(self, store: PointerStore) -> None:
+        self._store = store
+        self._living: dict[str, None] = {}
+        self._ended: deque[str] = deque()
+
+    def deciding(self, decide: Decide) -> Decide:
+        """Return a function that decides as ``decide`` does, but refuses growing requests while the store is full."""
+
+        def decided(view: View, request: Request, context: DecisionContext) -> Decision:
+            decision = decide(view, request, context)
+            if not isinstance(decision, Accepted) or not decision.changes:
+                return decision
+            seen = view.fresh()
+            if (why := self._refuses(seen, request)) is None:
+                return decision
+            return Refused(Code.STORAGE_FULL, why, depends=max(decision.depends, seen.depends))
+
+        return decided
+
+    def _refuses(self, view: View, request: Request) -> str | None:
+        why = self._store.full
+        if why is None:
+            self._living.clear()
+            self._ended.clear()
+            return None
+        if not grows(request) or (isinstance(request, OpenSession) and self._admits(view, request.session)):
+            return None
+        return why
+
+    def _admits(self, view: View, session: str) -> bool:
+        """Return whether the session may be opened; if so, count it. A renewal takes no more room, so it always may."""
+        if _lives(view, session):
+            return True
+        self._forget(view)
+        if len(self._living) >= _SESSIONS or len(self._living) + len(self._ended) >= _RECORDS:
+            return False
+        self._living[session] = None
+        return True
+
+    def _forget(self, view: View) -> None:
+        """Free the places of sessions that have ended, and of ended ones whose record is dropped or was never made."""
+        if len(self._living) >= _SESSIONS:
+            over = [session for session in self._living if not _lives(view, session)]
+            self._ended.extend(session for session in over if view.session(session) is not None)
+            for session in over:
+                del self._living[session]
+        while self._ended and (view.session(self._ended[0]) is None or _lives(view, self._ended[0])):
+            self._ended.popleft()
+
+
+def _lives(view: View, session: str) -> bool:
+    record = view.session(session)
+    return isinstance(record, Session) and not record.ended

@@ -1,0 +1,170 @@
+"""The leader's manifests of trees: they come into memory when a tree is first asked for, and are checked from then on.
+
+One that is damaged where it is stored is written anew from memory. Only a leader that has the rows in memory can do
+that. To the next one the whole tree would be unreadable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable
+
+from milepost.errors import Problem
+from milepost.wire import Code, Outcome
+from milepost_backends.contract import BackendError, BlobStore
+from milepost_server.basics.loop_time import LoopTimeBudget
+from milepost_server.basics.pieces import stream_of
+from milepost_server.basics.problems import problem
+from milepost_server.blobs.deletion_queue import DeletionQueue
+from milepost_server.blobs.delivery import DeliveryCut, deliver
+from milepost_server.blobs.keys import blob_key
+from milepost_server.journal import Journal
+from milepost_server.replica.submitter import commit
+from milepost_server.rules.memory.state import State
+from milepost_server.rules.requests import LEADER, BlobRef, CompactTree
+from milepost_server.rules.stored.manifest_rows import ManifestRows
+from milepost_server.rules.stored.trees import Manifest, Tree
+
+log = logging.getLogger("milepost.maintenance")
+
+
+class Manifests:
+    """The manifests of the trees of a journal. However many requests wait for one, it is read once.
+
+    A new leader has none of them, so that a fail-over takes no longer for the files that all jobs have.
+    """
+
+    def __init__(self, journal: Journal, blobs: BlobStore) -> None:
+        self._journal = journal
+        self._blobs = blobs
+        self._reading: dict[str, asyncio.Task[ManifestRows]] = {}
+
+    async def ready(self, store: str) -> None:
+        """Wait until all manifests of a store's tree are in memory.
+
+        Raises problems: ``corrupt`` if one is damaged or gone, ``storage-unavailable``, ``no-leader``.
+        """
+        while missing := self._journal.read().view.state.unloaded(store):
+            rows = await self._rows(store, missing[0])
+            state = self._journal.read().view.state
+            if missing[0] in state.unloaded(store):  # it may have been merged into another one meanwhile
+                state.hold(missing[0].blob, rows)
+
+    async def _rows(self, store: str, manifest: Manifest) -> ManifestRows:
+        task = self._reading.get(manifest.blob)
+        if task is None:
+            task = self._reading[manifest.blob] = asyncio.create_task(self._read(store, manifest))
+            task.add_done_callback(lambda _: self._reading.pop(manifest.blob, None))
+        return await asyncio.shield(task)
+
+    async def _read(self, store: str, manifest: Manifest) -> ManifestRows:
+        damaged = f"the manifest {manifest.blob}, which says what is in the tree of {store!r}, is damaged"
+        ref = BlobRef(manifest.blob, manifest.size, manifest.sha256)
+        try:
+            content = b"".join([chunk async for chunk in await deliver(self._blobs, ref)])
+            return await asyncio.to_thread(ManifestRows, content)
+        except (DeliveryCut, ValueError) as error:
+            raise problem(Code.CORRUPT, f"{damaged}: {error}") from error
+        except Problem as error:
+            if error.code is Code.BLOB_MISSING:
+                raise problem(Code.CORRUPT, f"{damaged}: it is gone") from error
+            if error.code is Code.CORRUPT:
+                raise problem(Code.CORRUPT, f"{damaged}: {error.detail}") from error
+            raise
+
+
+class ManifestCheck:
+    """Reads the manifests that are in memory again where they are stored, one after the other."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        blobs: BlobStore,
+        deletions: DeletionQueue,
+        loop_time: LoopTimeBudget,
+        clock: Callable[[], float],
+    ) -> None:
+        self._journal = journal
+        self._blobs = blobs
+        self._deletions = deletions
+        self._loop_time = loop_time
+        self._clock = clock
+
+    async def run(self, interval: float) -> None:
+        """Check all manifests that are in memory, again and again, until cancelled."""
+        while True:
+            await asyncio.sleep(interval)
+            if not self._journal.lease_holds():
+                continue
+            for store in await self._held():
+                try:
+                    await self.check(store)
+                except (Problem, BackendError) as error:
+                    log.warning("cannot check the manifests of %s, trying again in %s s: %s", store, interval, error)
+
+    async def _held(self) -> list[str]:
+        """Return the stores whose trees have a manifest in memory."""
+        state = self._state()
+        held: list[str] = []
+
+        def judge(store: str) -> None:
+            tree = state.tree(store)
+            manifests = tree.manifests if isinstance(tree, Tree) else ()
+            if any(state.rows(manifest.blob) is not None for manifest in manifests):
+                held.append(store)
+
+        await self._loop_time.each_after(state.stores, "", judge)
+        return held
+
+    async def check(self, store: str) -> None:
+        """Check the manifests of one tree that are in memory. Raises problems and `BackendError`."""
+        tree = self._state().tree(store)
+        for manifest in tree.manifests if isinstance(tree, Tree) else ():
+            rows = self._state().rows(manifest.blob)
+            if rows is not None and (damage := await self._damage(manifest)) is not None:
+                await self._write_anew(store, manifest, rows, damage)
+
+    async def _damage(self, manifest: Manifest) -> str | None:
+        """Return what is wrong with the stored manifest; None for nothing."""
+        try:
+            async for _ in await deliver(self._blobs, BlobRef(manifest.blob, manifest.size, manifest.sha256)):
+                pass
+        except DeliveryCut as error:
+            return str(error)
+        except Problem as error:
+            if error.code not in (Code.CORRUPT, Code.BLOB_MISSING):
+                raise
+            return error.detail
+        return None
+
+    async def _write_anew(self, store: str, damaged: Manifest, rows: ManifestRows, why: str) -> None:
+        """Put the rows under a fresh key and let the tree name that; a merge that took their place meanwhile counts."""
+        log.error("the manifest %s of the tree of %s is damaged: %s; writing it anew", damaged.blob, store, why)
+        if await asyncio.to_thread(_digest, rows) != damaged.sha256:
+            log.error("the manifest %s is damaged in memory as well, and is left as it is", damaged.blob)
+            return
+        state = self._state()
+        key = blob_key(self._journal.deployment, store, self._journal.term)
+        anew = await asyncio.to_thread(rows.manifest, key)
+        await self._blobs.put(anew.blob, stream_of(rows.content))
+        with state.holding(anew.blob, rows):
+            try:
+                await commit(self._journal, CompactTree(LEADER, store, (damaged.blob,), anew), self._clock)
+            except Problem as error:
+                if error.outcome is Outcome.NOT_APPLIED:
+                    await self._deletions.try_delete(anew.blob)
+                raise
+        tree = state.tree(store)
+        if isinstance(tree, Tree) and anew.blob not in [manifest.blob for manifest in tree.manifests]:
+            await self._deletions.try_delete(anew.blob)  # the damaged one had been replaced by then
+            return
+        log.info("the manifest %s of the tree of %s is whole again, as %s", damaged.blob, store, anew.blob)
+
+    def _state(self) -> State:
+        return self._journal.read().view.state
+
+
+def _digest(rows: ManifestRows) -> str:
+    return hashlib.sha256(rows.content).hexdigest()

@@ -1,0 +1,162 @@
+"""Decide what maintenance asks of a tree: drop what nothing shows any more, and compact records into manifests.
+
+One record, that of the tree, then names what thousands did.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from milepost.wire import Code
+from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers, Refused
+from milepost_server.rules.memory.view import View
+from milepost_server.rules.records import Corrupt, Store, Stored, tree_key
+from milepost_server.rules.requests import BeginCompaction, CompactTree, DropBlobs, DropCompacted, TrimTree
+from milepost_server.rules.stored.paths import path_key
+from milepost_server.rules.stored.trees import Tree, TreePath
+from milepost_server.rules.trees.tree_change import is_kept, names_in_manifests, unnamed
+from milepost_server.rules.trees.visibility import deleted_at, is_shown, rolled_back
+
+
+def begin_compaction(view: View, request: BeginCompaction, context: DecisionContext) -> Decision:
+    """Let no record of a path go from now on, so that what a manifest is made of can be read."""
+    store = view.store_or_new(request.store_name)
+    tree = view.tree(store.name) or Tree(store.name)
+    if isinstance(tree, Corrupt) or tree.rollbacks:
+        return Refused(Code.VERSION_MISMATCH, f"the tree of {store.name!r} cannot be compacted now")
+    return Accepted(
+        Answer({"begun": context.revision}), {tree_key(store.name): replace(tree, compacting=context.revision)}
+    )
+
+
+def compact(view: View, request: CompactTree, _: DecisionContext) -> Decision:
+    """Let a manifest follow those that the tree has, or take the place of some that stand together.
+
+    Nothing that is shown changes by it.
+    """
+    store = view.store_or_new(request.store_name)
+    tree = view.tree(store.name) or Tree(store.name)
+    added = () if request.manifest is None else (request.manifest,)
+    if isinstance(tree, Corrupt):
+        return Accepted(Answer())
+    names, count = [manifest.blob for manifest in tree.manifests], len(request.replaced)
+    first = names.index(request.replaced[0]) if count and request.replaced[0] in names else len(names)
+    if tuple(names[first : first + count]) != request.replaced or {each.blob for each in added} & set(names):
+        return Accepted(Answer())  # this was done already, or cannot be done any more
+    if not count and not 0 < tree.compacting == request.begun:
+        return Refused(
+            Code.VERSION_MISMATCH,
+            "a rollback or another compaction came between: the manifest was made of what was there before",
+        )
+    left = (*tree.manifests[:first], *added, *tree.manifests[first + count :])
+    stale = tree.stale and (len(left) > 1 or request.savepoints != tree.savepoints)
+    compacted = replace(tree, manifests=left, compacting=tree.compacting if count else 0, stale=stale)
+    changes: dict[str, Stored | None] = {tree_key(store.name): compacted}
+    return Accepted(Answer(), changes, discards=request.replaced)
+
+
+def drop_blobs(view: View, request: DropBlobs, _: DecisionContext) -> Decision:
+    """Discard the blobs that neither a record nor a manifest names any more.
+
+    The record of the tree is written as it is: the commit proves that who discards them still leads. While a record of
+    a path cannot be read, it may name any of them: then they are left to the collector.
+    """
+    store = view.store_or_new(request.store_name)
+    tree = view.tree(store.name)
+    if not isinstance(tree, Tree) or view.damaged_path(store.name) is not None:
+        return Accepted(Answer())
+    named = view.times_named(store.name, request.blobs)
+    gone = [blob for blob in request.blobs if not named[blob] and not names_in_manifests(view, store.name, blob)]
+    return Accepted(Answer(), {tree_key(store.name): tree} if gone else {}, discards=tuple(gone))
+
+
+def drop_compacted(view: View, request: DropCompacted, _: DecisionContext) -> Decision:
+    """Drop the records of these paths of which the manifests say the same; their blobs stay, which a manifest names.
+
+    None goes while another manifest is being made, nor while a rollback is not in all records: it would apply to the
+    row once more.
+    """
+    store = view.store_or_new(request.store_name)
+    tree = view.tree(store.name) or Tree(store.name)
+    if isinstance(tree, Corrupt) or tree.compacting or tree.rollbacks:
+        return Accepted(Answer())
+    changes: dict[str, Stored | None] = {}
+    for path in request.paths:
+        key = path_key(store.name, path)
+        record = view.get(key)
+        if not isinstance(record, TreePath):
+            continue
+        row = view.compacted(store.name, path)
+        if _spans(record) == (() if row is None else _spans(row)):
+            changes[key] = None
+    return Accepted(Answer(), changes)
+
+
+def _spans(record: TreePath) -> tuple[tuple[int, int], ...]:
+    """Return when each entry was born and died: no two entries of one path are born at the same revision."""
+    return tuple((entry.created_revision, entry.deleted_revision) for entry in record.entries)
+
+
+def trim(view: View, request: TrimTree, _: DecisionContext) -> Decision:
+    """Drop the entries of these paths that nothing shows, and the range tombstones and rollbacks that the leader saw
+    the end of.
+
+    An entry that a range tombstone ended, or a rollback changed, begins before it. So once maintenance has been through
+    all paths that it is about, no more come. While a record of a path cannot be read, they stay: it may be put back,
+    and says nothing of them.
+    """
+    store = view.store_or_new(request.store_name)
+    tree = view.tree(store.name) or Tree(store.name)
+    if isinstance(tree, Corrupt):
+        return Accepted(Answer())
+    changed: dict[str, TreePath] = {}
+    for path in request.paths:
+        record = view.path(store.name, path)
+        if isinstance(record, TreePath) and (trimmed := trimmed_of(record, store, tree)) != record:
+            changed[path] = trimmed
+    changes: dict[str, Stored | None] = {}
+    for path, record in changed.items():
+        stays = record.entries or is_kept(view, tree, path)
+        changes[path_key(store.name, path)] = record if stays else None
+    range_tombstones, rollbacks = tree.range_tombstones, tree.rollbacks
+    if view.damaged_path(store.name) is None:
+        range_tombstones = tuple(
+            tombstone for tombstone in range_tombstones if tombstone not in request.range_tombstones
+        )
+        rollbacks = tuple(rollback for rollback in rollbacks if rollback not in request.rollbacks)
+    if (range_tombstones, rollbacks) != (tree.range_tombstones, tree.rollbacks):
+        changes[tree_key(store.name)] = replace(tree, range_tombstones=range_tombstones, rollbacks=rollbacks)
+    return Accepted(Answer(), changes, discards=unnamed(view, store.name, changed))
+
+
+def trimmed_of(record: TreePath, store: Store, tree: Tree) -> TreePath:
+    """Return the record without the entries that nothing shows; of those that are left, it says itself when they died.
+
+    A rollback that changed nothing is not noted, as long as the record need not be written for anything else. One that
+    brought an entry back must be, even if a range tombstone has ended that entry since: else it would bring it back
+    again.
+    """
+    known = rolled_back(record, tree)
+    entries = []
+    for entry in known.entries:
+        deleted_revision = deleted_at(record.path, entry, store, tree)
+        if not deleted_revision or is_shown(record.path, entry, deleted_revision, tree.kept):
+            entries.append(
+                entry
+                if deleted_revision == entry.deleted_revision
+                else replace(entry, deleted_revision=deleted_revision)
+            )
+    if tuple(entries) == known.entries == record.entries:
+        return record
+    return replace(known, entries=tuple(entries))
+
+
+HANDLERS: Final[Handlers] = {
+    CompactTree: compact,
+    DropBlobs: drop_blobs,
+    DropCompacted: drop_compacted,
+    BeginCompaction: begin_compaction,
+    TrimTree: trim,
+}
