@@ -23,7 +23,7 @@ from milepost.errors import (
 )
 from milepost.job_record import published_by_files
 from milepost.session import Session
-from milepost.spark.batch import ExactlyOnce, Publish
+from milepost.spark.batch import ExactlyOnce
 from milepost.spark.driver.awaiting import Awaiting
 from milepost.spark.driver.calls import describe, spark_may_be_gone, within
 from milepost.spark.driver.queries import JobQueries, let_commit
@@ -35,6 +35,7 @@ from milepost.spark.output.hadoop import HadoopFiles
 from milepost.spark.output.local import SCHEME, LocalFiles
 from milepost.spark.output.sink import TROUBLE, FilesSink, Transform, published_page
 from milepost.spark.pointer import JobPointer
+from milepost.spark.publishing import OwnFunction, Publish, Publisher
 from milepost.spark.recovery import JobRecovery, check_published, check_standstill
 from milepost.spark.session_settings import SessionSettings
 from milepost.spark.strangers import warn_of_strangers
@@ -136,20 +137,7 @@ class Job:
         `files` before; `WrongCheckpoint` if a query has committed batches in the checkpoint that were not published
         this way; `JobUnknown` if ``beside`` holds the identity of another job with this name.
         """
-        if self._function is not None:
-            raise UnsafeQuery("one lead() serves one start of one query: a second query needs a store of its own")
-        if published_by_files(self.manifest) and not isinstance(publish, FilesSink):
-            raise UnsafeQuery(
-                "this job publishes by job.files; to publish in another way, begin a job under another name"
-            )
-        check_published(self.recovery, self.published)
-        if isinstance(publish, FilesSink):
-            published_page(self.manifest, self.published)  # refuses a job that published in another way
-        if beside is not None:
-            self._claim(HadoopFiles(self._spark, self._location.settings), beside)
-        guard = QueryGuard(self._spark, self._location)
-        self._function = ExactlyOnce(publish, self._pointer, self._tree, guard, self.recovery, self._state)
-        return self._function
+        return self._published_by(OwnFunction(publish), beside)
 
     def files(self, output: str, *, transform: Transform | None = None) -> Callable[[DataFrame, int], None]:
         """Make the function for ``foreachBatch`` that publishes Parquet files under ``output`` (any Hadoop file
@@ -162,12 +150,23 @@ class Job:
         """
         warn_of_strangers(self._location, output, "job.files")
         hadoop = HadoopFiles(self._spark, self._location.settings)  # the session may have those of another job
-        function = self.exactlyOnce(FilesSink(hadoop, output, transform), beside=output)
+        function = self._published_by(FilesSink(hadoop, output, transform), beside=output)
         try:
             self._delete_expired()
         except (RecordUnreadable, *TROUBLE) as error:
             _log.warning("files of expired batches could not be deleted, they stay for now: %s", describe(error))
         return function
+
+    def _published_by(self, publisher: Publisher, beside: str | None) -> ExactlyOnce:
+        if self._function is not None:
+            raise UnsafeQuery("one lead() serves one start of one query: a second query needs a store of its own")
+        check_published(self.recovery, self.published)
+        publisher.check(self._pointer.record)
+        if beside is not None:
+            self._claim(HadoopFiles(self._spark, self._location.settings), beside)
+        guard = QueryGuard(self._spark, self._location)
+        self._function = ExactlyOnce(publisher, self._pointer, self._tree, guard, self.recovery, self._state)
+        return self._function
 
     def expire(self, *, before: int) -> None:
         """Let the batches below ``before`` expire that `files` has published: readers do not find them any more, and

@@ -82,7 +82,7 @@ def install(passing: Passing) -> None:
     around(importlib.import_module("milepost.spark.lead"), "recover", lambda *_, **__: "recovery")
     around(ExactlyOnce, "_run", running)
     around(StateHandleStore, "replace", replacing)
-    around(FilesSink, "__call__", lambda *_: "writing")
+    around(FilesSink, "_write", lambda *_: "writing")
     around(milepost.spark.output.sink, "_stage", lambda *_: "evaluation")
 
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError
 
 from milepost.errors import RecordUnreadable, UnsafeQuery
-from milepost.job_record import KIND, published_by_files
-from milepost.spark.context import BatchContext, attempts_of
+from milepost.job_record import KIND, JobRecord, published_by_files
 from milepost.spark.driver.calls import describe
 from milepost.spark.output.hadoop import HadoopFiles
 from milepost.spark.output.local import SCHEME, LocalFiles
@@ -33,6 +32,7 @@ from milepost.spark.output.manifest import (
 )
 from milepost.spark.output.parts import check_common, check_written
 from milepost.spark.output.schemas import united
+from milepost.spark.publishing import BatchContext, attempts_of, evaluated_once
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,7 +53,7 @@ Transform = Callable[["DataFrame", BatchContext], "DataFrame"]
 
 
 class FilesSink:
-    """The publishing function of `Job.files`: it writes a batch's files, and a page that lists them, under ``output``.
+    """The publisher of `Job.files`: it writes a batch's files, and a page that lists them, under ``output``.
 
     What it returns for the job record is the manifest: a link to that page.
     """
@@ -66,14 +66,18 @@ class FilesSink:
         self._began = False
         self._replaced: deque[str] = deque()
 
-    @property
-    def transforms(self) -> bool:
-        """Whether something else is written than the frame of the batch."""
-        return self._transform is not None
+    def check(self, record: JobRecord) -> None:
+        """See `Publisher.check`. Whether the job publishes into the same output is checked with the first batch."""
+        published_page(record.manifest, record.published)
 
-    def __call__(self, frame: DataFrame, context: BatchContext) -> dict[str, Any]:
-        if self._transform is not None:
-            frame = self._transform(frame, context)
+    def publish(self, frame: DataFrame, context: BatchContext) -> dict[str, Any]:
+        """See `Publisher.publish`. Nobody sees what this writes before the batch is published."""
+        if self._transform is None:
+            return self._write(frame, context)  # once, every partition to its end: the one complete evaluation
+        with evaluated_once(frame) as kept:
+            return self._write(self._transform(kept, context), context)
+
+    def _write(self, frame: DataFrame, context: BatchContext) -> dict[str, Any]:
         if "batch" in (column.lower() for column in frame.columns):
             raise UnsafeQuery(
                 "the output has a column named batch, a name that the sink uses for the number of the batch; rename it"
