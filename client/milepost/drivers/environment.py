@@ -7,9 +7,9 @@ import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Final
+from typing import Final, TypedDict
 
-from milepost.core.calls.credentials import AsyncToken
+from milepost.core.calls.credentials import AsyncToken, Token
 from milepost.drivers.connections import Verify, trusting
 from milepost.drivers.token_file import TokenFile
 
@@ -21,6 +21,20 @@ CERT: Final = "MILEPOST_CERT"
 KEY: Final = "MILEPOST_KEY"
 
 File = str | PathLike[str]
+
+
+class ConnectionArguments(TypedDict):
+    """The arguments of `milepost.Client` that say how to reach the service, as a program gave them.
+
+    Another process makes a client of its own from them, and completes them by its own environment.
+    """
+
+    url: str | Sequence[str] | None
+    token: Token | None
+    token_file: File | None
+    verify: Verify | None
+    cert: File | None
+    key: File | None
 
 
 @dataclass(frozen=True)

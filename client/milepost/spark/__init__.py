@@ -17,10 +17,10 @@
 
 How one driver continues the work of another, and which module does each step:
 
-====  ======================================================================================  ====================
+====  ======================================================================================  =========================
 step  what                                                                                    module
-====  ======================================================================================  ====================
-1     get the epoch, then read the job record                                                 ``lead``, ``pointer``
+====  ======================================================================================  =========================
+1     get the epoch, then read the job record                                                 ``takeover``, ``pointer``
 2     put the settings of this epoch into the session; from now on the service refuses        ``session_settings``
       every write of an older driver and of its executors
 3     read how far the checkpoint has come, and check that it fits the record                 ``tree``, ``recovery``
@@ -31,7 +31,7 @@ step  what                                                                      
 8     output is staged per attempt and named by a manifest                                    ``sink``, ``manifest``
 9     compare-and-set P to N with the manifest, under the epoch                               ``pointer``, ``store``
 10    SIGTERM stops the query from a thread                                                   ``sigterm``
-====  ======================================================================================  ====================
+====  ======================================================================================  =========================
 
 The checkpoint itself is written by Spark, straight to the service, which checks the epoch of each write
 (``milepost.core.checkpoint_location``). So at entry to batch N, ``offsets/N`` is stored already, and nothing is copied

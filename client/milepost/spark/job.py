@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import StreamingQueryException
 
-from milepost.core.checkpoint_location import CheckpointLocation
+from milepost.drivers.environment import ConnectionArguments
 from milepost.errors import (
     Fenced,
     JvmLost,
@@ -22,7 +22,6 @@ from milepost.errors import (
     WrongCheckpoint,
 )
 from milepost.job_record import published_by_files
-from milepost.session import Session
 from milepost.spark.batch import ExactlyOnce
 from milepost.spark.driver.awaiting import Awaiting
 from milepost.spark.driver.calls import describe, spark_may_be_gone, within
@@ -34,12 +33,11 @@ from milepost.spark.output.expiry import delete_expired
 from milepost.spark.output.hadoop import HadoopFiles
 from milepost.spark.output.local import SCHEME, LocalFiles
 from milepost.spark.output.sink import TROUBLE, FilesSink, Transform, published_page
-from milepost.spark.pointer import JobPointer
 from milepost.spark.publishing import OwnFunction, Publish, Publisher
-from milepost.spark.recovery import JobRecovery, check_published, check_standstill
+from milepost.spark.recovery import check_published, check_standstill
 from milepost.spark.session_settings import SessionSettings
 from milepost.spark.strangers import warn_of_strangers
-from milepost.spark.tree import CheckpointTree
+from milepost.spark.takeover import TakenOver
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,29 +58,26 @@ class Job:
         self,
         spark: SparkSession,
         name: str,
-        session: Session,
-        pointer: JobPointer,
-        location: CheckpointLocation,
+        taken: TakenOver,
         settings: SessionSettings,
-        tree: CheckpointTree,
-        recovery: JobRecovery,
+        connection: ConnectionArguments,
         grace: float,
-        access: Mapping[str, Any],
         max_entries: int | None = None,
     ) -> None:
-        self.recovery = recovery
+        self.recovery = taken.recovery
         self._spark = spark
         self._name = name
-        self._session = session
-        self._pointer = pointer
-        self._location = location
+        self._session = taken.session
+        self._pointer = taken.pointer
+        self._location = taken.location
         self._settings = settings
-        self._tree = tree
+        self._tree = taken.tree
         self._grace = grace
         self._max_entries = max_entries
-        self._state = ManagedState(pointer, tree, {**access, "store": name, "epoch": pointer.store.epoch})
+        access = {**connection, "store": name, "epoch": taken.pointer.store.epoch}
+        self._state = ManagedState(taken.pointer, taken.tree, access)
         self._function: ExactlyOnce | None = None
-        self._queries = JobQueries(spark, location)
+        self._queries = JobQueries(spark, taken.location)
         self._raised = False
         self._stopping = False
         self._ended = self._stopped = False

@@ -68,12 +68,16 @@ def recover(
     *,
     setting: Callable[[str], str | None],
     modified_ms: Callable[[str], int | None],
+    damaged: tuple[DamagedFile, ...] = (),
+    went_back_to: int | None = None,
 ) -> JobRecovery:
     """Read how far the job has come, and check it. Call this after the epoch was granted.
 
     ``setting`` returns the value of a key in the Spark session, ``modified_ms`` when a file was last modified (None: it
-    is gone). Raises `NoSafeCheckpoint` if the checkpoint is behind the record, `InputMissing` if input files of a batch
-    that must run again were deleted, and what reading the checkpoint raises.
+    is gone). ``damaged`` and ``went_back_to`` are those of `JobRecovery`.
+
+    Raises `NoSafeCheckpoint` if the checkpoint is behind the record, `InputMissing` if input files of a batch that must
+    run again were deleted, and what reading the checkpoint raises.
     """
     logged, committed = newest(checkpoint, "offsets"), newest(checkpoint, "commits")
     aside = set_aside(checkpoint)
@@ -99,6 +103,8 @@ def recover(
         conf=tuple(conf_differences(offsets, setting)),
         rewritten=tuple(check_inputs(inputs_of(checkpoint, logged), modified_ms, logged)) if replays else (),
         query=_query(checkpoint),
+        damaged=damaged,
+        went_back_to=went_back_to,
         offsets=offsets if replays else None,
         set_aside=aside if aside >= 0 else None,
     )
