@@ -297,15 +297,17 @@ class Job:
         self._stop()
 
     def close(self) -> None:
-        """Stop the query. `lead` calls this at the end of its block."""
-        if self._given_up is not None:
-            return
+        """Stop the query, unless the job was given up, and close what was opened for it. `lead` calls this at the end
+        of its block.
+        """
         try:
-            # Not in this thread, since an exception may have cut one of its calls to the JVM short.
-            within(self._grace + _CLOSE_SECONDS, self._stop)
+            if self._given_up is None:
+                # Not in this thread, since an exception may have cut one of its calls to the JVM short.
+                within(self._grace + _CLOSE_SECONDS, self._stop)
         except (Py4JError, ConnectionError, TimeoutError) as error:
             _log.warning("Spark does not answer any more, leaving the query as it is: %s", describe(error))
-        self._state.close()
+        finally:
+            self._state.close()
 
     def raise_end(self) -> None:
         """Raise what ended the query, unless `awaitTermination` has raised it already."""
