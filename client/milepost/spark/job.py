@@ -23,15 +23,14 @@ from milepost.errors import (
 )
 from milepost.job_record import published_by_files
 from milepost.spark.batch import ExactlyOnce
-from milepost.spark.driver.awaiting import Awaiting
 from milepost.spark.driver.calls import describe, spark_may_be_gone, within
-from milepost.spark.driver.queries import JobQueries, let_commit
+from milepost.spark.driver.queries import Awaiting, JobQueries, let_commit
 from milepost.spark.guard import QueryGuard
 from milepost.spark.managed.published import ManagedState
 from milepost.spark.output.claim import claim
-from milepost.spark.output.expiry import delete_expired
 from milepost.spark.output.hadoop import HadoopFiles
 from milepost.spark.output.local import SCHEME, LocalFiles
+from milepost.spark.output.manifest import delete_expired
 from milepost.spark.output.sink import TROUBLE, FilesSink, Transform, published_page
 from milepost.spark.publishing import OwnFunction, Publish, Publisher
 from milepost.spark.recovery import check_published, check_standstill

@@ -22,8 +22,8 @@ from milepost.spark.driver.driver import Driver
 from milepost.spark.driver.liveness import context_is_stopped
 from milepost.spark.driver.sigterm import on_sigterm
 from milepost.spark.driver.watch import Watch
+from milepost.spark.guard import RETAINED, check_retained
 from milepost.spark.job import Job
-from milepost.spark.preflight import RETAINED, check_retained
 from milepost.spark.session_settings import check_free, in_place
 from milepost.spark.takeover import take_over
 from milepost.spark.warming import warm_up
