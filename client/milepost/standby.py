@@ -5,25 +5,37 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TypeVar
 
 from milepost.client import Client
 from milepost.core.calls.outages import OUTAGES_OR_DOUBT
-from milepost.errors import EpochHeld, MilepostError, SessionLost
+from milepost.errors import EpochHeld, Fenced, MilepostError, SessionLost
 from milepost.session import Session
 from milepost.store import StateHandleStore
 
 _log = logging.getLogger("milepost.jobs")
 _PAUSE = 1.0  # seconds before another try
 
-OnLost = Callable[[Session, str], None]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Leadership:
+    """The lead of a store: ``session`` has the epoch under which ``store`` is changed."""
+
+    session: Session
+    store: StateHandleStore
 
 
 class Standby:
     """A driver's candidacy for the epoch of ``store``, for at most ``wait`` seconds (None: for ever).
 
-    A service that is away is waited for as one that somebody else leads in. A session that is lost meanwhile, as in an
+    A service that is away is waited for as one that another driver leads in. A session that is lost meanwhile, as in an
     outage that outlasts it, is replaced by a new one. So is a session to which the epoch was granted only after this
-    side had counted it as lost. ``on_lost`` is called for each lost one.
+    side had counted it as lost. ``on_lost`` is called, from a thread of the session's own, when the newest session is
+    lost; ``prepare`` once, when another driver leads. The end of a block of ``with`` resigns.
     """
 
     def __init__(
@@ -33,10 +45,10 @@ class Standby:
         store: str,
         ttl: float,
         wait: float | None,
-        on_lost: OnLost,
+        on_lost: Callable[[], None] = lambda: None,
         prepare: Callable[[], None] | None = None,
     ) -> None:
-        self.session: Session | None = None
+        self._session: Session | None = None
         self._client = client
         self._holder = holder
         self._store = store
@@ -46,7 +58,7 @@ class Standby:
         self.wait_anew()
         self._on_lost = on_lost
         self._prepare = prepare
-        self._handles: StateHandleStore | None = None
+        self._leadership: Leadership | None = None
         self._cancelled = False
         self._waited = False  # whether it was logged that this driver stands by
 
@@ -55,8 +67,29 @@ class Standby:
         """Return whether the wait has ended or the candidacy was withdrawn."""
         return self._cancelled or (self._until is not None and time.monotonic() >= self._until)
 
-    def lead(self) -> StateHandleStore:
-        """Wait for the epoch; return the store under it, with a session that is alive.
+    def __enter__(self) -> Standby:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.resign()
+
+    def take_over(self, take: Callable[[Leadership], _T]) -> _T:
+        """Wait for the epoch, as `lead` does; return what ``take`` makes of the leadership.
+
+        If ``take`` fails because another driver was granted the epoch, the session was lost, or the service is away,
+        this driver stands by again. Raises that error if the candidacy is over, and other errors of ``take`` at once.
+        """
+        while True:
+            leadership = self.lead()
+            try:
+                return take(leadership)
+            except (Fenced, SessionLost, *OUTAGES_OR_DOUBT) as error:
+                self._again(error)
+
+    def lead(self) -> Leadership:
+        """Wait for the epoch; return the leadership, whose session is alive.
 
         If the candidacy is over first, raises `EpochHeld`, `SessionLost` or the error of the outage that still goes on.
         A service that has never answered is waited for as well: it may be started later than its drivers. What it
@@ -64,7 +97,7 @@ class Standby:
         """
         began = time.monotonic()
         while True:
-            session = self.session = self.session or self._another_session()
+            session = self._session = self._session or self._another_session()
             if self._cancelled:  # cancel() may have come before this session, and not have closed it
                 session.close()
             handles = session.store(self._store)
@@ -93,19 +126,39 @@ class Standby:
                     # Python shows warnings where a program has set up no logging: there it is seen beside a standby's.
                     level = logging.INFO if _log.hasHandlers() else logging.WARNING
                     _log.log(level, "leading store %s now under epoch %s", self._store, handles.epoch)
-                self._handles = handles
-                return handles
+                self._leadership = Leadership(session, handles)
+                return self._leadership
 
-    @property
-    def led_by(self) -> Session:
-        """The session that leads. There is one only after `lead` has returned."""
-        assert self.session is not None
-        return self.session
+    def wait_anew(self) -> None:
+        """Let the next `lead` wait as long as the first one could, however long ago that was."""
+        self._until = None if self._wait is None else time.monotonic() + self._wait
 
-    def again(self, error: MilepostError) -> None:
-        """Prepare to stand by again, because ``error`` kept this driver from using the epoch; then call `lead`.
+    def resign(self) -> None:
+        """Give up the epoch and then end the session, so that the next driver can lead at once."""
+        leadership = self._leadership
+        try:
+            if leadership is not None and not leadership.session.lost:
+                leadership.store.resign()
+        except MilepostError as error:
+            _log.warning("the epoch could not be given up, it ends with the session: %s", error)
+        self.leave()
 
-        Raises ``error`` if the candidacy is over.
+    def leave(self) -> None:
+        """End the session, and with it the epoch if the service granted it one."""
+        session, self._session, self._leadership = self._session, None, None
+        if session is not None:
+            session.close()
+
+    def cancel(self) -> None:
+        """End the candidacy for good, from another thread: this driver cannot lead any more."""
+        self._cancelled = True
+        session = self._session  # it stays set: by it the driver's own thread sees that it has ended
+        if session is not None:
+            session.close()
+
+    def _again(self, error: MilepostError) -> None:
+        """Prepare to stand by again, because ``error`` kept this driver from using the epoch. Raises ``error`` if the
+        candidacy is over.
         """
         self.leave()
         if self.over:
@@ -114,31 +167,9 @@ class Standby:
         self._waited = True
         time.sleep(_PAUSE)
 
-    def wait_anew(self) -> None:
-        """Let the next `lead` wait as long as the first one could, however long ago that was."""
-        self._until = None if self._wait is None else time.monotonic() + self._wait
-
-    def resign(self) -> None:
-        """Give up the epoch and then end the session, so that the next driver can lead at once."""
-        try:
-            if self._handles is not None and not self.led_by.lost:
-                self._handles.resign()
-        except MilepostError as error:
-            _log.warning("the epoch could not be given up, it ends with the session: %s", error)
-        self.leave()
-
-    def leave(self) -> None:
-        """End the session, and with it the epoch if the service granted it one."""
-        session, self.session, self._handles = self.session, None, None
-        if session is not None:
-            session.close()
-
-    def cancel(self) -> None:
-        """End the candidacy for good, from another thread: this driver cannot lead any more."""
-        self._cancelled = True
-        session = self.session  # it stays set: by it the driver's own thread sees that it has ended
-        if session is not None:
-            session.close()
+    def _lost(self, session: Session, _reason: str) -> None:
+        if session is self._session:  # none that was left, and is lost since
+            self._on_lost()
 
     def _win(self, handles: StateHandleStore) -> None:
         """Campaign, at first without waiting, so that the log can say who leads; then wait for the epoch."""
@@ -167,7 +198,7 @@ class Standby:
         while True:
             timeout = self._session_timeout()
             try:
-                return self._client.session(self._holder, self._ttl, on_lost=self._on_lost, timeout=timeout)
+                return self._client.session(self._holder, self._ttl, on_lost=self._lost, timeout=timeout)
             except OUTAGES_OR_DOUBT as error:
                 if self.over:
                     raise

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,9 @@ from milepost.spark.batch import ExactlyOnce
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from milepost.job_record import JobRecord
     from milepost.spark import BatchContext
+    from milepost.spark.publishing import Publisher
 
 BatchFunction = Callable[["DataFrame", int], None]
 _POLL_SECONDS = 0.05
@@ -61,14 +64,11 @@ class Probe:
         return watched
 
     def _around_milepost(self, function: ExactlyOnce) -> BatchFunction:
-        publish = function.publish
         staged: list[int] = []
 
-        def stage(frame: DataFrame, context: BatchContext) -> Any:
-            manifest = publish(frame, context)
-            staged.append(context.batchId)
-            self._halt(BEFORE_PUBLISHING, context.batchId)
-            return manifest
+        def stage(batch: int) -> None:
+            staged.append(batch)
+            self._halt(BEFORE_PUBLISHING, batch)
 
         def watched(frame: DataFrame, batch: int) -> None:
             self.note(BEGAN, batch)
@@ -76,7 +76,7 @@ class Probe:
             self.note(PUBLISHED if batch in staged else EVALUATED, batch)
             self._halt(AFTER_PUBLISHING, batch)
 
-        function.publish = stage
+        function.publisher = _Staging(function.publisher, stage)
         return watched
 
     @contextmanager
@@ -103,6 +103,22 @@ class Probe:
             return
         self.note(HALTED, batch, detail=place)
         wait_for_file(self._directory / f"{halt.name}.over")
+
+
+@dataclass(frozen=True)
+class _Staging:
+    """A publisher that calls ``staged`` with the batch when ``publisher`` has staged its output."""
+
+    publisher: Publisher
+    staged: Callable[[int], None]
+
+    def check(self, record: JobRecord) -> None:
+        self.publisher.check(record)
+
+    def publish(self, frame: DataFrame, context: BatchContext) -> Any:
+        manifest = self.publisher.publish(frame, context)
+        self.staged(context.batchId)
+        return manifest
 
 
 def wait_for_file(path: Path) -> None:

@@ -93,7 +93,7 @@ def functions() -> dict[str, Any]:
 
 def is_made_by_users(kind: type[Any]) -> bool:
     """Return whether users call the constructor: not that of an error or a record, nor one that takes inner parts."""
-    inner = ("Driver", "Pointer")
+    inner = ("Driver", "TakenOver")
     taken = [str(each.annotation) for each in inspect.signature(kind).parameters.values()]
     made_elsewhere = issubclass(kind, BaseException) or is_dataclass(kind)
     return not made_elsewhere and not any(part in annotation for part in inner for annotation in taken)

@@ -14,8 +14,9 @@ from pyspark.errors import StreamingQueryException
 
 import milepost.spark
 from milepost.core.checkpoint_location import checkpoint_location
-from milepost.spark import Job
+from milepost.spark import Job, JobRecovery
 from milepost.spark.output.hadoop import HadoopFiles
+from milepost.spark.takeover import TakenOver
 from tests.spark.trials.queries import KINDS, read_input, write_input
 
 if TYPE_CHECKING:
@@ -107,6 +108,15 @@ class Place:
             with pytest.raises(StreamingQueryException, match="dead"):
                 finish(job, self.start(job, call, kind))
             assert job.published == batch
+
+
+def made_up(pointer: Any, spark: Any = None, grace: float = 1.0) -> Job:
+    """A job of epoch 1 that goes on at batch 4, without a service and without Spark."""
+    nothing: Any = None
+    location = checkpoint_location(["http://127.0.0.1:1"], "flights", 1)
+    taken = TakenOver(nothing, pointer, location, nothing, JobRecovery(1, 4))
+    connection: Any = {}
+    return Job(spark, "flights", taken, nothing, connection, grace)
 
 
 def finish(job: Job, query: StreamingQuery) -> None:

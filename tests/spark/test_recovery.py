@@ -9,8 +9,14 @@ import pytest
 from milepost.core.lease import Lease, keep
 from milepost.errors import Fenced, NoProgress, NoSafeCheckpoint, WrongCheckpoint
 from milepost.job_record import JobRecord
-from milepost.spark.preflight import ConfDifference
-from milepost.spark.recovery import JobRecovery, check_published, check_standstill, recover
+from milepost.spark.recovery import (
+    ConfDifference,
+    JobRecovery,
+    check_published,
+    check_standstill,
+    conf_differences,
+    recover,
+)
 from milepost.wire import Code
 from tests.client.core.world import NO_LEADER, World
 from tests.spark.logs import Logs, left
@@ -102,6 +108,17 @@ def test_settings_in_the_log_are_compared() -> None:
         left(0, 0), JobRecord("job", 1, 0), 1, setting={"k": "now"}.get, modified_ms=lambda _: pytest.fail("no input")
     )
     assert recovery.conf == (ConfDifference("k", "logged", "now"),)
+
+
+def test_settings_that_the_log_holds_otherwise_are_found() -> None:
+    offsets = b'v1\n{"batchWatermarkMs":0,"conf":{"b":"same","a":"logged","c":"x"}}\n{"logOffset":0}'
+    session = {"a": "now", "b": "same"}
+    assert conf_differences(offsets, session.get) == [ConfDifference("a", "logged", "now")]
+
+
+@pytest.mark.parametrize("offsets", [b"", b"v1", b"v1\nnonsense", b"v1\n[]", b"v1\n{}"])
+def test_logs_without_settings_differ_in_none(offsets: bytes) -> None:
+    assert conf_differences(offsets, lambda _: "anything") == []
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", "\x00"])

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from milepost.core.checkpoint_location import checkpoint_location
 from milepost.errors import (
     BatchTimeout,
     Fenced,
@@ -22,9 +21,8 @@ from milepost.job_record import JobRecord
 from milepost.spark import Job
 from milepost.spark.recovery import JobRecovery, recover
 from milepost.spark.store import ResolvingStore
+from tests.spark.jobs import made_up
 from tests.spark.logs import Logs, left
-
-LOCATION = checkpoint_location(["http://127.0.0.1:1"], "flights", 1)
 
 
 def store(current: int) -> ResolvingStore:
@@ -61,9 +59,8 @@ def test_logs_that_a_successor_goes_on_with_are_not_taken_for_broken_ones() -> N
 
 def failed(failure: Exception, current: int) -> Job:
     """A job of epoch 1 whose function has raised this."""
-    nothing: Any = None
     pointer: Any = SimpleNamespace(record=JobRecord("job", 1, 3), store=store(current))
-    job = Job(nothing, "flights", nothing, pointer, LOCATION, nothing, nothing, JobRecovery(1, 4), 1.0, {})
+    job = made_up(pointer)
     job.exactlyOnce(lambda *_: None)
     assert job._function is not None
     job._function.failure = failure

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Final
+from typing import Final, TypedDict
 
-from milepost.core.calls.credentials import AsyncToken
+from milepost.core.calls.credentials import AsyncToken, Token
 from milepost.drivers.connections import Verify, trusting
 from milepost.portable import others_may_read
 
@@ -34,6 +34,20 @@ _MOST_BYTES = 64 * 1024
 
 MOST_CHARACTERS = 200
 """The longest holder that the service accepts."""
+
+
+class ConnectionArguments(TypedDict):
+    """The arguments of `milepost.Client` that say how to reach the service, as a program gave them.
+
+    Another process makes a client of its own from them, and completes them by its own environment.
+    """
+
+    url: str | Sequence[str] | None
+    token: Token | None
+    token_file: File | None
+    verify: Verify | None
+    cert: File | None
+    key: File | None
 
 
 @dataclass(frozen=True)

@@ -17,21 +17,21 @@
 
 How one driver continues the work of another, and which module does each step:
 
-====  ======================================================================================  ====================
+====  ======================================================================================  =========================
 step  what                                                                                    module
-====  ======================================================================================  ====================
-1     get the epoch, then read the job record                                                 ``lead``, ``pointer``
+====  ======================================================================================  =========================
+1     get the epoch, then read the job record                                                 ``takeover``, ``pointer``
 2     put the settings of this epoch into the session; from now on the service refuses        ``session_settings``
       every write of an older driver and of its executors
 3     read how far the checkpoint has come, and check that it fits the record                 ``tree``, ``recovery``
 4     batch N is entered: N is P, the batch that was published last, or P + 1                 ``batch``, ``guard``
 5     at the driver's first batch: note in the record that it was begun                       ``batch``
 6     if N = P: evaluate the batch for its state only, and publish nothing                    ``batch``
-7     else evaluate it once, and call the publishing function                                 ``batch``
+7     else evaluate it once, and call the publishing function                                 ``publishing``
 8     output is staged per attempt and named by a manifest                                    ``sink``, ``manifest``
 9     compare-and-set P to N with the manifest, under the epoch                               ``pointer``, ``store``
 10    SIGTERM stops the query from a thread                                                   ``sigterm``
-====  ======================================================================================  ====================
+====  ======================================================================================  =========================
 
 The checkpoint itself is written by Spark, straight to the service, which checks the epoch of each write
 (``milepost.core.checkpoint_location``). So at entry to batch N, ``offsets/N`` is stored already, and nothing is copied
@@ -58,11 +58,11 @@ except ModuleNotFoundError as missing:
         "milepost.spark needs pyspark: pip install 'milepost[spark]'", name=missing.name
     ) from missing
 
-from milepost.spark.context import BatchContext
 from milepost.spark.job import Job
 from milepost.spark.lead import lead
 from milepost.spark.output.manifest import PublishedBatch
 from milepost.spark.output.reader import published_batches, read_published
+from milepost.spark.publishing import BatchContext
 from milepost.spark.recovery import JobRecovery
 
 if TYPE_CHECKING:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
 
-from milepost.errors import MilepostError, RestartNeeded, UnsafeQuery, WrongCheckpoint
-from milepost.spark.context import BatchContext
+from milepost.errors import MilepostError, RestartNeeded, WrongCheckpoint
 from milepost.spark.driver.calls import describe
 from milepost.spark.driver.running import calling_run
 from milepost.spark.driver.stopping import BatchGate, end_as_stopped
 from milepost.spark.guard import QueryGuard
 from milepost.spark.managed.published import ManagedState
-from milepost.spark.output.sink import FilesSink
 from milepost.spark.pointer import JobPointer
+from milepost.spark.publishing import BatchContext, Publisher, evaluate
 from milepost.spark.recovery import WORRYING_ENTRIES, JobRecovery
 from milepost.spark.tree import CheckpointTree
 
@@ -28,9 +25,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-Publish = Callable[["DataFrame", BatchContext], Any]
-MANIFEST_BYTES = 64 * 1024
-
 
 @dataclass
 class ExactlyOnce:
@@ -39,7 +33,7 @@ class ExactlyOnce:
     ``failure`` keeps the exception that the function raised, because Spark turns exceptions into text.
     """
 
-    publish: Publish
+    publisher: Publisher
     pointer: JobPointer
     tree: CheckpointTree
     guard: QueryGuard
@@ -101,13 +95,13 @@ class ExactlyOnce:
             # The driver that published this batch died before Spark noted the commit. The state that the next batch
             # builds on comes from evaluating this one, so it is evaluated again, but not published again.
             _log.info("batch %d is published already: evaluating it again for its state, without publishing it", batch)
-            _evaluate(frame)
+            evaluate(frame)
             # Without this, each driver of a job without new input would be counted as one that ended inside this batch.
             self.pointer.change(lambda record: record.replayed(self.pointer.store.epoch))
             return False
         self.state.enter(batch)
         try:
-            manifest = self._publish(frame, batch)
+            manifest = self.publisher.publish(frame, self._context(batch))
             state = self.state.staged()
         finally:
             self.state.leave()
@@ -145,51 +139,7 @@ class ExactlyOnce:
         if entries >= WORRYING_ENTRIES:
             _log.warning("replays without progress: this is entry no. %d to batch %d", entries, batch)
 
-    def _publish(self, frame: DataFrame, batch: int) -> Any:
-        """Return what the publishing function returned, for the job record."""
-        if isinstance(self.publish, FilesSink) and not self.publish.transforms:
-            # The sink writes the frame once, every partition to its end: this is the one complete evaluation. Nobody
-            # sees what it writes before the batch is published.
-            return self.publish(frame, self._context(batch))
-        kept = frame.persist()
-        try:
-            # The frame is evaluated completely and once before the function sees it. Whatever the function then does
-            # (take, limit, reading twice or not at all) neither leaves state half-written nor evaluates a second time.
-            _evaluate(kept)
-            return _manifest(self.publish(kept, self._context(batch)))
-        finally:
-            _unpersist(kept)
-
     def _context(self, batch: int) -> BatchContext:
         record = self.pointer.record
         attempt = record.entries if record.entered == batch else 1
         return BatchContext(batch, self.pointer.store.epoch, attempt, record.job, record.manifest)
-
-
-def _evaluate(frame: DataFrame) -> None:
-    frame.write.format("noop").mode("overwrite").save()
-
-
-def _unpersist(frame: DataFrame) -> None:
-    """Let go of the cached rows. Whether this works says nothing about the batch."""
-    try:
-        frame.unpersist()
-    except (Py4JError, ConnectionError) as error:
-        _log.warning(
-            "the cached rows of a batch could not be released, leaving them to Spark's cleaner: %s", describe(error)
-        )
-
-
-def _manifest(value: Any) -> Any:
-    try:
-        size = len(json.dumps(value, allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise UnsafeQuery(
-            f"what the publishing function returns must be JSON, to be kept in the job record: {error}"
-        ) from error
-    if size > MANIFEST_BYTES:
-        raise UnsafeQuery(
-            f"the publishing function returned {size} bytes of JSON, the job record takes at most {MANIFEST_BYTES}: "
-            "write it beside the output and return its path"
-        )
-    return value

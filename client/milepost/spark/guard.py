@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from milepost.core.checkpoint_location import CheckpointLocation
 from milepost.errors import UnsafeQuery
 from milepost.spark.driver.running import check_root, running_query
-from milepost.spark.preflight import RETAINED, check_clean_source, check_retained
 from milepost.spark.strangers import warn_of_strangers
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+RETAINED = "spark.sql.streaming.minBatchesToRetain"
+LEAST_RETAINED = 2
 REPLAYABLE = ("filesource", "kafka", "rate", "delta", "iceberg")
 """Prefixes of the names of sources that can be read again after Spark reported a batch to them as done."""
 
@@ -64,3 +66,23 @@ class QueryGuard:
                 )
         self._run, self.query = run_id, found
         return found
+
+
+def check_retained(batches: str | None) -> None:
+    """Raise `UnsafeQuery` if Spark's maintenance could delete state that the next driver needs."""
+    if batches is not None and int(batches) < LEAST_RETAINED:
+        raise UnsafeQuery(
+            f"{RETAINED} is {batches}: a driver that dies before Spark has noted its batch as done leaves that batch "
+            "to the next one, and Spark's maintenance could have deleted the state before it; set it to "
+            f"{LEAST_RETAINED} or more"
+        )
+
+
+def check_clean_source(options: Mapping[str, str], source: str) -> None:
+    """Raise `UnsafeQuery` if a file source deletes or archives input that a replay may still need."""
+    for name, value in options.items():
+        if name.lower() == "cleansource" and value.lower() != "off":
+            raise UnsafeQuery(
+                f"the source {source} has cleanSource={value}: Spark removes a batch's input before the next driver "
+                "can know that it needs no replay; leave it off and remove old input yourself"
+            )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import StreamingQueryException
 
-from milepost.core.checkpoint_location import CheckpointLocation
+from milepost.drivers.environment import ConnectionArguments
 from milepost.errors import (
     Fenced,
     JvmLost,
@@ -22,23 +22,21 @@ from milepost.errors import (
     WrongCheckpoint,
 )
 from milepost.job_record import published_by_files
-from milepost.session import Session
-from milepost.spark.batch import ExactlyOnce, Publish
-from milepost.spark.driver.awaiting import Awaiting
+from milepost.spark.batch import ExactlyOnce
 from milepost.spark.driver.calls import describe, spark_may_be_gone, within
-from milepost.spark.driver.queries import JobQueries, let_commit
+from milepost.spark.driver.queries import Awaiting, JobQueries, let_commit
 from milepost.spark.guard import QueryGuard
 from milepost.spark.managed.published import ManagedState
 from milepost.spark.output.claim import claim
-from milepost.spark.output.expiry import delete_expired
 from milepost.spark.output.hadoop import HadoopFiles
 from milepost.spark.output.local import SCHEME, LocalFiles
+from milepost.spark.output.manifest import delete_expired
 from milepost.spark.output.sink import TROUBLE, FilesSink, Transform, published_page
-from milepost.spark.pointer import JobPointer
-from milepost.spark.recovery import JobRecovery, check_published, check_standstill
+from milepost.spark.publishing import OwnFunction, Publish, Publisher
+from milepost.spark.recovery import check_published, check_standstill
 from milepost.spark.session_settings import SessionSettings
 from milepost.spark.strangers import warn_of_strangers
-from milepost.spark.tree import CheckpointTree
+from milepost.spark.takeover import TakenOver
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,29 +57,26 @@ class Job:
         self,
         spark: SparkSession,
         name: str,
-        session: Session,
-        pointer: JobPointer,
-        location: CheckpointLocation,
+        taken: TakenOver,
         settings: SessionSettings,
-        tree: CheckpointTree,
-        recovery: JobRecovery,
+        connection: ConnectionArguments,
         grace: float,
-        access: Mapping[str, Any],
         max_entries: int | None = None,
     ) -> None:
-        self.recovery = recovery
+        self.recovery = taken.recovery
         self._spark = spark
         self._name = name
-        self._session = session
-        self._pointer = pointer
-        self._location = location
+        self._session = taken.session
+        self._pointer = taken.pointer
+        self._location = taken.location
         self._settings = settings
-        self._tree = tree
+        self._tree = taken.tree
         self._grace = grace
         self._max_entries = max_entries
-        self._state = ManagedState(pointer, tree, {**access, "store": name, "epoch": pointer.store.epoch})
+        access = {**connection, "store": name, "epoch": taken.pointer.store.epoch}
+        self._state = ManagedState(taken.pointer, taken.tree, access)
         self._function: ExactlyOnce | None = None
-        self._queries = JobQueries(spark, location)
+        self._queries = JobQueries(spark, taken.location)
         self._raised = False
         self._stopping = False
         self._ended = self._stopped = False
@@ -136,20 +131,7 @@ class Job:
         `files` before; `WrongCheckpoint` if a query has committed batches in the checkpoint that were not published
         this way; `JobUnknown` if ``beside`` holds the identity of another job with this name.
         """
-        if self._function is not None:
-            raise UnsafeQuery("one lead() serves one start of one query: a second query needs a store of its own")
-        if published_by_files(self.manifest) and not isinstance(publish, FilesSink):
-            raise UnsafeQuery(
-                "this job publishes by job.files; to publish in another way, begin a job under another name"
-            )
-        check_published(self.recovery, self.published)
-        if isinstance(publish, FilesSink):
-            published_page(self.manifest, self.published)  # refuses a job that published in another way
-        if beside is not None:
-            self._claim(HadoopFiles(self._spark, self._location.settings), beside)
-        guard = QueryGuard(self._spark, self._location)
-        self._function = ExactlyOnce(publish, self._pointer, self._tree, guard, self.recovery, self._state)
-        return self._function
+        return self._published_by(OwnFunction(publish), beside)
 
     def files(self, output: str, *, transform: Transform | None = None) -> Callable[[DataFrame, int], None]:
         """Make the function for ``foreachBatch`` that publishes Parquet files under ``output`` (any Hadoop file
@@ -162,12 +144,23 @@ class Job:
         """
         warn_of_strangers(self._location, output, "job.files")
         hadoop = HadoopFiles(self._spark, self._location.settings)  # the session may have those of another job
-        function = self.exactlyOnce(FilesSink(hadoop, output, transform), beside=output)
+        function = self._published_by(FilesSink(hadoop, output, transform), beside=output)
         try:
             self._delete_expired()
         except (RecordUnreadable, *TROUBLE) as error:
             _log.warning("files of expired batches could not be deleted, they stay for now: %s", describe(error))
         return function
+
+    def _published_by(self, publisher: Publisher, beside: str | None) -> ExactlyOnce:
+        if self._function is not None:
+            raise UnsafeQuery("one lead() serves one start of one query: a second query needs a store of its own")
+        check_published(self.recovery, self.published)
+        publisher.check(self._pointer.record)
+        if beside is not None:
+            self._claim(HadoopFiles(self._spark, self._location.settings), beside)
+        guard = QueryGuard(self._spark, self._location)
+        self._function = ExactlyOnce(publisher, self._pointer, self._tree, guard, self.recovery, self._state)
+        return self._function
 
     def expire(self, *, before: int) -> None:
         """Let the batches below ``before`` expire that `files` has published: readers do not find them any more, and
@@ -303,15 +296,17 @@ class Job:
         self._stop()
 
     def close(self) -> None:
-        """Stop the query. `lead` calls this at the end of its block."""
-        if self._given_up is not None:
-            return
+        """Stop the query, unless the job was given up, and close what was opened for it. `lead` calls this at the end
+        of its block.
+        """
         try:
-            # Not in this thread, since an exception may have cut one of its calls to the JVM short.
-            within(self._grace + _CLOSE_SECONDS, self._stop)
+            if self._given_up is None:
+                # Not in this thread, since an exception may have cut one of its calls to the JVM short.
+                within(self._grace + _CLOSE_SECONDS, self._stop)
         except (Py4JError, ConnectionError, TimeoutError) as error:
             _log.warning("Spark does not answer any more, leaving the query as it is: %s", describe(error))
-        self._state.close()
+        finally:
+            self._state.close()
 
     def raise_end(self) -> None:
         """Raise what ended the query, unless `awaitTermination` has raised it already."""

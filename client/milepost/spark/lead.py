@@ -1,4 +1,4 @@
-"""Leads a job: gets the epoch, the record, the settings and the query, and gives them up in reverse order."""
+"""Leads a job: waits for the epoch, takes the job over, yields it, and gives all of it up in reverse order."""
 
 from __future__ import annotations
 
@@ -7,44 +7,31 @@ import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
-
-from pyspark.errors import SparkNoSuchElementException
 
 from milepost.client import Client
 from milepost.core.calls.credentials import Token
-from milepost.core.calls.outages import OUTAGES_OR_DOUBT
 from milepost.core.calls.request import checked_name
-from milepost.core.checkpoint_location import checkpoint_location, default_authority
+from milepost.core.checkpoint_location import checkpoint_location
 from milepost.drivers.connections import Verify
-from milepost.drivers.environment import File, access
-from milepost.errors import Fenced, NoProgress, SessionLost, UnsafeQuery
-from milepost.integrity import IfDamaged, look
+from milepost.drivers.environment import ConnectionArguments, File
+from milepost.errors import UnsafeQuery
+from milepost.integrity import IfDamaged
 from milepost.spark.driver.driver import Driver
 from milepost.spark.driver.liveness import context_is_stopped
 from milepost.spark.driver.sigterm import on_sigterm
 from milepost.spark.driver.watch import Watch
-from milepost.spark.fallback import bring_back, fall_back
+from milepost.spark.guard import RETAINED, check_retained
 from milepost.spark.job import Job
-from milepost.spark.output.hadoop import HadoopFiles
-from milepost.spark.pointer import JobPointer
-from milepost.spark.preflight import RETAINED, check_retained
-from milepost.spark.recovery import JobRecovery, recover
-from milepost.spark.session_settings import check_free, default_file_system, in_place
-from milepost.spark.store import ResolvingStore
-from milepost.spark.strangers import warn_of_strangers
-from milepost.spark.tree import CheckpointTree
+from milepost.spark.session_settings import check_free, in_place
+from milepost.spark.takeover import take_over
 from milepost.spark.warming import warm_up
 from milepost.standby import Standby
-from milepost.store import StateHandleStore
-from milepost.types import DamagedFile, Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_ENTRIES_TO_READ_ALL = 2
-"""After a batch was begun so often without being finished, each byte of the job's files is looked at."""
 _led: dict[tuple[str, str], str] = {}
 _led_lock = threading.Lock()
 
@@ -116,94 +103,73 @@ def lead(
     `WrongCheckpoint`, `NoSafeCheckpoint`, `CheckpointDamaged`, `InputMissing`, `RecordUnreadable`, and the
     errors of `milepost.Client`.
     """
-    for name, least in (("jvm_timeout", jvm_timeout), ("batch_timeout", batch_timeout), ("max_entries", max_entries)):
+    for option, least in (("jvm_timeout", jvm_timeout), ("batch_timeout", batch_timeout), ("max_entries", max_entries)):
         if least is not None and least <= 0:
-            raise ValueError(f"{name} must be more than 0, or None")
+            raise ValueError(f"{option} must be more than 0, or None")
     chosen = IfDamaged(if_damaged)
-    store = checked_name(job, "job")  # its handles and files are in the store of its name
-    way = access(url, token=token, token_file=token_file, verify=verify, cert=cert, key=key)
-    urls = way.addresses
-    reached = {"url": url, "token": token, "token_file": token_file, "verify": verify, "cert": cert, "key": key}
-    _check_session(spark, checkpoint_location(urls, store, 0, authority=authority).fence)
-    who = holder or f"{spark.sparkContext.applicationId}@{socket.gethostname()}:{os.getpid()}"
-    driver = Driver(spark)
-    with (
-        _alone(spark, store),
-        on_sigterm(driver.stop, driver.running, driver.forget_calls),
-        Client(url, token=token, token_file=token_file, timeout=timeout, verify=verify, cert=cert, key=key) as client,
-        driver.standing_by(
-            Standby(client, who, store, ttl, wait, driver.lost, lambda: warm_up(spark, urls, store))
-        ) as standby,
-        Watch(spark, jvm_timeout, batch_timeout, driver.batch, driver.overdue, driver.fail),
-        driver.raising_cause(),
-        in_place(spark) as settings,
-    ):
-        while driver.job is None:
-            handles = standby.lead()
-            try:
-                certain = ResolvingStore(handles, outage_timeout=outage_timeout)
-                pointer = JobPointer.take(certain, authority or default_authority(urls), must_exist=must_exist)
-                known = _authority(store, pointer, authority)
-                location = checkpoint_location(
-                    client.addresses,  # each of Hadoop's file systems begins with the first, and a query has many
-                    store,
-                    certain.epoch,
-                    authority=known,
-                    credential=handles.file_credential(),
-                    token_url=token_url or urls[0],
-                )
-                settings.put(location.settings, location.fence)
-                warn_of_strangers(location, default_file_system(spark), "fs.defaultFS")
-                tree = CheckpointTree(spark, location, timeout)
-                with certain.or_fenced():
-                    damaged, snapshot = _made_whole(tree, handles, pointer, chosen, digests)
-                    recovery = _recovered(tree, spark, pointer, max_entries)
-                recovery = replace(recovery, damaged=damaged, went_back_to=None if snapshot is None else snapshot.batch)
-                tree = CheckpointTree(spark, location, outage_timeout)
-                driver.job = Job(
+    name = checked_name(job, "job")  # its handles and files are in the store of its name
+    connection = ConnectionArguments(url=url, token=token, token_file=token_file, verify=verify, cert=cert, key=key)
+    with Client(**connection, timeout=timeout) as client:
+        urls = client.addresses
+        _check_session(spark, checkpoint_location(urls, name, 0, authority=authority).fence)
+        who = holder or f"{spark.sparkContext.applicationId}@{socket.gethostname()}:{os.getpid()}"
+        driver = Driver(spark)
+        with (
+            _alone(spark, name),
+            on_sigterm(driver.stop, driver.running, driver.forget_calls),
+            Standby(client, who, name, ttl, wait, driver.abandon, partial(warm_up, spark, urls, name)) as standby,
+            Watch(
+                spark, jvm_timeout, batch_timeout, driver.batch, driver.overdue, partial(driver.fail, standby.cancel)
+            ),
+            driver.raising_cause(),
+            in_place(spark) as settings,
+        ):
+            taken = standby.take_over(
+                lambda leadership: take_over(
+                    leadership,
                     spark,
-                    store,
-                    standby.led_by,
-                    pointer,
-                    location,
+                    client,
+                    name,
                     settings,
-                    tree,
-                    recovery,
-                    grace,
-                    reached,
-                    max_entries,
+                    authority=authority,
+                    token_url=token_url or urls[0],
+                    must_exist=must_exist,
+                    outage_timeout=outage_timeout,
+                    if_damaged=chosen,
+                    digests=digests,
+                    max_entries=max_entries,
                 )
-                standby.led_by.raise_if_lost()  # if it was lost before there was a job, nothing was stopped
-            except (Fenced, SessionLost, *OUTAGES_OR_DOUBT) as error:
-                driver.job = None
-                standby.again(error)
-        try:
-            yield driver.job
-        finally:
-            driver.job.close()
-        driver.job.raise_end()
+            )
+            led = Job(spark, name, taken, settings, connection, grace, max_entries)
+            driver.lead(led)
+            taken.session.raise_if_lost()  # if it was lost before the driver led the job, nothing was stopped
+            try:
+                yield led
+            finally:
+                led.close()
+            led.raise_end()
 
 
 @contextmanager
-def _alone(spark: SparkSession, store: str) -> Iterator[None]:
+def _alone(spark: SparkSession, name: str) -> Iterator[None]:
     """Refuse a second `lead` of the same job inside one application: of a query started twice, Spark lets neither
     survive. Refuse that of a job whose name the service cannot tell from the first one's, too.
     """
     # The epoch of a write is told by the name of a header, in which the case of letters means nothing.
-    key = (str(spark.sparkContext.applicationId), store.lower())
+    key = (str(spark.sparkContext.applicationId), name.lower())
     with _led_lock:
-        other = _led.get(key, store)
-        if other != store:
+        other = _led.get(key, name)
+        if other != name:
             raise UnsafeQuery(
-                f"this Spark application leads {other!r}, and the service cannot keep the writes of {store!r} apart "
+                f"this Spark application leads {other!r}, and the service cannot keep the writes of {name!r} apart "
                 "from its own: choose names that differ in more than case"
             )
         if key in _led:
             raise UnsafeQuery(
-                f"this Spark application leads {store!r} already: a standby is another application, "
+                f"this Spark application leads {name!r} already: a standby is another application, "
                 "and a restart leaves the block of the first lead() before it enters another"
             )
-        _led[key] = store
+        _led[key] = name
     try:
         yield
     finally:
@@ -223,49 +189,3 @@ def _check_session(spark: SparkSession, fence: Mapping[str, str]) -> None:
         )
     check_retained(spark.conf.get(RETAINED))
     check_free(spark, fence)
-
-
-def _authority(store: str, pointer: JobPointer, authority: str | None) -> str:
-    """Return the authority of the job's checkpoint location. Raises `UnsafeQuery` if another one is asked for."""
-    known = pointer.record.authority
-    if authority is not None and authority != known:
-        raise UnsafeQuery(
-            f"the checkpoint location of job {store!r} has the authority {known!r}, and Spark has written it into the "
-            f"checkpoint: it cannot become {authority!r}; leave out lead's authority"
-        )
-    return known
-
-
-def _made_whole(
-    tree: CheckpointTree, store: StateHandleStore, pointer: JobPointer, if_damaged: IfDamaged, digests: bool
-) -> tuple[tuple[DamagedFile, ...], Snapshot | None]:
-    """Look for damaged files, and go back to a snapshot if there are some; return what was found, and the snapshot."""
-    found = look(store, digests=digests or pointer.record.entries >= _ENTRIES_TO_READ_ALL)
-    snapshot = fall_back(found, tree, store.files, pointer.record.published, if_damaged)
-    bring_back(tree)
-    return () if found is None else tuple(found.damaged), snapshot
-
-
-def _recovered(tree: CheckpointTree, spark: SparkSession, pointer: JobPointer, most: int | None) -> JobRecovery:
-    """Read and check how far the job has come, once the epoch is granted and the job record is read."""
-    recovery = recover(
-        tree,
-        pointer.record,
-        pointer.store.epoch,
-        setting=lambda key: _setting(spark, key),
-        modified_ms=HadoopFiles(spark).modified_ms,
-    )
-    if most is not None and recovery.entries >= most:
-        raise NoProgress(
-            f"batch {recovery.resumes_at} was entered {recovery.entries} times and never finished, as often as lead's "
-            "max_entries allows: find out what ends its drivers, then set it higher, or to None"
-        )
-    return recovery
-
-
-def _setting(spark: SparkSession, key: str) -> str | None:
-    """Return the value that a query of this session would use: the one that is set, else Spark's default, else None."""
-    try:
-        return spark.conf.get(key)
-    except SparkNoSuchElementException:
-        return None

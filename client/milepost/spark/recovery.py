@@ -22,7 +22,6 @@ from milepost.errors import NoProgress, NoSafeCheckpoint, SessionLost, WrongChec
 from milepost.job_record import JobRecord
 from milepost.session import Session
 from milepost.spark.inputs import Checkpoint, check_inputs, inputs_of
-from milepost.spark.preflight import ConfDifference, conf_differences
 from milepost.types import DamagedFile
 
 _log = logging.getLogger(__name__)
@@ -31,6 +30,15 @@ WORRYING_ENTRIES = 3
 """A batch that was begun this many times without being published is reported in the log."""
 SET_ASIDE = "set-aside"
 """The directory of a checkpoint in which the offsets of a batch wait until the batch before it is committed."""
+
+
+@dataclass(frozen=True)
+class ConfDifference:
+    """A setting in the query's offset log that differs from the session's; Spark uses the one in the log."""
+
+    key: str
+    logged: str
+    session: str
 
 
 @dataclass(frozen=True)
@@ -68,12 +76,16 @@ def recover(
     *,
     setting: Callable[[str], str | None],
     modified_ms: Callable[[str], int | None],
+    damaged: tuple[DamagedFile, ...] = (),
+    went_back_to: int | None = None,
 ) -> JobRecovery:
     """Read how far the job has come, and check it. Call this after the epoch was granted.
 
     ``setting`` returns the value of a key in the Spark session, ``modified_ms`` when a file was last modified (None: it
-    is gone). Raises `NoSafeCheckpoint` if the checkpoint is behind the record, `InputMissing` if input files of a batch
-    that must run again were deleted, and what reading the checkpoint raises.
+    is gone). ``damaged`` and ``went_back_to`` are those of `JobRecovery`.
+
+    Raises `NoSafeCheckpoint` if the checkpoint is behind the record, `InputMissing` if input files of a batch that must
+    run again were deleted, and what reading the checkpoint raises.
     """
     logged, committed = newest(checkpoint, "offsets"), newest(checkpoint, "commits")
     aside = set_aside(checkpoint)
@@ -99,11 +111,33 @@ def recover(
         conf=tuple(conf_differences(offsets, setting)),
         rewritten=tuple(check_inputs(inputs_of(checkpoint, logged), modified_ms, logged)) if replays else (),
         query=_query(checkpoint),
+        damaged=damaged,
+        went_back_to=went_back_to,
         offsets=offsets if replays else None,
         set_aside=aside if aside >= 0 else None,
     )
     _report(recovery)
     return recovery
+
+
+def conf_differences(offsets: bytes, session: Callable[[str], str | None]) -> list[ConfDifference]:
+    """Return the settings in a batch's offset log that differ from those of the session.
+
+    ``session`` returns the value in force for a key, or None.
+    """
+    lines = offsets.decode().splitlines()
+    if len(lines) < 2:
+        return []
+    try:
+        logged = json.loads(lines[1]).get("conf", {})
+    except (ValueError, AttributeError):
+        return []
+    found = []
+    for key, value in sorted(logged.items()):
+        now = session(key)
+        if now is not None and now != value:
+            found.append(ConfDifference(key, str(value), now))
+    return found
 
 
 def check_published(recovery: JobRecovery, published: int) -> None:

@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from milepost.client import Client
-from milepost.core.calls.outages import OUTAGES_OR_DOUBT
 from milepost.core.checkpoint_location import CheckpointLocation, checkpoint_location, default_authority
 from milepost.drivers.environment import default_holder
-from milepost.errors import Fenced, SessionLost
+from milepost.errors import SessionLost
 from milepost.integrity import IfDamaged, go_back, look
 from milepost.session import Session
-from milepost.standby import Standby
+from milepost.standby import Leadership, Standby
 from milepost.supervise.command import Command, Signals
 from milepost.supervise.handover import PrivateFile, environment, options
 
@@ -69,7 +68,7 @@ class Supervisor:
         if_damaged: IfDamaged = IfDamaged.REFUSE,
         digests: bool = False,
     ) -> None:
-        self._standby = Standby(client, holder or default_holder(), job, terms.ttl, terms.wait, lambda *_: None)
+        self._standby = Standby(client, holder or default_holder(), job, terms.ttl, terms.wait)
         self._client = client
         self._job = job
         self._arguments = command
@@ -122,7 +121,7 @@ class Supervisor:
         """Lead for one start of the command; return how it ended."""
         self._standby.wait_anew()
         with self._signals.wait():
-            epoch, location = self._won()
+            session, epoch, location = self._standby.take_over(self._take_over)
         try:
             try:
                 file = PrivateFile(f"epoch-{epoch}", options(location, os.environ))
@@ -132,42 +131,36 @@ class Supervisor:
             with file:
                 command = Command(self._arguments, environment(os.environ, location, self._job, epoch, file.path))
                 _log.info("leading job %s under epoch %s, started process %s", self._job, epoch, command.pid)
-                return self._watched(command, epoch, file)
+                return self._watched(command, session, epoch, file)
         finally:
             self._standby.resign()
 
-    def _won(self) -> tuple[int, CheckpointLocation]:
-        """Wait for the epoch; return it, and the checkpoint location with what it takes to write there under it.
-
-        Files of the job are looked at before; after a start that failed, it is looked whether each byte is right.
+    def _take_over(self, leadership: Leadership) -> tuple[Session, int, CheckpointLocation]:
+        """Look at the files of the job, and after a start that failed at each of their bytes. Return the session and
+        its epoch, and the checkpoint location with what it takes to write there under that epoch.
         """
-        while True:
-            store = self._standby.lead()
-            try:
-                found = look(store, digests=self._digests or self._restarts.count > 0)
-                go_back(store, found, self._if_damaged)
-                credential = store.file_credential()
-            except (Fenced, SessionLost, *OUTAGES_OR_DOUBT) as error:
-                self._standby.again(error)
-                continue
-            assert store.epoch is not None
-            return store.epoch, checkpoint_location(
-                self._client.addresses,  # each of Hadoop's file systems begins with the first, and a query has many
-                self._job,
-                store.epoch,
-                authority=self._authority,
-                credential=credential,
-                token_url=self._token_url,
-            )
+        store = leadership.store
+        found = look(store, digests=self._digests or self._restarts.count > 0)
+        go_back(store, found, self._if_damaged)
+        credential = store.file_credential()
+        assert store.epoch is not None
+        location = checkpoint_location(
+            self._client.addresses,  # each of Hadoop's file systems begins with the first, and a query has many
+            self._job,
+            store.epoch,
+            authority=self._authority,
+            credential=credential,
+            token_url=self._token_url,
+        )
+        return leadership.session, store.epoch, location
 
-    def _watched(self, command: Command, epoch: int, file: PrivateFile) -> End:
+    def _watched(self, command: Command, session: Session, epoch: int, file: PrivateFile) -> End:
         """Watch over the command until it has ended, or has to; then end it, with all of its group, and return how it
         ended.
 
         What is asked to end has one grace for that, the command and its group together.
         """
         self._signals.passed_to(command)
-        session = self._standby.led_by
         deadline: float | None = None
         kept = time.monotonic()
         try:

@@ -212,10 +212,22 @@ def test_a_step_that_fails_holds_up_none_after_it(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(driver_module, "end_jvm", lambda _: taken.append("end the JVM"))
     driver = Driver(spark)
     failing: Any = Failing()
-    driver.job = driver._standby = failing
+    driver.lead(failing)
     with pytest.raises(RuntimeError):
-        driver.fail(JvmLost("it stands still"))
+        driver.fail(failing.cancel, JvmLost("it stands still"))
     assert taken == ["give up", "withdraw", "end the JVM", "release"]
+
+
+def test_a_driver_that_gave_up_leads_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing would stop a job that it began to lead just then."""
+    nothing: Any = SimpleNamespace()
+    monkeypatch.setattr(driver_module, "end_jvm", lambda _: None)
+    driver = Driver(nothing)
+    driver.fail(lambda: None, gave_up := JvmLost("it stands still"))
+    with pytest.raises(JvmLost) as raised:
+        driver.lead(nothing)
+    assert raised.value is gave_up
+    assert driver.batch() is None
 
 
 def test_a_signal_that_finds_no_jvm_any_more_is_no_error_of_its_thread(caplog: pytest.LogCaptureFixture) -> None:
@@ -226,6 +238,6 @@ def test_a_signal_that_finds_no_jvm_any_more_is_no_error_of_its_thread(caplog: p
     spark: Any = SimpleNamespace()
     driver = Driver(spark)
     gone: Any = Gone()
-    driver.job = gone
+    driver.lead(gone)
     driver.stop()
     assert "Spark does not answer any more" in caplog.text

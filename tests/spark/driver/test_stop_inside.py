@@ -10,15 +10,12 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from milepost.core.checkpoint_location import checkpoint_location
 from milepost.job_record import JobRecord
 from milepost.spark import Job
 from milepost.spark.driver.stopping import BatchGate
-from milepost.spark.recovery import JobRecovery
-from tests.spark.jobs import wait_until
+from tests.spark.jobs import made_up, wait_until
 
 DEADLINE_SECONDS = 60.0
-LOCATION = checkpoint_location(["http://127.0.0.1:1"], "flights", 1)
 
 
 class Query:
@@ -47,9 +44,8 @@ class Led:
 
     def __init__(self, error: Exception | None = None, grace: float = DEADLINE_SECONDS) -> None:
         pointer: Any = SimpleNamespace(record=JobRecord("job", 1, 3), store=SimpleNamespace(epoch=1))
-        nothing: Any = None
         spark: Any = SimpleNamespace(streams=SimpleNamespace(active=[]))
-        self.job = Job(spark, "flights", nothing, pointer, LOCATION, nothing, nothing, JobRecovery(1, 4), grace, {})
+        self.job = made_up(pointer, spark, grace)
         self.job.exactlyOnce(lambda *_: None)
         assert self.job._function is not None
         self.gate = self.job._function.gate

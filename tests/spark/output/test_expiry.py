@@ -9,24 +9,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import milepost
-from milepost.core.checkpoint_location import checkpoint_location
 from milepost.errors import BatchesGone, Fenced, UnsafeQuery
 from milepost.job_record import JOB, JobRecord, decode
-from milepost.spark import BatchContext, Job, published_batches, read_published
+from milepost.spark import BatchContext, published_batches, read_published
 from milepost.spark.output import manifest as manifest_module
-from milepost.spark.output.expiry import delete_expired
 from milepost.spark.output.local import LocalFiles
-from milepost.spark.output.manifest import Page, PageLink, PublishedBatch, extended, link_json
-from milepost.spark.recovery import JobRecovery
+from milepost.spark.output.manifest import Page, PageLink, PublishedBatch, delete_expired, extended, link_json
 from milepost.wire import Code
-from tests.spark.jobs import Place, finish
+from tests.spark.jobs import Place, finish, made_up
 from tests.spark.output.test_files import EXPECTED, rows, run
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 BATCHES = 11
-LOCATION = checkpoint_location(["http://127.0.0.1:1"], "flights", 1)
 
 
 class Dying(LocalFiles):
@@ -105,38 +101,33 @@ class Pointer:
         self.record = change(self.record)
 
 
-def led(pointer: Any) -> Job:
-    nothing: Any = None
-    return Job(nothing, "flights", nothing, pointer, LOCATION, nothing, nothing, JobRecovery(1, 4), 1.0, {})
-
-
 def test_the_record_says_it_before_a_file_goes(tmp_path: Path, newest: PageLink) -> None:
     everything, pointer = left(tmp_path), Pointer(tmp_path, newest, fenced=False)
-    led(pointer).expire(before=4)
+    made_up(pointer).expire(before=4)
     assert pointer.seen == [everything]
     assert pointer.record.expired == 4
     assert "batch=3/e1-ab" not in left(tmp_path)
-    led(pointer).expire(before=2)  # what has expired stays so, and nothing is to be said again
+    made_up(pointer).expire(before=2)  # what has expired stays so, and nothing is to be said again
     assert (pointer.record.expired, len(pointer.seen)) == (4, 1)
 
 
 def test_a_driver_that_is_fenced_deletes_nothing(tmp_path: Path, newest: PageLink) -> None:
     everything = left(tmp_path)
     with pytest.raises(Fenced):
-        led(Pointer(tmp_path, newest, fenced=True)).expire(before=4)
+        made_up(Pointer(tmp_path, newest, fenced=True)).expire(before=4)
     assert left(tmp_path) == everything
 
 
 @pytest.mark.parametrize("before", [-1, BATCHES])
 def test_batches_that_are_not_published_do_not_expire(tmp_path: Path, newest: PageLink, before: int) -> None:
     with pytest.raises(ValueError, match=f"from 0 to {BATCHES - 1}"):
-        led(Pointer(tmp_path, newest, fenced=False)).expire(before=before)
+        made_up(Pointer(tmp_path, newest, fenced=False)).expire(before=before)
 
 
 def test_a_job_that_publishes_in_another_way_has_nothing_that_expires() -> None:
     pointer = SimpleNamespace(record=JobRecord("job", 1, 3, {"rows": 3}), store=SimpleNamespace(epoch=1))
     with pytest.raises(UnsafeQuery, match=r"did not publish by job\.files"):
-        led(pointer).expire(before=1)
+        made_up(pointer).expire(before=1)
 
 
 @pytest.mark.spark

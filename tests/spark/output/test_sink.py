@@ -93,7 +93,7 @@ def sink(output: Path) -> FilesSink:
 def publish(output: Path, names: Sequence[str], batch: int = 0, manifest: Any = None) -> tuple[Any, Frame]:
     """What is published of a batch whose write leaves these files, and the frame that wrote them."""
     frame: Any = Frame(*names)
-    return sink(output)(frame, BatchContext(batch, 3, 1, JOB, manifest)), frame
+    return sink(output).publish(frame, BatchContext(batch, 3, 1, JOB, manifest)), frame
 
 
 def test_what_was_written_is_named(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_executors_that_do_not_see_the_drivers_files_are_found_before_anything_i
 ) -> None:
     frame: Any = Frame(FIRST, master="spark://cluster:7077", blind=blind)
     with pytest.raises(UnsafeQuery, match=rf"3 tasks looked .* and {3 - blind} found one: executors have disks"):
-        sink(tmp_path)(frame, BatchContext(0, 3, 1, JOB))
+        sink(tmp_path).publish(frame, BatchContext(0, 3, 1, JOB))
     assert frame.written == []
     assert list((tmp_path / "batch=0").iterdir()) == []
 
@@ -143,8 +143,8 @@ def test_executors_that_do_not_see_the_drivers_files_are_found_before_anything_i
 def test_a_cluster_is_looked_at_once_by_each_driver(tmp_path: Path, master: str, looks: int) -> None:
     frame: Any = Frame(FIRST, master=master)
     one = sink(tmp_path)
-    manifest = one(frame, BatchContext(0, 3, 1, JOB))
-    one(frame, BatchContext(1, 3, 1, JOB, manifest))
+    manifest = one.publish(frame, BatchContext(0, 3, 1, JOB))
+    one.publish(frame, BatchContext(1, 3, 1, JOB, manifest))
     assert len(frame.sparkSession.looked) == looks
     assert len(list((tmp_path / "batch=0").iterdir())) == 1
 
@@ -156,5 +156,5 @@ def test_a_job_that_published_in_another_way_is_refused_before_anything_is_writt
     """Its function may have returned nothing, too; its batches would not be among those that readers find."""
     frame: Any = Frame("part-00000-ab-c000.snappy.parquet")
     with pytest.raises(UnsafeQuery, match=r"did not publish by job\.files"):
-        sink(tmp_path)(frame, BatchContext(4, 3, 1, JOB, manifest))
+        sink(tmp_path).publish(frame, BatchContext(4, 3, 1, JOB, manifest))
     assert frame.written == []

@@ -7,13 +7,16 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from pyspark.errors import PySparkException
 
-from milepost.errors import UnsafeQuery
+from milepost.errors import BatchTimeout, UnsafeQuery
+from milepost.job_record import JobRecord
 from milepost.spark.managed.published import ManagedState
 from milepost.state.key_groups import KeyGroups
 from milepost.state.processors.current import TimeMode
 from milepost.state.processors.keys import GroupingKey
 from milepost.state.processors.snapshot import Commits, Snapshot, first_snapshot
+from tests.spark.jobs import made_up
 
 
 def commits(partitions: int) -> Commits:
@@ -27,6 +30,25 @@ def staged(snapshot: Snapshot) -> Any:
     state.enter(snapshot.batch)
     state.stage(snapshot.name, snapshot.to_json())
     return state.staged()
+
+
+@pytest.mark.parametrize("how", ["given up", "a stop that fails"])
+def test_however_a_job_ends_the_connections_of_its_states_are_closed(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    pointer: Any = SimpleNamespace(record=JobRecord("job", 1, 3), store=SimpleNamespace(epoch=1))
+    job, closed = made_up(pointer), list[str]()
+    monkeypatch.setattr(job.state, "close", lambda: closed.append(how))
+    if how == "given up":
+        job.fail(BatchTimeout("too long"))
+        job.close()
+    else:
+        monkeypatch.setattr(job, "_stop", fail_to_stop)
+        with pytest.raises(PySparkException, match="did not stop"):
+            job.close()
+    assert closed == [how]
+
+
+def fail_to_stop() -> None:
+    raise PySparkException("did not stop in time")
 
 
 def test_where_divisions_change_too_often_for_the_record_fewer_kept_snapshots_make_room() -> None:

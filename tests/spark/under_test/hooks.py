@@ -6,7 +6,6 @@ They wrap the SDK's own functions, in the driver's process only; the SDK knows n
 from __future__ import annotations
 
 import functools
-import importlib
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import milepost.core.lease
 import milepost.spark.driver.watch
 import milepost.spark.output.sink
+import milepost.spark.takeover
 from milepost.job_record import JobRecord, decode
 from milepost.spark.batch import ExactlyOnce
 from milepost.spark.output.sink import FilesSink
@@ -79,10 +79,10 @@ def install(passing: Passing) -> None:
         return "batch"
 
     around(JobPointer, "take", taking)
-    around(importlib.import_module("milepost.spark.lead"), "recover", lambda *_, **__: "recovery")
+    around(milepost.spark.takeover, "recover", lambda *_, **__: "recovery")
     around(ExactlyOnce, "_run", running)
     around(StateHandleStore, "replace", replacing)
-    around(FilesSink, "__call__", lambda *_: "writing")
+    around(FilesSink, "_write", lambda *_: "writing")
     around(milepost.spark.output.sink, "_stage", lambda *_: "evaluation")
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
@@ -11,11 +12,9 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from milepost.errors import BatchTimeout, JvmLost, MilepostError, SparkDriverError
-from milepost.session import Session
 from milepost.spark.driver.calls import describe, forget_connection, spark_may_be_gone
 from milepost.spark.driver.liveness import end_jvm, jvm_ends
 from milepost.spark.job import Job
-from milepost.standby import Standby
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,28 +27,25 @@ _STOP_SECONDS = 10.0
 class Driver:
     """One run of `lead`, which first stands by and then leads a job.
 
-    `lead` sets ``job`` once there is one, and hands the methods to `on_sigterm`, `Standby` and `Watch`. These call them
-    from threads of their own.
+    `lead` hands its methods to `on_sigterm`, `Standby` and `Watch`, which call them from threads of their own.
     """
 
     def __init__(self, spark: SparkSession) -> None:
-        self.job: Job | None = None
-        self._standby: Standby | None = None
         self._spark = spark
+        self._one_changes = threading.Lock()
+        self._job: Job | None = None
         self._error: SparkDriverError | None = None
 
-    @contextmanager
-    def standing_by(self, standby: Standby) -> Iterator[Standby]:
-        """Let the driver stand by and lead by means of ``standby`` in the block, and resign at its end."""
-        self._standby = standby
-        try:
-            yield standby
-        finally:
-            standby.resign()
+    def lead(self, job: Job) -> None:
+        """Let ``job`` be the one to stop from now on. Raises the error for which the driver was given up before."""
+        with self._one_changes:
+            if self._error is not None:
+                raise self._error
+            self._job = job
 
     def running(self) -> bool:
         """Return whether there is a query to stop, or will be one."""
-        return self.job is not None and self.job.running
+        return self._job is not None and self._job.running
 
     def forget_calls(self) -> None:
         """Let the calls to Spark that come after an exception not meet one that it has cut short."""
@@ -57,41 +53,41 @@ class Driver:
 
     def stop(self) -> None:
         """Stop the query between two batches."""
-        if self.job is not None:
+        if self._job is not None:
             with spark_may_be_gone():
-                self.job.stop()
+                self._job.stop()
 
-    def lost(self, session: Session, _reason: str) -> None:
-        """Stop the query at once, because ``session`` is lost; do nothing if the driver leads by another session."""
-        if self.job is not None and self._standby is not None and session is self._standby.session:
+    def abandon(self) -> None:
+        """Stop the query at once: the session is lost."""
+        if self._job is not None:
             with spark_may_be_gone():
-                self.job.abandon()
+                self._job.abandon()
 
     def batch(self) -> tuple[int, float] | None:
         """Return the batch that is running, and for how many seconds; None if none is running."""
-        return None if self.job is None else self.job.batch
+        return None if self._job is None else self._job.batch
 
     def overdue(self) -> float:
         """Return for how many seconds a batch has gone on although a stop interrupted it; 0 if none has."""
-        return 0.0 if self.job is None else self.job.overdue
+        return 0.0 if self._job is None else self._job.overdue
 
-    def fail(self, error: SparkDriverError) -> None:
+    def fail(self, cancel: Callable[[], None], error: SparkDriverError) -> None:
         """End the driver at once, because ``error`` keeps it from making progress.
 
         First, nothing more can be published, so whatever Spark still does counts for nothing; if a batch took too long,
-        its query is also asked to stop. Then the session ends, and a standby can take over. Then Spark's JVM is killed,
-        unless the query has stopped. At last, `Job.awaitTermination` raises ``error``. A step that fails does not
-        prevent those after it.
+        its query is also asked to stop. Then ``cancel`` ends the session, and a standby can take over. Then Spark's JVM
+        is killed, unless the query has stopped. At last, `Job.awaitTermination` raises ``error``. A step that fails
+        does not prevent those after it.
         """
-        self._error = error
+        with self._one_changes:
+            self._error, job = error, self._job
         _log.error("this driver makes no progress, giving up the epoch so that a standby can take over: %s", error)
-        job, stopped = self.job, False
+        stopped = False
         with ExitStack() as steps:  # runs them in reverse order
             if job is not None:
                 steps.callback(job.release)
             steps.callback(lambda: None if stopped else end_jvm(self._spark))
-            if self._standby is not None:
-                steps.callback(self._standby.cancel)
+            steps.callback(cancel)
             if job is not None:
                 job.fail(error)
                 stopped = isinstance(error, BatchTimeout) and job.stop_within(_STOP_SECONDS)
@@ -109,8 +105,8 @@ class Driver:
         except (MilepostError, PySparkException, Py4JError, ConnectionError) as error:
             if self._error is None and not isinstance(error, MilepostError) and jvm_ends(self._spark):
                 raise JvmLost(f"Spark's JVM has ended: {describe(error)}") from error
-            if self._error is None and self.job is not None and isinstance(error, Py4JJavaError):
-                self.job.raise_if_fenced(error)
+            if self._error is None and self._job is not None and isinstance(error, Py4JJavaError):
+                self._job.raise_if_fenced(error)
             if self._error is None or error is self._error:
                 raise
             raise self._error from error

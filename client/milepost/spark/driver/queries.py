@@ -1,8 +1,9 @@
-"""The queries that end with a job."""
+"""The queries that end with a job: how they are stopped, and how their end is awaited."""
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JError
 
 from milepost.core.checkpoint_location import CheckpointLocation
-from milepost.errors import WrongCheckpoint
+from milepost.errors import MilepostError, WrongCheckpoint
 from milepost.spark.driver.calls import describe, spark_may_be_gone, within
 from milepost.spark.driver.running import active_below, check_root, checkpoint_root, committed_by
 
@@ -78,6 +79,44 @@ class JobQueries:
         if self.awaited is not None and self.awaited.runId not in [query.runId for query in found]:
             found.append(self.awaited)
         return found
+
+
+class Awaiting:
+    """Waits for each query in a thread of its own, because a call to a JVM that hangs never returns."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._released: MilepostError | None = None
+
+    def end_of(self, query: StreamingQuery, timeout: int | None) -> bool | None:
+        """Return or raise what ``query.awaitTermination`` does; if `release` comes first, raise the error that it was
+        given.
+        """
+        ended: list[bool | None] = []
+        failed: list[BaseException] = []
+
+        def wait() -> None:
+            try:
+                ended.append(query.awaitTermination() if timeout is None else query.awaitTermination(timeout))
+            except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
+                failed.append(error)
+            with self._changed:
+                self._changed.notify_all()
+
+        threading.Thread(target=wait, name="milepost-await", daemon=True).start()
+        with self._changed:
+            self._changed.wait_for(lambda: ended or failed or self._released)
+            if self._released is not None:
+                raise self._released
+            if failed:
+                raise failed[0]
+            return ended[0]
+
+    def release(self, error: MilepostError) -> None:
+        """Stop waiting, now and later: raise ``error`` instead."""
+        with self._changed:
+            self._released = error
+            self._changed.notify_all()
 
 
 def let_commit(query: StreamingQuery, batch: int) -> None:

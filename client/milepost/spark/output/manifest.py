@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from milepost.errors import RecordUnreadable
 
@@ -138,6 +138,45 @@ def load(link: PageLink, read: Callable[[str], bytes | None]) -> Page:
         columns=str(raw.get("columns", newest)),
         previous=None if raw["previous"] is None else link_from(raw["previous"]),
     )
+
+
+class Files(Protocol):
+    """The file operations that `delete_expired` uses, of `HadoopFiles` or `LocalFiles`."""
+
+    def read(self, path: str) -> bytes | None: ...
+    def delete(self, path: str) -> None: ...
+    def delete_empty(self, path: str) -> None: ...
+
+
+def delete_expired(files: Files, output: str, newest: PageLink, before: int) -> None:
+    """Delete what is there still of the batches below ``before``, which are expired. ``newest`` lists one that is not.
+
+    The job record says first that they are expired, so that no reader looks for what may be gone. The oldest go first,
+    and the pages that lead to them last; so the next call finds what is left, wherever this one ended.
+
+    Raises `RecordUnreadable` if a page is damaged.
+    """
+    for link, page in reversed(_chain(files, output, newest)):
+        for batch in page.batches:
+            if batch.batch < before:
+                files.delete(f"{output}/{batch.directory}")
+                files.delete_empty(f"{output}/{batch.directory.rpartition('/')[0]}")  # jobs may share an output
+        if link.last < before:
+            files.delete(f"{output}/{link.file}")
+
+
+def _chain(files: Files, output: str, newest: PageLink) -> list[tuple[PageLink, Page]]:
+    """Return all pages that are there still, newest first: the ones before a page that is gone are gone as well."""
+    found: list[tuple[PageLink, Page]] = []
+    link: PageLink | None = newest
+    while link is not None:
+        try:
+            page = load(link, lambda file: files.read(f"{output}/{file}"))
+        except FileNotFoundError:
+            return found
+        found.append((link, page))
+        link = page.previous
+    return found
 
 
 def _of_newest(frame: str, raw: Mapping[str, Any]) -> list[str]:

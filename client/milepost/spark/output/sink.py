@@ -10,14 +10,13 @@ import logging
 import re
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 
 from milepost.errors import RecordUnreadable, UnsafeQuery
-from milepost.job_record import KIND, published_by_files
-from milepost.spark.context import BatchContext, attempts_of
+from milepost.job_record import KIND, JobRecord, published_by_files
 from milepost.spark.driver.calls import describe
 from milepost.spark.output.hadoop import HadoopFiles
 from milepost.spark.output.local import SCHEME, LocalFiles
@@ -31,17 +30,25 @@ from milepost.spark.output.manifest import (
     link_json,
     load,
 )
-from milepost.spark.output.parts import check_common, check_written
 from milepost.spark.output.schemas import united
+from milepost.spark.publishing import BatchContext, attempts_of, evaluated_once
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 KEPT_HEADS = 8
 """This many replaced copies of the newest page stay, for readers that learned of them from the job record before."""
 
 _ATTEMPT = re.compile(r"e(?P<epoch>\d+)-(?P<unique>[0-9a-f]+)\Z")
 _PAGE = re.compile(r"batch-(?P<batch>\d+)-e(?P<epoch>\d+)-(?P<unique>[0-9a-f]+)\.json\Z")
+_LOCAL = re.compile(r"local(?:\[.*\])?")
+"""The masters with which tasks run in the driver's JVM."""
+_MOST = 64
+_OWN_DISKS = (
+    "executors have disks of their own there; give job.files a directory that they and all drivers have in common, "
+    "such as one in an object store or on a disk that is mounted everywhere"
+)
+_PART = re.compile(r"part-(?P<partition>\d+)-")
 _ANOTHER_NAME = "cast it to the type it had, or give it another name"
 TROUBLE = (OSError, Py4JError)
 """What the file operations of `LocalFiles` and `HadoopFiles` raise."""
@@ -53,7 +60,7 @@ Transform = Callable[["DataFrame", BatchContext], "DataFrame"]
 
 
 class FilesSink:
-    """The publishing function of `Job.files`: it writes a batch's files, and a page that lists them, under ``output``.
+    """The publisher of `Job.files`: it writes a batch's files, and a page that lists them, under ``output``.
 
     What it returns for the job record is the manifest: a link to that page.
     """
@@ -66,14 +73,18 @@ class FilesSink:
         self._began = False
         self._replaced: deque[str] = deque()
 
-    @property
-    def transforms(self) -> bool:
-        """Whether something else is written than the frame of the batch."""
-        return self._transform is not None
+    def check(self, record: JobRecord) -> None:
+        """See `Publisher.check`. Whether the job publishes into the same output is checked with the first batch."""
+        published_page(record.manifest, record.published)
 
-    def __call__(self, frame: DataFrame, context: BatchContext) -> dict[str, Any]:
-        if self._transform is not None:
-            frame = self._transform(frame, context)
+    def publish(self, frame: DataFrame, context: BatchContext) -> dict[str, Any]:
+        """See `Publisher.publish`. Nobody sees what this writes before the batch is published."""
+        if self._transform is None:
+            return self._write(frame, context)  # once, every partition to its end: the one complete evaluation
+        with evaluated_once(frame) as kept:
+            return self._write(self._transform(kept, context), context)
+
+    def _write(self, frame: DataFrame, context: BatchContext) -> dict[str, Any]:
         if "batch" in (column.lower() for column in frame.columns):
             raise UnsafeQuery(
                 "the output has a column named batch, a name that the sink uses for the number of the batch; rename it"
@@ -85,7 +96,7 @@ class FilesSink:
         staging = context.staging(self._output)
         _stage(frame, staging)
         files = tuple(self._files.files(staging))
-        check_written(files, staging)
+        _check_written(files, staging)
         published = PublishedBatch(context.batchId, staging.removeprefix(f"{self._output}/"), files, schema)
         page = extended(self._newest, published, columns)
         self._retire(page)
@@ -100,7 +111,7 @@ class FilesSink:
         """Read the page that was published last, to continue from it, and delete what attempts of dead drivers left."""
         link = published_page(context.previous_manifest, context.batchId - 1, self._output)
         if isinstance(self._files, LocalFiles):
-            check_common(frame.sparkSession, self._files, context.staging(self._output))
+            _check_common(frame.sparkSession, self._files, context.staging(self._output))
         if link is not None:
             try:
                 self._newest = link, load(link, lambda file: self._files.read(f"{self._output}/{file}"))
@@ -177,6 +188,43 @@ class FilesSink:
 def _stage(frame: DataFrame, directory: str) -> None:
     """Write all rows. To do so, Spark runs every partition to its end, also one that turns out to be empty."""
     frame.write.parquet(directory)
+
+
+def _check_written(files: Iterable[tuple[str, int]], directory: str) -> None:
+    """Raise `UnsafeQuery` if the file of the first partition is not among the ``files`` that the driver finds: Spark
+    writes that one even if it has no rows. Names that are none of Spark's say nothing.
+
+    Each executor of a cluster writes a path of ``file:`` to the disk of its own machine, and Spark's write succeeds all
+    the same. The driver, which names the files of a batch, then finds those of its own machine alone, or none.
+    """
+    parts = [_PART.match(path.rpartition("/")[2]) for path, _ in files]
+    if not all(parts) or any(part is not None and int(part["partition"]) == 0 for part in parts):
+        return
+    raise UnsafeQuery(
+        f"Spark has written {directory}, but the driver does not find there what the first task wrote: {_OWN_DISKS}"
+    )
+
+
+def _check_common(spark: SparkSession, files: LocalFiles, directory: str) -> None:
+    """Raise `UnsafeQuery` if tasks do not see what the driver writes into ``directory``, a new one, which is deleted.
+
+    There are as many tasks as run at once, so that all executors that there are by then get some. They need no Python.
+    """
+    context = spark.sparkContext
+    if _LOCAL.fullmatch(str(context.master)):
+        return
+    tasks = max(1, min(context.defaultParallelism, _MOST))
+    try:
+        for number in range(tasks):
+            files.write_new(f"{directory}/{number}.txt", b"seen\n")
+        reader = spark.read.option("ignoreMissingFiles", "true").option("__globPaths__", "false")
+        seen = reader.schema("value string").text(directory).count()
+    finally:
+        files.delete(directory)
+    if seen != tasks:
+        raise UnsafeQuery(
+            f"{tasks} tasks looked for files that the driver wrote to {directory}, and {seen} found one: {_OWN_DISKS}"
+        )
 
 
 def _is_older(match: re.Match[str] | None, context: BatchContext) -> bool:

@@ -1,0 +1,156 @@
+"""What publishes a batch: the contract, a program's own function behind it, and the facts that it is given."""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from py4j.protocol import Py4JError
+
+from milepost.errors import UnsafeQuery
+from milepost.job_record import JobRecord, published_by_files
+from milepost.spark.driver.calls import describe
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_log = logging.getLogger(__name__)
+
+MANIFEST_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True)
+class BatchContext:
+    """One attempt to publish one batch.
+
+    **What is protected.** A batch counts as published when the job record says so, and never twice: the record moves by
+    compare-and-set under this driver's epoch. Output is exactly once if readers see it only through the record (it is
+    staged under `staging` and named by what the function returns), or if the sink is idempotent by (`txnAppId`,
+    `txnVersion`), such as Delta with its options ``txnAppId`` and ``txnVersion``. **Every other side effect of the
+    function (mails, inserts, calls) is not protected**: it happens again if a driver dies between the function and the
+    compare-and-set.
+
+    ``batchId`` is Spark's. ``epoch`` is the driver's, and higher than that of every driver before it. ``attempt`` is
+    how often this batch was entered so far, by all drivers together. ``job`` is the job's own identity, the same for
+    every driver. ``previous_manifest`` is what the function returned for the batch that was published last (None before
+    the first).
+    """
+
+    batchId: int
+    epoch: int
+    attempt: int
+    job: str
+    previous_manifest: Any = None
+
+    @property
+    def txnAppId(self) -> str:
+        """An application id for sinks that are idempotent by one.
+
+        It belongs to the job, not to a driver or an epoch.
+        """
+        return f"milepost-{self.job}"
+
+    @property
+    def txnVersion(self) -> int:
+        """The version that goes with `txnAppId`: the number of the batch."""
+        return self.batchId
+
+    def staging(self, output: str) -> str:
+        """Return a directory under ``output`` that no other attempt of any driver writes to; each call returns a new
+        one.
+
+        It is ``batch=<batch>/e<epoch>-<hex>``. The hex digits begin with those of the job, which distinguishes its
+        attempts from those of other jobs with the same output.
+        """
+        return f"{output.rstrip('/')}/batch={self.batchId}/e{self.epoch}-{attempts_of(self.job)}{uuid.uuid4().hex[:20]}"
+
+
+def attempts_of(job: str) -> str:
+    """Return the part that the names of a job's staging directories share, after the epoch."""
+    return job[:12]
+
+
+Publish = Callable[["DataFrame", BatchContext], Any]
+"""A program's own function. It publishes a batch, and returns small JSON for the job record."""
+
+
+class Publisher(Protocol):
+    """One way to publish the batches of a job."""
+
+    def check(self, record: JobRecord) -> None:
+        """Raise `UnsafeQuery` if the job of this ``record`` has published in another way so far."""
+
+    def publish(self, frame: DataFrame, context: BatchContext) -> Any:
+        """Evaluate the frame of a batch completely and once, publish it, and return the JSON for the job record.
+
+        The batch counts as published once the record has that.
+        """
+
+
+class OwnFunction:
+    """Publishes by a program's own function, the one of `Job.exactlyOnce`."""
+
+    def __init__(self, function: Publish) -> None:
+        self._function = function
+
+    def check(self, record: JobRecord) -> None:
+        """See `Publisher.check`."""
+        if published_by_files(record.manifest):
+            raise UnsafeQuery(
+                "this job publishes by job.files; to publish in another way, begin a job under another name"
+            )
+
+    def publish(self, frame: DataFrame, context: BatchContext) -> Any:
+        """See `Publisher.publish`."""
+        with evaluated_once(frame) as kept:
+            return _manifest(self._function(kept, context))
+
+
+@contextmanager
+def evaluated_once(frame: DataFrame) -> Iterator[DataFrame]:
+    """Evaluate the frame, and yield it with its rows cached until the end of the block.
+
+    It is evaluated completely and once before a function sees it. Whatever the function then does (take, limit, reading
+    twice or not at all) neither leaves state half-written nor evaluates a second time.
+    """
+    kept = frame.persist()
+    try:
+        evaluate(kept)
+        yield kept
+    finally:
+        _unpersist(kept)
+
+
+def evaluate(frame: DataFrame) -> None:
+    """Evaluate every partition of the frame to its end, and forget the rows."""
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def _unpersist(frame: DataFrame) -> None:
+    """Release the cached rows. Whether this works says nothing about the batch."""
+    try:
+        frame.unpersist()
+    except (Py4JError, ConnectionError) as error:
+        _log.warning(
+            "the cached rows of a batch could not be released, leaving them to Spark's cleaner: %s", describe(error)
+        )
+
+
+def _manifest(value: Any) -> Any:
+    try:
+        size = len(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise UnsafeQuery(
+            f"what the publishing function returns must be JSON, to be kept in the job record: {error}"
+        ) from error
+    if size > MANIFEST_BYTES:
+        raise UnsafeQuery(
+            f"the publishing function returned {size} bytes of JSON, the job record takes at most {MANIFEST_BYTES}: "
+            "write it beside the output and return its path"
+        )
+    return value
