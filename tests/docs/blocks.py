@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
+    ROOT / "backends" / "README.md",
     ROOT / "client" / "README.md",
     ROOT / "examples" / "README.md",
     *sorted(page for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "decisions"),

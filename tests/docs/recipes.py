@@ -1,17 +1,25 @@
-"""Follows the recipes of docs/developing.md: writes each part that they show where they say that it belongs."""
+"""Follows the recipes of docs/recipes: writes each part that they show where they say that it belongs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from tests.docs.blocks import ROOT, Block, blocks_of
 from tests.docs.checkout import Checkout
 
-PAGE = ROOT / "docs" / "developing.md"
+HERE = ROOT / "docs" / "recipes"
 POINTERS, ELECTION, DISTRIBUTION = "A pointer store", "An election", "A distribution of its own"
 BLOBS, OPERATION, COMMAND, METRIC = "A blob store", "Adding an operation", "Adding a command", "Adding a metric"
+PAGES: Mapping[str, Path] = {
+    **dict.fromkeys((POINTERS, ELECTION, DISTRIBUTION, BLOBS), HERE / "backend.md"),
+    OPERATION: HERE / "operation.md",
+    COMMAND: HERE / "command.md",
+    METRIC: HERE / "metric.md",
+}
+"""The page of each recipe."""
 
 
 @dataclass(frozen=True)
@@ -98,17 +106,27 @@ class Step:
 
 def steps_of(recipe: str) -> Sequence[Step]:
     """Return the steps of a recipe, in order."""
-    text = PAGE.read_text(encoding="utf-8")
-    (section,) = re.finditer(rf"^##+ {recipe}\n(.*?)(?=^##+ |\Z)", text, re.DOTALL | re.MULTILINE)
+    text = PAGES[recipe].read_text(encoding="utf-8")
+    (section,) = _sections(recipe, text)
     found = re.finditer(r"^\*\*(\d+)\. (?:`([^`\n]+)`)?", section[1], re.MULTILINE)
     begin = section.start(1)
     heads = [(begin, 0, ""), *((begin + head.start(), int(head[1]), head[2] or "") for head in found)]
     lines = [text[:begin].count("\n") + 1 for begin, _, _ in heads] + [text[: section.end()].count("\n") + 1]
-    blocks = blocks_of(PAGE)
+    blocks = blocks_of(PAGES[recipe])
     return [
         Step(recipe, number, path, [block for block in blocks if lines[at] <= block.line < lines[at + 1]])
         for at, (_, number, path) in enumerate(heads)
     ]
+
+
+def section_of(recipe: str) -> str:
+    """Return the text under the heading of a recipe."""
+    (section,) = _sections(recipe, PAGES[recipe].read_text(encoding="utf-8"))
+    return section[1]
+
+
+def _sections(recipe: str, text: str) -> Iterator[re.Match[str]]:
+    return re.finditer(rf"^#+ {recipe}\n(.*?)(?=^##+ |\Z)", text, re.DOTALL | re.MULTILINE)
 
 
 def follow(recipe: str, checkout: Checkout) -> None:

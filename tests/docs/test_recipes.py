@@ -1,4 +1,6 @@
-"""The recipes of docs/developing.md, followed in a checkout of their own: all that they say to run ends well there.
+"""The recipes of docs/recipes, followed in a checkout of their own: all that they say to run ends well there.
+
+The pages are backend.md, operation.md, command.md and metric.md.
 
 They are followed one upon the other, and then run, so that what several of them say to run (``make lint types
 floors``) runs once. ``make types`` looks at the sources and not at the tests, which takes a tenth of the time.
@@ -21,12 +23,13 @@ from tests.docs.recipes import (
     COMMAND,
     DISTRIBUTION,
     ELECTION,
+    HERE,
     METRIC,
     OPERATION,
-    PAGE,
     PLACES,
     POINTERS,
     follow,
+    section_of,
     steps_of,
 )
 
@@ -34,12 +37,6 @@ RECIPES = (POINTERS, ELECTION, BLOBS, OPERATION, COMMAND, METRIC)
 PACKAGE = Path(memory_backend.__file__).parent
 RENAMED = (("milepost_backends.toy", memory_backend.__name__), ("Toy", "Memory"), ("toy:", "memory:"))
 TYPED = "service backends client/milepost tests/contracts/factories.py"
-
-
-def section(recipe: str) -> str:
-    """The text under the heading of a recipe."""
-    (text,) = re.findall(rf"^##+ {recipe}\n(.*?)(?=^##+ |\Z)", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    return str(text)
 
 
 def to_run(recipe: str) -> list[Block]:
@@ -102,7 +99,7 @@ def test_what_a_recipe_says_to_run_ends_well(followed: Followed, recipe: str) ->
     assert blocks
     for block in blocks:
         said = followed.paste(block.text)
-    for passed in re.findall(r"ends with `(\d+ passed)`", section(recipe)):
+    for passed in re.findall(r"ends with `(\d+ passed)`", section_of(recipe)):
         assert re.search(rf"\b{passed}[ ,]", said), said
 
 
@@ -133,7 +130,8 @@ def test_each_step_that_shows_something_is_followed() -> None:
 
 def test_no_recipe_is_left_out() -> None:
     """A step is a number in bold, and each heading that has some is a recipe."""
-    headings = re.findall(r"^##+ (.+)\n(?:(?!##).*\n)*?\*\*1\. ", PAGE.read_text(), re.MULTILINE)
+    steps = re.compile(r"^#+ (.+)\n(?:(?!##).*\n)*?\*\*1\. ", re.MULTILINE)
+    headings = [heading for page in HERE.glob("*.md") for heading in steps.findall(page.read_text(encoding="utf-8"))]
     assert sorted(headings) == sorted((*RECIPES, DISTRIBUTION))
 
 

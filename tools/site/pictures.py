@@ -190,6 +190,73 @@ def write_inside() -> Picture:
     return picture
 
 
+def leading() -> Picture:
+    """Draw what a replica does from the election to the end of its leadership, and the tasks of a leader."""
+    picture = Picture(
+        900,
+        430,
+        "What a leader runs",
+        """A replica campaigns in the election. Once it has won, it takes the journal over and gives each session its
+        full time. Then it leads: it runs fourteen tasks side by side. The first one that ends ends all of them: the
+        replica resigns the lease, answers what waits, and campaigns again.""",
+    )
+    for y, height, lines, kind in (
+        (40, 62, ["campaign", "wait for the lease"], "plain"),
+        (142, 62, ["take the journal over", "each session gets its full time"], "service"),
+        (244, 62, ["lead", "run fourteen tasks"], "service"),
+        (346, 62, ["the first task has ended", "resign, and end the others"], "bad"),
+    ):
+        picture.box(44, y, 216, height, lines, kind)
+    for y in (102, 204, 306):
+        picture.arrow((152, y), (152, y + 40))
+    picture.line((44, 377), (22, 377), "dashed")
+    picture.line((22, 377), (22, 71), "dashed")
+    picture.arrow((22, 71), (44, 71), kind="dashed")
+    picture.box(290, 24, 586, 384, [], "plain")
+    picture.line((260, 275), (290, 275))
+    for column, (who, kind, tasks) in enumerate(
+        (
+            (
+                "lead",
+                "service",
+                (
+                    ("commit", "what clients ask for"),
+                    ("watch the lease", "ends when it is lost"),
+                    ("wait to step down", "ends when asked to"),
+                    ("expire sessions", "each quarter of a second"),
+                    ("expire uploads", "each quarter of a second"),
+                ),
+            ),
+            (
+                "records",
+                "warm",
+                (
+                    ("finish removals", "every 30 s"),
+                    ("scrub", "old records, every 30 s"),
+                    ("trim", "deleted files, every 30 s"),
+                    ("compact", "quiet files, every 30 s"),
+                    ("forget instances", "every 30 s"),
+                ),
+            ),
+            (
+                "blobs",
+                "store",
+                (
+                    ("delete", "what is due, every second"),
+                    ("collect", "orphans, every 10 min"),
+                    ("check manifests", "every 10 min"),
+                    ("keep the marker", "every 10 min"),
+                ),
+            ),
+        )
+    ):
+        x = 308 + 190 * column
+        picture.text(x + 85, 48, who, "strong")
+        for row, lines in enumerate(tasks):
+            picture.box(x, 62 + 68 * row, 170, 54, lines, kind)
+    return picture
+
+
 def takeover() -> Picture:
     """Draw how a driver is succeeded."""
     picture = Picture(
@@ -254,6 +321,7 @@ PICTURES = {
     "checkpoint": checkpoint,
     "demo": demo_timeline.picture,
     "handle": handle,
+    "leading": leading,
     "numbers": numbers,
     "parts": parts,
     "takeover": takeover,

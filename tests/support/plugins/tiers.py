@@ -48,7 +48,7 @@ WHEN_CHANGED = {
     "tests/client/state/dialects/barriers/": ("client/milepost/state/", "tests/client/state/"),
     "tests/client/state/processors/": ("client/milepost/state/", "tests/client/state/"),
     # The recipes, each played in a copy of the sources.
-    "tests/docs/test_recipes.py": ("docs/developing.md", "tests/docs/recipes.py", "tests/docs/test_recipes.py"),
+    "tests/docs/test_recipes.py": ("docs/recipes/", "tests/docs/recipes.py", "tests/docs/test_recipes.py"),
 }
 
 
