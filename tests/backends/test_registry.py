@@ -11,7 +11,7 @@ from milepost_backends.registry import make_blobs, make_pointers
 from milepost_server.compose import ReplicaConfig, open_replica
 from milepost_server.replica.replica import Replica
 from milepost_server.replica.submitter import Caller
-from milepost_server.rules.requests import Attempt
+from milepost_server.rules.requests.base import Attempt
 from tests.contracts.state_handle_store.frontends.actor import Actor
 from tests.contracts.state_handle_store.frontends.use_case_frontend import UseCaseFrontend
 from tests.service.acting import STORE

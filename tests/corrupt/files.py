@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from milepost.errors import Problem
 from milepost.wire import Code
 from milepost_server.operations.trees import At
-from milepost_server.rules.requests import OntoExisting, Resign
+from milepost_server.rules.requests.handles import Resign
+from milepost_server.rules.requests.trees import OntoExisting
 from tests.corrupt.history import History, Silent, named
 from tests.service.acting import STORE, actor
 from tests.support.files import put_at, read

@@ -44,7 +44,6 @@ class Swap:
 
 _IMPORTS = Before("from milepost_backends.zookeeper.address")
 _REGISTERED = Before('}\n"""These packages')
-_REQUESTS = "service/milepost_server/rules/requests/__init__.py"
 
 PLACES: Mapping[tuple[str, int], Sequence[Before | Swap]] = {
     (POINTERS, 3): [_IMPORTS, Before('    Backend("embedded", _directory, lambda address: EmbeddedPointers')],
@@ -58,29 +57,24 @@ PLACES: Mapping[tuple[str, int], Sequence[Before | Swap]] = {
     ],
     (BLOBS, 3): [_REGISTERED],
     (BLOBS, 4): [_IMPORTS, Before('    Backend("local", _directory')],
-    (OPERATION, 1): [Before("| `DELETE /handles/{name}` |")],
-    (OPERATION, 2): [Before('    Call(\n        "GET",\n        HANDLE + "/state"')],
-    (OPERATION, 3): [
-        Before("@dataclass(frozen=True, slots=True)\nclass ReleaseAll"),
-        Swap("    Scrub,\n)", "    Scrub,\n    Touch,\n)", _REQUESTS),
-        Swap('    "TreeRequest",', '    "Touch",\n    "TreeRequest",', _REQUESTS),
+    (OPERATION, 1): [Before("RELEASE_AND_TRY_REMOVE = ")],
+    (OPERATION, 2): [Before("| `DELETE /handles/{name}` |")],
+    (OPERATION, 3): [Before("@dataclass(frozen=True, slots=True)\nclass ReleaseAll")],
+    (OPERATION, 4): [
+        Before("def release("),
+        Before("    ReleaseHandle: release,"),
+        Swap("Remove, Replace\n", "Remove, Replace, Touch\n"),
     ],
-    (OPERATION, 4): [Before("def release("), Swap("    Replace,\n)", "    Replace,\n    Touch,\n)")],
-    (OPERATION, 5): [Before("        case LockAll()"), Swap("    TreeRequest,\n", "    Touch,\n    TreeRequest,\n")],
-    (OPERATION, 6): [Before(), Swap("Remove, Request\n", "Remove, Request, Touch\n")],
-    (OPERATION, 7): [Before("    async def remove("), Swap(", Remove\n", ", Remove, Touch\n")],
-    (OPERATION, 8): [Before('    "DELETE /v1/stores/{store}/handles/{name}": ')],
-    (OPERATION, 9): [
-        Before('@router.delete(\n    "/handles/{name}",'),
-        Before('    f"DELETE {_HANDLE}": ', "service/milepost_server/http/access/needs.py"),
+    (OPERATION, 5): [Before(), Swap("ReleaseHandle, Remove\n", "ReleaseHandle, Remove, Touch\n")],
+    (OPERATION, 6): [
+        Before("@answers(\n    router,\n    RELEASE_AND_TRY_REMOVE,"),
+        Swap("    RELEASE_AND_TRY_REMOVE,\n)", "    RELEASE_AND_TRY_REMOVE,\n    TOUCH,\n)"),
+        Swap("ReleaseHandle\n", "ReleaseHandle, Touch\n"),
     ],
-    (OPERATION, 10): [Before("    def state(")],
-    (OPERATION, 11): [Before('        ("DELETE", facts.HANDLE): ')],
-    (OPERATION, 12): [Before()],
-    (OPERATION, 13): [Before("    def release_all(")],
-    (OPERATION, 14): [Before("    def release_all(")],
-    (OPERATION, 15): [Before("    async def release_all(")],
-    (OPERATION, 16): [Before()],
+    (OPERATION, 7): [Before("    def release_all("), Swap("    RESIGN,\n)", "    RESIGN,\n    TOUCH,\n)")],
+    (OPERATION, 8): [Before("    def release_all(")],
+    (OPERATION, 9): [Before("    async def release_all(")],
+    (OPERATION, 10): [Before()],
     (COMMAND, 1): [Before("@shared\ndef show_handle(")],
     (COMMAND, 2): [
         Swap("    for command in (status, ls):\n", ""),

@@ -17,7 +17,7 @@ from milepost_server.blobs.keys import file_key
 from milepost_server.operations.operations import Operations
 from milepost_server.operations.trees import At
 from milepost_server.replica.replica import Replica
-from milepost_server.rules.requests import BlobRef
+from milepost_server.rules.requests.base import BlobRef
 from tests.service.acting import STORE
 from tests.support.servers.replicas import Rig
 

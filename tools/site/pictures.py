@@ -252,8 +252,8 @@ def leading() -> Picture:
     ):
         x = 308 + 190 * column
         picture.text(x + 85, 48, who, "strong")
-        for row, lines in enumerate(tasks):
-            picture.box(x, 62 + 68 * row, 170, 54, lines, kind)
+        for row, task in enumerate(tasks):
+            picture.box(x, 62 + 68 * row, 170, 54, list(task), kind)
     return picture
 
 

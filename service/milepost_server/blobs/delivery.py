@@ -20,7 +20,7 @@ from milepost_backends.contract import (
 )
 from milepost_server.basics.pieces import stream_of
 from milepost_server.basics.problems import problem
-from milepost_server.rules.requests import BlobRef
+from milepost_server.rules.requests.base import BlobRef
 from milepost_server.rules.stored.trees import Entry
 
 VERIFIED_AHEAD_BYTES = 1024 * 1024

@@ -12,7 +12,7 @@ from milepost_backends.contract import BackendError, StorageFull
 from milepost_server.basics.problems import problem
 from milepost_server.journal.pending import PendingRequest, Served
 from milepost_server.journal.retries import Retries
-from milepost_server.rules.requests import INTERNAL, Request, with_id
+from milepost_server.rules.requests.base import Request, with_id
 
 
 class Admission:
@@ -37,7 +37,7 @@ class Admission:
 
         Raises a ``too-many-requests`` problem if too many are waiting already. The leader's own requests always pass.
         """
-        internal = isinstance(request, INTERNAL)
+        internal = request.by_leader
         if not internal and len(self.queue) >= self._most_waiting:
             raise problem(Code.TOO_MANY_REQUESTS, f"{len(self.queue)} requests are already waiting to be written")
         if request.key is not None:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from milepost_server.rules.decisions import Accepted
 from milepost_server.rules.records import Record
-from milepost_server.rules.requests import Request
+from milepost_server.rules.requests.base import Request
 
 
 @dataclass(frozen=True, slots=True)

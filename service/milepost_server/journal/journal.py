@@ -38,7 +38,8 @@ from milepost_server.rules.decide import decide as rules_decide
 from milepost_server.rules.decisions import Accepted, DecisionContext
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import encode
-from milepost_server.rules.requests import LEADER, CreateDeployment, Request
+from milepost_server.rules.requests.base import LEADER, Request
+from milepost_server.rules.requests.sessions import CreateDeployment
 
 log = logging.getLogger("milepost.journal")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from milepost_server.rules.decisions import Accepted, Blocked, Decision, DecisionContext, Refused
 from milepost_server.rules.memory.view import View
-from milepost_server.rules.requests import Request
+from milepost_server.rules.requests.base import Request
 
 Decide = Callable[[View, Request, DecisionContext], Decision]
 """Decides a request on the state that will be there when it is committed."""

@@ -20,7 +20,7 @@ from milepost.wire import Code
 from milepost_server.basics.problems import problem
 from milepost_server.journal.pending import PendingRequest, Served
 from milepost_server.rules.decisions import Accepted
-from milepost_server.rules.requests import KeyScope, Request
+from milepost_server.rules.requests.base import KeyScope, Request
 
 T = TypeVar("T")
 

@@ -32,7 +32,8 @@ from milepost_server.replica.submitter import Caller, Reply, Submitter, reply_of
 from milepost_server.replica.trees.manifests import Manifests
 from milepost_server.rules.decisions import Accepted, Refused
 from milepost_server.rules.memory.state import State
-from milepost_server.rules.requests import BlobRef, CloneTree
+from milepost_server.rules.requests.base import BlobRef
+from milepost_server.rules.requests.trees import CloneTree
 from milepost_server.rules.stored.manifest_rows import ManifestRows
 from milepost_server.rules.stored.trees import Entry, Savepoint, TreePath, TreeSnapshot
 from milepost_server.rules.trees.manifests import packed

@@ -18,7 +18,7 @@ from milepost_server.rules.answers import epoch_body, epoch_holder
 from milepost_server.rules.decisions import Answer
 from milepost_server.rules.guards import session_is_callers, session_lives
 from milepost_server.rules.records import Session
-from milepost_server.rules.requests import Campaign
+from milepost_server.rules.requests.handles import Campaign
 
 _LOOK_SECONDS = 5.0
 """How often a waiting caller checks by itself, even if nothing wakes it."""

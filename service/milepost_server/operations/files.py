@@ -21,7 +21,8 @@ from milepost_server.replica.applied_writes import AppliedWrites, NewestAttempts
 from milepost_server.replica.submitter import Reply, Submitter, reply_of
 from milepost_server.replica.trees.manifests import Manifests
 from milepost_server.rules.answers import file_version
-from milepost_server.rules.requests import NO_BLOB, NOW, Attempt, Begun, BlobRef, PutFile, Request
+from milepost_server.rules.requests.base import NO_BLOB, Attempt, BlobRef, Request
+from milepost_server.rules.requests.trees import NOW, Begun, PutFile
 from milepost_server.rules.stored.trees import Entry
 
 

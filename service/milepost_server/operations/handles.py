@@ -16,7 +16,7 @@ from milepost_server.rules.decisions import Answer
 from milepost_server.rules.handlers.handles import absent, present
 from milepost_server.rules.memory.lookup import Lookup
 from milepost_server.rules.records import Corrupt, Handle
-from milepost_server.rules.requests import Remove
+from milepost_server.rules.requests.handles import Remove
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from milepost_server.operations.uploads import UploadOperations
 from milepost_server.operations.verification import Verification
 from milepost_server.replica.replica import Replica
 from milepost_server.replica.submitter import Reply
-from milepost_server.rules.requests import Request
+from milepost_server.rules.requests.base import Request
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,8 @@ from milepost_server.rules.guards import session_is_callers, session_lives
 from milepost_server.rules.locks import holders
 from milepost_server.rules.memory.state import State
 from milepost_server.rules.records import Corrupt, Handle, Session, Store, session_key
-from milepost_server.rules.requests import Attempt, OpenSession
+from milepost_server.rules.requests.base import Attempt
+from milepost_server.rules.requests.sessions import OpenSession
 
 MOST_EPOCHS_SHOWN: Final = 20
 """So many epochs of each session are told in a listing."""

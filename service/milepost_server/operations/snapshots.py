@@ -17,7 +17,7 @@ from milepost_server.replica.trees.manifests import Manifests
 from milepost_server.rules.decisions import Answer
 from milepost_server.rules.memory.lookup import Lookup
 from milepost_server.rules.records import Store
-from milepost_server.rules.requests import RollBack
+from milepost_server.rules.requests.trees import RollBack
 from milepost_server.rules.stored.paths import SNAPSHOTS
 from milepost_server.rules.stored.trees import Entry, Savepoint, Tree, TreeSnapshot
 from milepost_server.rules.trees.visibility import shown

@@ -25,7 +25,8 @@ from milepost_server.operations.uploads import Reference, UploadOperations
 from milepost_server.replica.submitter import Caller, Reply, Submitter, reply_of
 from milepost_server.rules.decisions import Accepted, Decision
 from milepost_server.rules.records import Handle
-from milepost_server.rules.requests import Add, BlobRef, Replace, Request, UploadRef
+from milepost_server.rules.requests.base import BlobRef, Request, UploadRef
+from milepost_server.rules.requests.handles import Add, Replace
 
 State = Incoming | Reference
 """A state that a client brings: its bytes, or a reference to an upload that has them already."""

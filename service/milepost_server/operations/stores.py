@@ -20,7 +20,7 @@ from milepost_server.rules.decisions import Accepted
 from milepost_server.rules.handlers.stores import inventory_entry
 from milepost_server.rules.memory.snapshots import Snapshot
 from milepost_server.rules.records import Corrupt, Store
-from milepost_server.rules.requests import LockAll
+from milepost_server.rules.requests.handles import LockAll
 from milepost_server.rules.stored.trees import Tree
 
 log = logging.getLogger("milepost.stores")

@@ -20,10 +20,8 @@ from milepost_server.rules.answers import entry_body
 from milepost_server.rules.memory.lookup import Lookup
 from milepost_server.rules.memory.state import State
 from milepost_server.rules.records import Corrupt
-from milepost_server.rules.requests import (
-    LEADER,
-    NO_BLOB,
-    Attempt,
+from milepost_server.rules.requests.base import LEADER, NO_BLOB, Attempt
+from milepost_server.rules.requests.trees import (
     Begun,
     DeletePath,
     MakeDirectory,

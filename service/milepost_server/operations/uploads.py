@@ -23,7 +23,8 @@ from milepost_server.journal.retries import MaySubmit
 from milepost_server.replica.leases import UploadLeases
 from milepost_server.replica.submitter import Caller, Reply, Submitter, reply_of
 from milepost_server.rules.records import Upload
-from milepost_server.rules.requests import BlobRef, CreateUpload, Request, UploadRef
+from milepost_server.rules.requests.base import BlobRef, Request, UploadRef
+from milepost_server.rules.requests.handles import CreateUpload
 
 _LEAST_SECONDS = 1.0
 

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
 from milepost_server.rules.decisions import Answer
-from milepost_server.rules.requests import PutFile, TreeRequest
+from milepost_server.rules.requests.trees import PutFile, TreeRequest
 
 REMEMBERED_SECONDS: Final = 4800.0
 """How long a write is known after it has been committed. Nothing is published with a token that was given longer ago.

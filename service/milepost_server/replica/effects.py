@@ -12,16 +12,10 @@ from milepost_server.replica.leases import Leases, UploadLeases
 from milepost_server.replica.settings import Settings
 from milepost_server.rules.decisions import Accepted
 from milepost_server.rules.records import Handle, Record, Session, Stored, Upload, store_of
-from milepost_server.rules.requests import (
-    Add,
-    DeletePath,
-    EndSession,
-    ExpireSession,
-    MakeDirectory,
-    Replace,
-    Request,
-    is_leaders,
-)
+from milepost_server.rules.requests.base import Request, is_leaders
+from milepost_server.rules.requests.handles import Add, Replace
+from milepost_server.rules.requests.sessions import EndSession, ExpireSession
+from milepost_server.rules.requests.trees import DeletePath, MakeDirectory
 
 
 class Effects:

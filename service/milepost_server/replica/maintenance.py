@@ -17,7 +17,9 @@ from milepost_server.rules.instances import Instances
 from milepost_server.rules.memory.lookup import Lookup
 from milepost_server.rules.memory.state import Aged, State
 from milepost_server.rules.records import Corrupt, Handle, Session, Store, handle_of
-from milepost_server.rules.requests import LEADER, Attempt, ExpireSession, ExpireUpload, Scrub
+from milepost_server.rules.requests.base import LEADER, Attempt
+from milepost_server.rules.requests.handles import ExpireUpload, Scrub
+from milepost_server.rules.requests.sessions import ExpireSession
 
 log = logging.getLogger("milepost.maintenance")
 

@@ -20,7 +20,8 @@ from milepost_server.journal.retries import MaySubmit
 from milepost_server.rules.decide import decide
 from milepost_server.rules.decisions import Accepted, Answer, Blocked, Decision, FinishNeeded, Refused
 from milepost_server.rules.guards import session_is_callers
-from milepost_server.rules.requests import LEADER, Attempt, FinishRemoval, Request, StoreRequest
+from milepost_server.rules.requests.base import LEADER, Attempt, Request, StoreRequest
+from milepost_server.rules.requests.handles import FinishRemoval
 
 log = logging.getLogger("milepost.removals")
 _MOST_REMOVALS_IN_THE_WAY = 8

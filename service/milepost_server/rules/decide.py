@@ -12,7 +12,9 @@ from milepost_server.rules.handlers import handles, sessions, stores, uploads
 from milepost_server.rules.memory.lookup import ManifestsNotLoaded
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import Corrupt, Handle, Session, Store, store_key
-from milepost_server.rules.requests import HandleRequest, Keeper, LockAll, PutFile, Remove, Request, StoreRequest
+from milepost_server.rules.requests.base import HandleRequest, Keeper, Request, StoreRequest
+from milepost_server.rules.requests.handles import LockAll, Remove
+from milepost_server.rules.requests.trees import PutFile
 from milepost_server.rules.stored.trees import Tree, TreePath
 from milepost_server.rules.trees import handlers as trees
 from milepost_server.rules.trees import maintenance, snapshots

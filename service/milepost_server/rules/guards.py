@@ -9,7 +9,7 @@ from milepost.wire import Code, Outcome
 from milepost_server.rules.decisions import DecisionContext, Refused
 from milepost_server.rules.memory.lookup import Lookup
 from milepost_server.rules.records import Corrupt, Handle, Session, Store, Upload
-from milepost_server.rules.requests import Attempt, BlobRef, Request, UploadRef
+from milepost_server.rules.requests.base import Attempt, BlobRef, Request, UploadRef
 
 
 def session_lives(view: Lookup, session: str, context: DecisionContext) -> Refused | None:

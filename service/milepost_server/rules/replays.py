@@ -11,7 +11,8 @@ from milepost_server.rules import guards
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import KEPT_KEYS, KEPT_KEYS_BYTES, Handle, Session, Store, size_of
-from milepost_server.rules.requests import Replace, Request, is_leaders
+from milepost_server.rules.requests.base import Request, is_leaders
+from milepost_server.rules.requests.handles import Replace
 from milepost_server.rules.stored.answered import Answered
 from milepost_server.rules.stored.trees import Tree, TreePath
 

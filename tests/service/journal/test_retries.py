@@ -9,7 +9,8 @@ import pytest
 
 from milepost.errors import IdempotencyMismatch, OutcomeUnknown
 from milepost_server.journal.retries import MaySubmit, Retries
-from milepost_server.rules.requests import Attempt, LockHandle, ReleaseHandle, Request
+from milepost_server.rules.requests.base import Attempt, Request
+from milepost_server.rules.requests.handles import LockHandle, ReleaseHandle
 
 pytestmark = pytest.mark.anyio
 

@@ -16,7 +16,9 @@ from milepost_server.journal import JournalSettings
 from milepost_server.operations.operations import operations_of
 from milepost_server.operations.trees import At
 from milepost_server.replica.submitter import Caller
-from milepost_server.rules.requests import Attempt, OntoExisting, ReleaseHandle, Resign
+from milepost_server.rules.requests.base import Attempt
+from milepost_server.rules.requests.handles import ReleaseHandle, Resign
+from milepost_server.rules.requests.trees import OntoExisting
 from tests.service.acting import STORE
 from tests.support.files import put
 from tests.support.network.faults import before

@@ -15,7 +15,9 @@ from milepost_server.rules import decide
 from milepost_server.rules.decisions import Decision, DecisionContext
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import Session
-from milepost_server.rules.requests import Attempt, Campaign, EndSession, Resign
+from milepost_server.rules.requests.base import Attempt
+from milepost_server.rules.requests.handles import Campaign, Resign
+from milepost_server.rules.requests.sessions import EndSession
 from tests.service.acting import STORE, actor
 from tests.support.servers.replicas import Rig, embedded, rig
 from tests.support.waiting import until

@@ -18,7 +18,8 @@ from milepost_server.operations import cloning
 from milepost_server.operations.operations import Operations
 from milepost_server.operations.trees import At
 from milepost_server.replica.submitter import Caller, Reply
-from milepost_server.rules.requests import Attempt, DropSavepoint, MakeSavepoint
+from milepost_server.rules.requests.base import Attempt
+from milepost_server.rules.requests.trees import DropSavepoint, MakeSavepoint
 from milepost_server.rules.trees import manifests
 from tests.service.acting import STORE, actor
 from tests.support.files import put, put_at, read, read_at

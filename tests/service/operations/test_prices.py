@@ -33,7 +33,9 @@ from milepost_server.rules.records import (
     store_key,
 )
 from milepost_server.rules.records import upload_key as key_of_upload
-from milepost_server.rules.requests import Attempt, Clear, EndSession, LockHandle, ReleaseAll
+from milepost_server.rules.requests.base import Attempt
+from milepost_server.rules.requests.handles import Clear, LockHandle, ReleaseAll
+from milepost_server.rules.requests.sessions import EndSession
 from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ from milepost.errors import Unavailable
 from milepost.wire import Code, Outcome
 from milepost_backends.contract import Commit
 from milepost_server.replica.submitter import Caller
-from milepost_server.rules.requests import Attempt
+from milepost_server.rules.requests.base import Attempt
 from tests.support.network.faults import RealCommit
 from tests.support.servers.replicas import Rig, embedded, rig
 

@@ -16,7 +16,8 @@ from milepost_server.basics import loop_time
 from milepost_server.operations.trees import At
 from milepost_server.replica.submitter import Caller
 from milepost_server.rules.records import tree_key
-from milepost_server.rules.requests import Attempt, DropSavepoint, MakeSavepoint, OntoExisting
+from milepost_server.rules.requests.base import Attempt
+from milepost_server.rules.requests.trees import DropSavepoint, MakeSavepoint, OntoExisting
 from milepost_server.rules.stored.trees import Entry, Tree
 from tests.service.acting import STORE, actor
 from tests.support.files import put, read

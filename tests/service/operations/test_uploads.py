@@ -23,7 +23,7 @@ from milepost_server.operations import states
 from milepost_server.operations.uploads import Reference
 from milepost_server.replica.submitter import Caller
 from milepost_server.rules.records import KEPT_KEYS_SECONDS, Upload, upload_key
-from milepost_server.rules.requests import Attempt
+from milepost_server.rules.requests.base import Attempt
 from tests.contracts.places import Services
 from tests.contracts.streams import stream
 from tests.service.acting import STORE

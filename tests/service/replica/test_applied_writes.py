@@ -12,7 +12,8 @@ from milepost.wire import Code
 from milepost_server.replica import applied_writes
 from milepost_server.replica.applied_writes import REMEMBERED_SECONDS, AppliedWrites, NewestAttempts, check_same
 from milepost_server.rules.decisions import Answer
-from milepost_server.rules.requests import LEADER, BlobRef, DeletePath, PutFile
+from milepost_server.rules.requests.base import LEADER, BlobRef
+from milepost_server.rules.requests.trees import DeletePath, PutFile
 
 PUT = PutFile(LEADER, "flights", "a/b", 1, BlobRef("key", 3, "abc"))
 ANSWER = Answer(version="7", created=True)

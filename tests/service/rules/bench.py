@@ -22,7 +22,9 @@ from milepost_server.rules.records import (
     session_key,
     store_key,
 )
-from milepost_server.rules.requests import LEADER, Add, Attempt, BlobRef, FinishRemoval, OpenSession, Replace, Request
+from milepost_server.rules.requests.base import LEADER, Attempt, BlobRef, Request
+from milepost_server.rules.requests.handles import Add, FinishRemoval, Replace
+from milepost_server.rules.requests.sessions import OpenSession
 
 STORE = "flights"
 

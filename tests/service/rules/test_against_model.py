@@ -25,30 +25,24 @@ from milepost_server.rules.memory.state import State
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import Handle, Session, Store, Upload, encode, session_key
 from milepost_server.rules.records import decode as decode_record
-from milepost_server.rules.requests import (
-    LEADER,
+from milepost_server.rules.requests.base import LEADER, Attempt, BlobRef, Request, UploadRef
+from milepost_server.rules.requests.handles import (
     Add,
-    Attempt,
-    BlobRef,
     Campaign,
     Clear,
     CreateUpload,
-    EndSession,
-    ExpireSession,
     ExpireUpload,
     FinishRemoval,
     LockAll,
     LockHandle,
-    OpenSession,
     ReleaseAll,
     ReleaseHandle,
     Remove,
     Replace,
-    Request,
     Resign,
     Scrub,
-    UploadRef,
 )
+from milepost_server.rules.requests.sessions import EndSession, ExpireSession, OpenSession
 from tests.service.rules.bench import names_in, retried, with_inventory
 from tests.simulation.callers.model import PlainHandle, PlainModel, PlainStore, alike
 

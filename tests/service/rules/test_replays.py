@@ -9,22 +9,19 @@ import pytest
 from milepost.wire import MAX_LABEL_VALUE, MAX_LABELS, Code, Outcome
 from milepost_server.rules import replays
 from milepost_server.rules.records import KEPT_KEYS, KEPT_KEYS_BYTES, encode, handle_key
-from milepost_server.rules.requests import (
+from milepost_server.rules.requests.base import Attempt, Request, with_id
+from milepost_server.rules.requests.handles import (
     Add,
-    Attempt,
     Campaign,
     Clear,
-    EndSession,
     LockAll,
     LockHandle,
-    OpenSession,
     ReleaseAll,
     ReleaseHandle,
     Remove,
-    Request,
     Resign,
-    with_id,
 )
+from milepost_server.rules.requests.sessions import EndSession, OpenSession
 from tests.service.rules.bench import STORE, Bench, add, blob, replacement, retried
 
 HANDLE = "h"

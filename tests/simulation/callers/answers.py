@@ -8,22 +8,20 @@ from typing import Any
 from milepost.errors import MilepostError, Problem
 from milepost.wire import Code, Outcome
 from milepost_server.rules.records import ENDED_SESSION_SECONDS
-from milepost_server.rules.requests import (
+from milepost_server.rules.requests.base import HandleRequest, Request, StoreRequest
+from milepost_server.rules.requests.handles import (
     Add,
     Campaign,
     Clear,
     CreateUpload,
-    HandleRequest,
     LockAll,
     LockHandle,
-    OpenSession,
     ReleaseHandle,
     Remove,
     Replace,
-    Request,
     Resign,
-    StoreRequest,
 )
+from milepost_server.rules.requests.sessions import OpenSession
 from tests.simulation.callers.calls import Call, GoodAnswer, Look
 from tests.simulation.callers.model import Body, alike
 from tests.simulation.checks.chronicle import Chronicle, Ended

@@ -14,25 +14,22 @@ from milepost_server.operations.operations import Operations, operations_of
 from milepost_server.operations.uploads import Reference
 from milepost_server.replica.replica import Replica
 from milepost_server.replica.submitter import Caller, Reply
-from milepost_server.rules.requests import (
+from milepost_server.rules.requests.base import Attempt, BlobRef, Request
+from milepost_server.rules.requests.handles import (
     Add,
-    Attempt,
-    BlobRef,
     Campaign,
     Clear,
     CreateUpload,
-    EndSession,
     LockAll,
     LockHandle,
-    OpenSession,
     ReleaseAll,
     ReleaseHandle,
     Remove,
     Replace,
-    Request,
     Resign,
-    TreeRequest,
 )
+from milepost_server.rules.requests.sessions import EndSession, OpenSession
+from milepost_server.rules.requests.trees import TreeRequest
 from tests.simulation.callers import tree_calls
 from tests.simulation.callers.model import Body
 from tests.simulation.callers.tree_calls import TreeLook

@@ -11,24 +11,21 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from milepost.wire import Code
-from milepost_server.rules.requests import (
+from milepost_server.rules.requests.base import HandleRequest, Request, StoreRequest
+from milepost_server.rules.requests.handles import (
     Add,
     Campaign,
     Clear,
     CreateUpload,
-    EndSession,
-    HandleRequest,
     LockAll,
     LockHandle,
-    OpenSession,
     ReleaseAll,
     ReleaseHandle,
     Remove,
     Replace,
-    Request,
     Resign,
-    StoreRequest,
 )
+from milepost_server.rules.requests.sessions import EndSession, OpenSession
 
 Body = dict[str, Any]
 _TIMES = {"created", "updated", "since"}

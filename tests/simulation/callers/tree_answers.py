@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from milepost.errors import MilepostError, Problem
 from milepost.wire import Code, Outcome
-from milepost_server.rules.requests import DeletePath, MakeDirectory, OntoExisting, PutFile, RenamePath
+from milepost_server.rules.requests.trees import DeletePath, MakeDirectory, OntoExisting, PutFile, RenamePath
 from milepost_server.rules.stored.paths import parent_of
 from tests.simulation.callers.answers import SAYS_NOTHING, Answers
 from tests.simulation.callers.calls import Call, GoodAnswer

@@ -12,7 +12,7 @@ from milepost_server.blobs.delivery import DeliveryCut
 from milepost_server.operations.operations import Operations
 from milepost_server.operations.trees import At
 from milepost_server.replica.replica import Replica
-from milepost_server.rules.requests import DeletePath, MakeDirectory, PutFile, RenamePath, TreeRequest
+from milepost_server.rules.requests.trees import DeletePath, MakeDirectory, PutFile, RenamePath, TreeRequest
 from tests.support.files import put_at, read_at
 
 DIRECTORY = "directory"

@@ -7,24 +7,21 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from milepost.errors import MilepostError, SessionLost
-from milepost_server.rules.requests import (
+from milepost_server.rules.requests.base import Attempt, Request, UploadRef
+from milepost_server.rules.requests.handles import (
     Add,
-    Attempt,
     Campaign,
     Clear,
     CreateUpload,
-    EndSession,
     LockAll,
     LockHandle,
-    OpenSession,
     ReleaseAll,
     ReleaseHandle,
     Remove,
     Replace,
-    Request,
     Resign,
-    UploadRef,
 )
+from milepost_server.rules.requests.sessions import EndSession, OpenSession
 from tests.simulation.callers.caller import Caller
 from tests.simulation.callers.calls import Ask, GoodAnswer, Kind, Look, blob_of
 from tests.simulation.world.board import Announced, Board

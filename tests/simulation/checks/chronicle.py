@@ -28,22 +28,19 @@ from milepost_server.rules.records import (
     store_of,
     upload_of,
 )
-from milepost_server.rules.requests import (
+from milepost_server.rules.requests.base import HandleRequest, KeyScope, Request
+from milepost_server.rules.requests.handles import (
     Add,
     Campaign,
     Clear,
     CreateUpload,
-    EndSession,
-    HandleRequest,
-    KeyScope,
     LockAll,
-    OpenSession,
     ReleaseAll,
     Remove,
     Replace,
-    Request,
     Resign,
 )
+from milepost_server.rules.requests.sessions import EndSession, OpenSession
 from milepost_server.rules.stored.answered import Answered
 from milepost_server.rules.stored.trees import Tree, TreePath
 from tests.simulation.callers.calls import Call

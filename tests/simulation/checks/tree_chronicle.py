@@ -15,7 +15,14 @@ from milepost_backends.contract import BlobMissing
 from milepost_server.rules.memory.state import State
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import Record, Store, store_of
-from milepost_server.rules.requests import DeletePath, MakeDirectory, OntoExisting, PutFile, RenamePath, TreeRequest
+from milepost_server.rules.requests.trees import (
+    DeletePath,
+    MakeDirectory,
+    OntoExisting,
+    PutFile,
+    RenamePath,
+    TreeRequest,
+)
 from milepost_server.rules.stored.manifest_rows import ManifestRows
 from milepost_server.rules.stored.paths import ancestors_of, commit_of, is_below, is_temporary
 from milepost_server.rules.stored.trees import Entry, Tree, TreePath, TreeSnapshot

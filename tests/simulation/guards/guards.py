@@ -36,7 +36,8 @@ from milepost_server.rules.decisions import Accepted, Answer, Decision, Decision
 from milepost_server.rules.handlers import handles
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import Corrupt, Handle, Session, Store, handle_key
-from milepost_server.rules.requests import Add, BlobRef, Clear, FinishRemoval, KeyScope, Remove, Replace, Request
+from milepost_server.rules.requests.base import BlobRef, KeyScope, Request
+from milepost_server.rules.requests.handles import Add, Clear, FinishRemoval, Remove, Replace
 from tests.simulation.world.pointers import CoordinationStore, SimPointers
 
 Patch = pytest.MonkeyPatch

@@ -13,7 +13,8 @@ from milepost_server.rules import decide
 from milepost_server.rules.decisions import Decision, DecisionContext, Refused
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import Store
-from milepost_server.rules.requests import OntoExisting, PutFile, Request, TreeRequest
+from milepost_server.rules.requests.base import Request
+from milepost_server.rules.requests.trees import OntoExisting, PutFile, TreeRequest
 from milepost_server.rules.stored.trees import Entry, Tree, TreePath
 from milepost_server.rules.trees import handlers, maintenance, tree_change
 from milepost_server.rules.trees.visibility import visible

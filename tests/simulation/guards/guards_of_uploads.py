@@ -18,7 +18,8 @@ from milepost_server.rules.handlers import uploads
 from milepost_server.rules.memory import state
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import Store, Upload
-from milepost_server.rules.requests import LEADER, Add, BlobRef, ExpireUpload, Replace, Request
+from milepost_server.rules.requests.base import LEADER, BlobRef, Request
+from milepost_server.rules.requests.handles import Add, ExpireUpload, Replace
 
 Patch = pytest.MonkeyPatch
 

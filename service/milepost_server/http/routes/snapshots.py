@@ -19,7 +19,7 @@ from milepost_server.http.openapi.documents import json_body
 from milepost_server.http.openapi.operations import answers
 from milepost_server.http.replies import empty_reply, json_reply
 from milepost_server.http.requests import HttpRequest
-from milepost_server.rules.requests import DropSavepoint, MakeSavepoint
+from milepost_server.rules.requests.trees import DropSavepoint, MakeSavepoint
 from milepost_server.rules.stored.paths import MOST_BYTES, checked_path
 from milepost_server.rules.stored.trees import MOST_KEPT_PATHS
 

@@ -59,7 +59,7 @@ from milepost_server.http.webhdfs.statuses import (
     quota_usage,
 )
 from milepost_server.operations.trees import At, Summary
-from milepost_server.rules.requests import OntoExisting
+from milepost_server.rules.requests.trees import OntoExisting
 from milepost_server.rules.stored.paths import TRASH
 from milepost_server.rules.stored.trees import Entry
 from milepost_server.rules.trees.visibility import ROOT

@@ -20,7 +20,6 @@ from milepost_server.journal.pending import PendingRequest
 from milepost_server.rules.memory.state import State
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import decode
-from milepost_server.rules.requests import INTERNAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +122,7 @@ def _left_trace(view: View, group: Group) -> bool:
 
 
 def _is_the_leaders_own(group: Group) -> bool:
-    return all(isinstance(member.pending.request, INTERNAL) for member in group.members)
+    return all(member.pending.request.by_leader for member in group.members)
 
 
 def _is_there(view: View, group: Group) -> bool:

@@ -23,7 +23,8 @@ from milepost_server.replica.submitter import Reply, commit
 from milepost_server.replica.trees.manifests import Manifests
 from milepost_server.rules.memory.lookup import ManifestsNotLoaded
 from milepost_server.rules.memory.state import State
-from milepost_server.rules.requests import LEADER, BeginCompaction, CompactTree, DropBlobs, DropCompacted
+from milepost_server.rules.requests.base import LEADER
+from milepost_server.rules.requests.trees import BeginCompaction, CompactTree, DropBlobs, DropCompacted
 from milepost_server.rules.stored.manifest_rows import ManifestRows
 from milepost_server.rules.stored.trees import Tree, TreePath
 from milepost_server.rules.trees.manifests import first_to_merge, is_compactable, merged, no_longer_named, packed

@@ -23,7 +23,8 @@ from milepost_server.blobs.keys import blob_key
 from milepost_server.journal import Journal
 from milepost_server.replica.submitter import commit
 from milepost_server.rules.memory.state import State
-from milepost_server.rules.requests import LEADER, BlobRef, CompactTree
+from milepost_server.rules.requests.base import LEADER, BlobRef
+from milepost_server.rules.requests.trees import CompactTree
 from milepost_server.rules.stored.manifest_rows import ManifestRows
 from milepost_server.rules.stored.trees import Manifest, Tree
 

@@ -18,7 +18,8 @@ from milepost_server.replica.trees.manifests import Manifests
 from milepost_server.rules.memory.lookup import ManifestsNotLoaded
 from milepost_server.rules.memory.state import State
 from milepost_server.rules.records import Store
-from milepost_server.rules.requests import LEADER, TrimTree
+from milepost_server.rules.requests.base import LEADER
+from milepost_server.rules.requests.trees import TrimTree
 from milepost_server.rules.stored.paths import LAST
 from milepost_server.rules.stored.trees import RangeTombstone, Tree, TreePath
 from milepost_server.rules.trees.maintenance import trimmed_of

@@ -26,15 +26,8 @@ from milepost_server.rules.decisions import (
 from milepost_server.rules.handlers import uploads
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import Corrupt, Handle, Lock, Store, handle_key
-from milepost_server.rules.requests import (
-    Add,
-    FinishRemoval,
-    HandleRequest,
-    LockHandle,
-    ReleaseHandle,
-    Remove,
-    Replace,
-)
+from milepost_server.rules.requests.base import HandleRequest
+from milepost_server.rules.requests.handles import Add, FinishRemoval, LockHandle, ReleaseHandle, Remove, Replace
 
 
 def present(store: Store, handle: Handle | Corrupt | None) -> Handle | None:

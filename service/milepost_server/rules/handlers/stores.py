@@ -27,7 +27,8 @@ from milepost_server.rules.records import (
     store_key,
     store_of,
 )
-from milepost_server.rules.requests import Campaign, Clear, LockAll, ReleaseAll, Resign, Scrub, StoreRequest
+from milepost_server.rules.requests.base import StoreRequest
+from milepost_server.rules.requests.handles import Campaign, Clear, LockAll, ReleaseAll, Resign, Scrub
 
 
 def lock_all(view: View, request: LockAll, context: DecisionContext) -> Decision:

@@ -11,7 +11,7 @@ from milepost_server.rules import guards, replays
 from milepost_server.rules.decisions import Accepted, Answer, Changes, Decision, DecisionContext, Handlers, Refused
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import Corrupt, Store, Upload, upload_key
-from milepost_server.rules.requests import Add, CreateUpload, ExpireUpload, Replace
+from milepost_server.rules.requests.handles import Add, CreateUpload, ExpireUpload, Replace
 
 
 class UploadSource(NamedTuple):

@@ -12,7 +12,7 @@ from milepost_server.rules.memory.lookup import is_pending
 from milepost_server.rules.memory.snapshots import Snapshot
 from milepost_server.rules.memory.tree_index import TreeIndex
 from milepost_server.rules.records import Corrupt, Handle, Record, Session, Store, Upload, handle_key, store_of
-from milepost_server.rules.requests import KeyScope
+from milepost_server.rules.requests.base import KeyScope
 from milepost_server.rules.stored.paths import path_keys
 from milepost_server.rules.stored.trees import Tree, TreePath
 

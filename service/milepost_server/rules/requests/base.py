@@ -71,9 +71,9 @@ class Keeper(Enum):
 class Request:
     """What every changing request carries: the attempt that it is made by. The class says what the rules ask of it.
 
-    A request ``by_leader`` is one that the leader makes of itself: it has no session, and no retry. One that
-    ``needs_session`` is made by a living session; of another, a session that it names has to live. A ``fenced`` one
-    needs the current epoch of its store. ``keeper`` is the record that keeps its answer.
+    A request ``by_leader`` is one that the leader makes of itself: it has no session, and is decided anew after a
+    doubt. One that ``needs_session`` is made by a living session; of another, a session that it names has to live. A
+    ``fenced`` one needs the current epoch of its store. ``keeper`` is the record that keeps its answer.
     """
 
     by_leader: ClassVar[bool] = False

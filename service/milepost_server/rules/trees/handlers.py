@@ -15,7 +15,7 @@ from milepost.wire import Code
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers, Refused
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import Corrupt, Store
-from milepost_server.rules.requests import (
+from milepost_server.rules.requests.trees import (
     NOW,
     Begun,
     DeletePath,

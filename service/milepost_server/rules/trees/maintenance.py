@@ -13,7 +13,7 @@ from milepost.wire import Code
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers, Refused
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import Corrupt, Store, Stored, tree_key
-from milepost_server.rules.requests import BeginCompaction, CompactTree, DropBlobs, DropCompacted, TrimTree
+from milepost_server.rules.requests.trees import BeginCompaction, CompactTree, DropBlobs, DropCompacted, TrimTree
 from milepost_server.rules.stored.paths import path_key
 from milepost_server.rules.stored.trees import Tree, TreePath
 from milepost_server.rules.trees.tree_change import is_kept, names_in_manifests, unnamed

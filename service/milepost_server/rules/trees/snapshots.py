@@ -11,7 +11,7 @@ from milepost_server.rules import replays
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers, Refused
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import Corrupt, Store, tree_key
-from milepost_server.rules.requests import CloneTree, DropSavepoint, MakeSavepoint, RollBack
+from milepost_server.rules.requests.trees import CloneTree, DropSavepoint, MakeSavepoint, RollBack
 from milepost_server.rules.stored.paths import parent_of
 from milepost_server.rules.stored.trees import (
     MOST_ROLLBACKS,

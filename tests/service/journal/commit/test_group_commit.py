@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from milepost_server.rules.records import Handle
-from milepost_server.rules.requests import Attempt, LockHandle, ReleaseHandle, is_leaders
+from milepost_server.rules.requests.base import Attempt, is_leaders
+from milepost_server.rules.requests.handles import LockHandle, ReleaseHandle
 from tests.service.acting import STORE, actor
 from tests.support.servers.replicas import embedded, rig
 

@@ -27,7 +27,8 @@ from milepost_server.rules.decisions import Accepted, Answer, Decision, Decision
 from milepost_server.rules.memory.state import State
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import Session
-from milepost_server.rules.requests import Attempt, EndSession, OpenSession, Request
+from milepost_server.rules.requests.base import Attempt, Request
+from milepost_server.rules.requests.sessions import EndSession, OpenSession
 from tests.service.journal.test_committing import Forever
 
 pytestmark = pytest.mark.anyio

@@ -18,20 +18,10 @@ from milepost_server.rules.decisions import Accepted, Answer, Decision, Decision
 from milepost_server.rules.memory.state import State
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import Session, encode
-from milepost_server.rules.requests import (
-    Add,
-    Attempt,
-    BlobRef,
-    Campaign,
-    DeletePath,
-    EndSession,
-    MakeDirectory,
-    OpenSession,
-    PutFile,
-    Remove,
-    Request,
-    with_id,
-)
+from milepost_server.rules.requests.base import Attempt, BlobRef, Request, with_id
+from milepost_server.rules.requests.handles import Add, Campaign, Remove
+from milepost_server.rules.requests.sessions import EndSession, OpenSession
+from milepost_server.rules.requests.trees import DeletePath, MakeDirectory, PutFile
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,8 @@ from milepost.wire import Code
 from milepost_server.basics.loop_time import TURN_SECONDS
 from milepost_server.operations.trees import At
 from milepost_server.rules.records import Record, Store, store_key
-from milepost_server.rules.requests import Attempt, DropSavepoint, MakeSavepoint, OntoExisting
+from milepost_server.rules.requests.base import Attempt
+from milepost_server.rules.requests.trees import DropSavepoint, MakeSavepoint, OntoExisting
 from milepost_server.rules.stored.paths import path_key
 from milepost_server.rules.stored.trees import Entry, Manifest, Tree, TreePath
 from tests.service.acting import STORE, actor

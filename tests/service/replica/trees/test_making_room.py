@@ -15,7 +15,8 @@ from milepost.wire import Code
 from milepost_server.operations.trees import At
 from milepost_server.replica.submitter import Caller
 from milepost_server.rules.records import Corrupt
-from milepost_server.rules.requests import Attempt, OntoExisting
+from milepost_server.rules.requests.base import Attempt
+from milepost_server.rules.requests.trees import OntoExisting
 from milepost_server.rules.stored.paths import path_key
 from milepost_server.rules.stored.trees import MOST_RANGE_TOMBSTONES, MOST_ROLLBACKS, Tree
 from milepost_server.rules.trees import visibility

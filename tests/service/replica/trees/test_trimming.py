@@ -14,7 +14,8 @@ from milepost_backends.contract import GroupLimits
 from milepost_server.basics.problems import problem
 from milepost_server.operations.trees import At
 from milepost_server.replica.submitter import Caller
-from milepost_server.rules.requests import Attempt, OntoExisting
+from milepost_server.rules.requests.base import Attempt
+from milepost_server.rules.requests.trees import OntoExisting
 from milepost_server.rules.stored.trees import Tree
 from tests.service.acting import STORE, actor
 from tests.support.files import put, put_at, read

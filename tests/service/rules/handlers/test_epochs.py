@@ -8,21 +8,18 @@ import pytest
 
 from milepost.wire import Code
 from milepost_server.rules.records import Corrupt, store_key
-from milepost_server.rules.requests import (
-    Attempt,
+from milepost_server.rules.requests.base import Attempt, Request
+from milepost_server.rules.requests.handles import (
     Campaign,
     Clear,
-    EndSession,
-    ExpireSession,
     LockAll,
     LockHandle,
-    OpenSession,
     ReleaseAll,
     ReleaseHandle,
     Remove,
-    Request,
     Resign,
 )
+from milepost_server.rules.requests.sessions import EndSession, ExpireSession, OpenSession
 from tests.service.rules.bench import STORE, Bench, add, replacement
 
 

@@ -8,23 +8,19 @@ import pytest
 
 from milepost.wire import Code, Outcome
 from milepost_server.rules.records import KEPT_KEYS, Corrupt, session_key
-from milepost_server.rules.requests import (
-    LEADER,
-    Attempt,
+from milepost_server.rules.requests.base import LEADER, Attempt, Request
+from milepost_server.rules.requests.handles import (
     Campaign,
     Clear,
-    EndSession,
-    ExpireSession,
     LockAll,
     LockHandle,
-    OpenSession,
     ReleaseAll,
     ReleaseHandle,
     Remove,
-    Request,
     Resign,
     Scrub,
 )
+from milepost_server.rules.requests.sessions import EndSession, ExpireSession, OpenSession
 from tests.service.rules.bench import STORE, Bench, add, replacement, retried
 
 ACTS: list[Request] = [

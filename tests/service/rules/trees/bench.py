@@ -7,18 +7,15 @@ from milepost_server.rules.decisions import Accepted, DecisionContext, Refused
 from milepost_server.rules.memory.state import State
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import Corrupt, Store, store_key
-from milepost_server.rules.requests import (
-    LEADER,
-    Attempt,
+from milepost_server.rules.requests.base import LEADER, Attempt, BlobRef, Request
+from milepost_server.rules.requests.trees import (
     BeginCompaction,
-    BlobRef,
     CompactTree,
     DeletePath,
     DropCompacted,
     OntoExisting,
     PutFile,
     RenamePath,
-    Request,
     TrimTree,
 )
 from milepost_server.rules.stored.manifest_rows import ManifestRows

@@ -21,12 +21,10 @@ from milepost_server.rules.decisions import Accepted, Decision, DecisionContext,
 from milepost_server.rules.memory.state import State
 from milepost_server.rules.memory.view import View
 from milepost_server.rules.records import Session, Store, Stored, decode, encode, session_key
-from milepost_server.rules.requests import (
-    LEADER,
-    Attempt,
+from milepost_server.rules.requests.base import LEADER, Attempt, BlobRef, Request, with_id
+from milepost_server.rules.requests.handles import Campaign, Resign
+from milepost_server.rules.requests.trees import (
     BeginCompaction,
-    BlobRef,
-    Campaign,
     CompactTree,
     DeletePath,
     DropBlobs,
@@ -37,11 +35,8 @@ from milepost_server.rules.requests import (
     OntoExisting,
     PutFile,
     RenamePath,
-    Request,
-    Resign,
     RollBack,
     TrimTree,
-    with_id,
 )
 from milepost_server.rules.stored.manifest_rows import ManifestRows
 from milepost_server.rules.stored.paths import ancestors_of, commit_of, is_below, is_temporary, parent_of

@@ -10,10 +10,8 @@ from milepost.wire import Code
 from milepost_server.rules.decide import decide
 from milepost_server.rules.decisions import Accepted, DecisionContext, Refused
 from milepost_server.rules.records import KEPT_KEYS, Corrupt, Store
-from milepost_server.rules.requests import (
-    LEADER,
-    Attempt,
-    BlobRef,
+from milepost_server.rules.requests.base import LEADER, Attempt, BlobRef
+from milepost_server.rules.requests.trees import (
     CompactTree,
     DropSavepoint,
     MakeDirectory,

@@ -31,7 +31,7 @@ from milepost_server.operations.files import Publisher
 from milepost_server.operations.trees import At
 from milepost_server.replica.leader_locator import LeaderLocator
 from milepost_server.replica.submitter import Reply
-from milepost_server.rules.requests import BlobRef
+from milepost_server.rules.requests.base import BlobRef
 
 log = logging.getLogger("milepost.datanodes")
 

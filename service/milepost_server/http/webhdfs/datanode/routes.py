@@ -25,7 +25,7 @@ from milepost_server.http.webhdfs.datanode.peer import (
     published,
 )
 from milepost_server.operations.trees import At
-from milepost_server.rules.requests import BlobRef
+from milepost_server.rules.requests.base import BlobRef
 
 router = APIRouter()
 Message = TypeVar("Message", Heartbeat, Publish)

@@ -46,7 +46,8 @@ from milepost_server.operations.trees import At
 from milepost_server.replica import submitter
 from milepost_server.replica.leader_locator import LeaderLocator
 from milepost_server.replica.settings import Settings
-from milepost_server.rules.requests import BlobRef, OntoExisting
+from milepost_server.rules.requests.base import BlobRef
+from milepost_server.rules.requests.trees import OntoExisting
 from milepost_server.rules.stored.trees import Entry
 from tests.service.acting import STORE, actor
 from tests.support.files import put
