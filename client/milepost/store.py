@@ -12,7 +12,6 @@ from milepost.core.progress import Progress
 from milepost.core.store import StoreOperations
 from milepost.drivers.blocking import BlockingDriver
 from milepost.files import JobFiles
-from milepost.instances import StateInstances
 from milepost.types import CorruptHandle, Epoch, FileCredential, Handle, LockedHandles, Removal
 from milepost.wire import MAX_PAGE
 
@@ -60,11 +59,6 @@ class StateHandleStore(NotPicklable):
     def files(self) -> JobFiles:
         """What is kept of the files of the job: snapshots, savepoints, and whether they are whole."""
         return JobFiles(self._driver, self._operations)
-
-    @property
-    def instances(self) -> StateInstances:
-        """Which executor of the job has which state store loaded, as far as the service has heard."""
-        return StateInstances(self._driver, self._operations)
 
     def under(self, epoch: int) -> StateHandleStore:
         """Return this store under a given epoch, for executors that got the epoch from their driver."""

@@ -20,12 +20,6 @@ __all__ = [
     "Verification",
     "JobFile",
     "WrittenFile",
-    "StateInstance",
-    "ExecutorLocation",
-    "LoadedInstance",
-    "InstanceReport",
-    "VerifiedInstances",
-    "LaggingInstances",
     "FileCredential",
     "SessionInfo",
     "SessionSummary",
@@ -165,68 +159,6 @@ class Clone:
 
     files: int
     bytes: int
-
-
-@dataclass(frozen=True, order=True)
-class StateInstance:
-    """A state store of one run of a query, as Spark's ``StateStoreProviderId`` names it."""
-
-    run: str
-    operator: int
-    partition: int
-    name: str = "default"
-
-
-@dataclass(frozen=True)
-class ExecutorLocation:
-    """An executor, and the host that it runs on, as Spark's ``ExecutorCacheTaskLocation`` has them.
-
-    Whatever has state of its own in memory is an executor here: a Python worker process, rather than the JVM beside it.
-    """
-
-    host: str
-    executor: str
-
-
-@dataclass(frozen=True)
-class LoadedInstance:
-    """An instance of a state store, and the executor that reported last that it has it loaded.
-
-    ``snapshot`` is the version of its newest snapshot, None if none was told of. The executor said so ``age``
-    seconds ago.
-    """
-
-    instance: StateInstance
-    location: ExecutorLocation
-    snapshot: int | None
-    age: float
-
-
-@dataclass(frozen=True)
-class InstanceReport:
-    """The answer to an executor's report: which others of its instances to ``unload``.
-
-    ``record`` is the id of the service's record, for the next verification.
-    """
-
-    record: str
-    unload: tuple[StateInstance, ...]
-
-
-@dataclass(frozen=True)
-class VerifiedInstances:
-    """The answer to a verification: which instances are the executor's. ``record`` is as in `InstanceReport`."""
-
-    record: str
-    active: tuple[StateInstance, ...]
-
-
-@dataclass(frozen=True)
-class LaggingInstances:
-    """The instances whose snapshots lag: how many there are, and those that lag most, worst first."""
-
-    count: int
-    most: tuple[LoadedInstance, ...]
 
 
 @dataclass(frozen=True)

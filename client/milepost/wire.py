@@ -30,8 +30,6 @@ MIN_TTL_SECONDS: Final = 1
 MAX_TTL_SECONDS: Final = 3600
 MAX_WAIT_SECONDS: Final = 60
 MAX_PAGE: Final = 1000
-MAX_INSTANCES: Final = 100
-"""How many instances of state stores each list of a request may have."""
 UNSEEN: Final = re.compile("[\x00-\x1f\x7f]")
 """The control characters, which no path of a file has."""
 STATE_METADATA: Final = re.compile(r"(?:.*/)?_metadata/v2/\d+")
@@ -39,7 +37,6 @@ STATE_METADATA: Final = re.compile(r"(?:.*/)?_metadata/v2/\d+")
 transformWithState. In a copy of a job's files, these are changed to those of the copy.
 """
 MAX_STATE_METADATA_BYTES: Final = 1024 * 1024
-HOST: Final = re.compile(r"[\x21-\x7e]{1,255}\Z")
 
 
 class Header:

@@ -35,7 +35,6 @@ from milepost_server.http.routes import (
     files,
     handles,
     health,
-    instances,
     leading,
     lookups,
     sessions,
@@ -60,7 +59,7 @@ from milepost_server.replica.settings import Settings
 # A blob store that waits for one answer as long as a whole step may take could never try another of its servers.
 _EXCHANGES_IN_A_STEP = 3
 
-_OF_STORES = (handles, states, uploads, stores, snapshots, files, lookups, instances, sessions, epochs, credentials)
+_OF_STORES = (handles, states, uploads, stores, snapshots, files, lookups, sessions, epochs, credentials)
 _API = (*_OF_STORES, health, leading)
 _PARTS = (*_API, pages, page, webhdfs, data_nodes)
 
@@ -168,7 +167,6 @@ def application(
             replica.pointers,
             replica.blobs,
             lambda: None if certificates is None else certificates.expires,
-            replica.instances,
         ),
         clock=replica.clock,
         idle_seconds=replica.settings.idle_seconds,

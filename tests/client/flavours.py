@@ -10,7 +10,7 @@ from typing import Any
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 import milepost
-from milepost.aio import AsyncClient, AsyncJobFiles, AsyncSession, AsyncStateHandleStore, AsyncStateInstances
+from milepost.aio import AsyncClient, AsyncJobFiles, AsyncSession, AsyncStateHandleStore
 
 
 class Disguised:
@@ -35,7 +35,7 @@ class Disguised:
         return call
 
     def _dressed(self, result: Any) -> Any:
-        if isinstance(result, (AsyncJobFiles, AsyncSession, AsyncStateHandleStore, AsyncStateInstances)):
+        if isinstance(result, (AsyncJobFiles, AsyncSession, AsyncStateHandleStore)):
             return Disguised(self._portal, result)
         if hasattr(result, "__anext__"):
             return self._iterated(result)

@@ -166,7 +166,6 @@ def style_of(thing: Any) -> re.Pattern[str]:
         milepost.Client,
         milepost.StateHandleStore,
         milepost.JobFiles,
-        milepost.StateInstances,
         milepost.checkpoints.CheckpointRegistry,
     ],
 )

@@ -33,14 +33,6 @@ GIVEN: dict[str, Any] = {
     "wait": 0.0,
     "path": "a/b",
     "content": b"bytes",
-    "location": milepost.ExecutorLocation("10.0.0.7", "1"),
-    "loaded": [milepost.StateInstance("run", 0, 3)],
-    "instances": [milepost.StateInstance("run", 0, 3)],
-    "record": "r",
-    "run": "run",
-    "versions": 10,
-    "lagging version": 20,
-    "snapshots_made versions": {milepost.StateInstance("run", 0, 3): 7},
 }
 """What a parameter is given, or that of one method."""
 NO_ANSWER = (milepost.DeadlineExceeded, milepost.OutcomeUnknown, milepost.ConnectionFailed)
@@ -89,12 +81,6 @@ def test_calls_of_a_store(flavour: str, method: str) -> None:
 def test_calls_of_the_files(flavour: str, method: str) -> None:
     with silent_after_the_session(flavour) as session, pytest.raises(NO_ANSWER):
         made(milepost.JobFiles, session.store("s").files, method)
-
-
-@pytest.mark.parametrize("method", calls(milepost.StateInstances))
-def test_calls_of_loaded_state(flavour: str, method: str) -> None:
-    with silent_after_the_session(flavour) as session, pytest.raises(NO_ANSWER):
-        made(milepost.StateInstances, session.store("s").under(1).instances, method)
 
 
 class silent_after_the_session:

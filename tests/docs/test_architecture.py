@@ -37,4 +37,4 @@ def test_the_tasks_of_a_leader_are_those_of_the_table() -> None:
     rows = text.split("| task | where | what it does | what ends it |\n|---|---|---|---|\n")[1].split("\n\n")[0]
     replica = (SERVER / "replica" / "replica.py").read_text(encoding="utf-8")
     (started,) = re.findall(r"await self\._first_of\(\n(.*?)\n        \)", replica, re.DOTALL)
-    assert len(rows.splitlines()) == len(started.splitlines()) == 14
+    assert len(rows.splitlines()) == len(started.splitlines()) == 13

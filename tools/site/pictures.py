@@ -197,13 +197,13 @@ def leading() -> Picture:
         430,
         "What a leader runs",
         """A replica campaigns in the election. Once it has won, it takes the journal over and gives each session its
-        full time. Then it leads: it runs fourteen tasks side by side. The first one that ends ends all of them: the
+        full time. Then it leads: it runs thirteen tasks side by side. The first one that ends ends all of them: the
         replica resigns the lease, answers what waits, and campaigns again.""",
     )
     for y, height, lines, kind in (
         (40, 62, ["campaign", "wait for the lease"], "plain"),
         (142, 62, ["take the journal over", "each session gets its full time"], "service"),
-        (244, 62, ["lead", "run fourteen tasks"], "service"),
+        (244, 62, ["lead", "run thirteen tasks"], "service"),
         (346, 62, ["the first task has ended", "resign, and end the others"], "bad"),
     ):
         picture.box(44, y, 216, height, lines, kind)
@@ -235,7 +235,6 @@ def leading() -> Picture:
                     ("scrub", "old records, every 30 s"),
                     ("trim", "deleted files, every 30 s"),
                     ("compact", "quiet files, every 30 s"),
-                    ("forget instances", "every 30 s"),
                 ),
             ),
             (

@@ -2,8 +2,7 @@
 
 from milepost.aio.client import AsyncClient
 from milepost.aio.files import AsyncJobFiles
-from milepost.aio.instances import AsyncStateInstances
 from milepost.aio.session import AsyncSession
 from milepost.aio.store import AsyncStateHandleStore
 
-__all__ = ["AsyncClient", "AsyncJobFiles", "AsyncSession", "AsyncStateHandleStore", "AsyncStateInstances"]
+__all__ = ["AsyncClient", "AsyncJobFiles", "AsyncSession", "AsyncStateHandleStore"]

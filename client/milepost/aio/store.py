@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 
 from milepost.aio.files import AsyncJobFiles
-from milepost.aio.instances import AsyncStateInstances
 from milepost.core.body import AsyncState
 from milepost.core.campaign import campaign
 from milepost.core.objects import NotPicklable, store_repr
@@ -51,11 +50,6 @@ class AsyncStateHandleStore(NotPicklable):
     def files(self) -> AsyncJobFiles:
         """What is kept of the files of the job: snapshots, savepoints, and whether they are whole."""
         return AsyncJobFiles(self._driver, self._operations)
-
-    @property
-    def instances(self) -> AsyncStateInstances:
-        """Which executor of the job has which state store loaded, as far as the service has heard."""
-        return AsyncStateInstances(self._driver, self._operations)
 
     def under(self, epoch: int) -> AsyncStateHandleStore:
         """Return this store under a given epoch, for executors that got the epoch from their driver."""

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from milepost.operations import files, handles, replicas, state
+from milepost.operations import files, handles, replicas
 from milepost.operations.operation import RestOperation
 
 OPERATIONS: Final[dict[str, RestOperation]] = {
     operation.call: operation
-    for module in (handles, files, state, replicas)
+    for module in (handles, files, replicas)
     for operation in vars(module).values()
     if isinstance(operation, RestOperation)
 }

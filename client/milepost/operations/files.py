@@ -1,4 +1,4 @@
-"""The files of jobs: their snapshots, as REST and as Hadoop's WebHDFS has them."""
+"""The files of jobs: their snapshots, as REST and as Hadoop's WebHDFS has them, and the managed state in them."""
 
 from __future__ import annotations
 
@@ -154,4 +154,29 @@ DELETE_FILES = operation(
 )
 GET_TOKEN = operation(
     "getToken", "POST", "/oauth2/token", Right.NOTHING, summary="A token for a job's files", answer="Token"
+)
+
+# Managed state, which is in the files of a job.
+
+LOOK_UP_STATE = read(
+    "lookUpState",
+    STORE + "/state/{state}",
+    {
+        Code.NOT_EXIST,
+        Code.BLOB_MISSING,
+        Code.INVALID_REQUEST,
+        Code.TOO_MANY_REQUESTS,
+        Code.CORRUPT,
+        Code.NOT_SUPPORTED,
+        Code.STORAGE_UNAVAILABLE,
+    },
+    summary="Look up a key",
+    answer="StateOfKey",
+    query={
+        "key": "The key: a JSON array of its columns.",
+        "variable": "The state variable; all of them if it is absent.",
+        "version": "The snapshot, which has to be one that is kept; the newest if it is absent.",
+        **PAGED,
+    },
+    needs=("key",),
 )

@@ -14,8 +14,7 @@ class Right(Enum):
     """The right that a call needs where the deployment has tokens.
 
     ``NOTHING`` calls are answered to every client: they show nothing of what is stored, or have a proof of their own.
-    Those of ``READ_OF_JOB`` and ``WRITE_OF_JOB`` are open to a job's own token as well: its files, and where its state
-    is loaded.
+    Those of ``READ_OF_JOB`` and ``WRITE_OF_JOB`` are about the files of a job, which its own token opens as well.
     """
 
     NOTHING = auto()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sized
+from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -22,11 +22,8 @@ class Metrics:
         pointers: PointerStore,
         blobs: BlobsWithTimeout,
         expires: Callable[[], float | None] = lambda: None,
-        instances: Sized = (),
     ) -> None:
-        """``instances`` are what executors have loaded, as far as this replica heard.
-
-        ``expires`` says at which Unix time the certificate ends that is in use, or None if there is none."""
+        """``expires`` says at which Unix time the certificate ends that is in use, or None if there is none."""
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "milepost_requests", "Requests by method and status", ("method", "status"), registry=self._registry
@@ -41,8 +38,6 @@ class Metrics:
         self._gauge("milepost_term", "Term of the journal as this replica knows it", lambda: float(journal.term))
         self._gauge("milepost_revision", "Last committed revision", lambda: float(journal.head.revision))
         self._gauge("milepost_records", "Records in memory", lambda: float(journal.records))
-        loaded = "Instances of state stores that executors have loaded, as recorded in memory while this replica leads"
-        self._gauge("milepost_state_instances", loaded, lambda: float(len(instances)))
         self._gauge("milepost_groups_committed", "Groups committed", lambda: float(journal.groups_committed))
         damaged = "Records whose content or checksum is wrong, and which are therefore not served"
         self._gauge("milepost_damaged_records", damaged, lambda: float(len(journal.damaged)))

@@ -13,7 +13,6 @@ from milepost_server.operations.cloning import Cloning
 from milepost_server.operations.epochs import EpochOperations
 from milepost_server.operations.files import FileReader, Publisher
 from milepost_server.operations.handles import HandleOperations
-from milepost_server.operations.instances import InstanceOperations
 from milepost_server.operations.lookups import StateLookups
 from milepost_server.operations.sessions import SessionOperations
 from milepost_server.operations.snapshots import SnapshotOperations
@@ -39,7 +38,6 @@ class Operations:
     epochs: EpochOperations
     files: FileReader
     handles: HandleOperations
-    instances: InstanceOperations
     leading: LeadingOperations
     lookups: StateLookups
     publisher: Publisher
@@ -77,7 +75,6 @@ def operations_of(replica: Replica) -> Operations:
         epochs=EpochOperations(journal, replica.epoch_queues, replica.leases, submitter, clock),
         files=files,
         handles=HandleOperations(journal, replica.loop_time, submitter),
-        instances=InstanceOperations(journal, replica.instances, replica.loop_time, clock),
         leading=LeadingOperations(journal, replica.step_down),
         lookups=StateLookups(replica.lookups, reader, files, trees),
         publisher=Publisher(

@@ -13,7 +13,6 @@ from milepost_server.replica.leases import Leases, UploadLeases
 from milepost_server.replica.submitter import COMMIT_SECONDS, Removals, commit
 from milepost_server.rules.decisions import Accepted, DecisionContext, FinishNeeded
 from milepost_server.rules.handlers.handles import finish_of
-from milepost_server.rules.instances import Instances
 from milepost_server.rules.memory.lookup import Lookup
 from milepost_server.rules.memory.state import Aged, State
 from milepost_server.rules.records import Corrupt, Handle, Session, Store, handle_of
@@ -25,8 +24,6 @@ log = logging.getLogger("milepost.maintenance")
 
 _BATCH = 100
 """How many records one commit drops."""
-
-_SWEPT_AT_ONCE = 32
 
 
 async def expire_sessions(journal: Journal, leases: Leases, clock: Callable[[], float], interval: float) -> None:
@@ -126,13 +123,6 @@ def _unfinished(view: Lookup, key: str) -> FinishNeeded | None:
         return None
     store = view.store(located[0]) or Store(located[0])
     return None if isinstance(store, Corrupt) or record.created_revision <= store.cleared else finish_of(store, record)
-
-
-async def sweep_instances(instances: Instances, clock: Callable[[], float], interval: float) -> None:
-    """Remove what is told no more of loaded state stores, a little at a time, until cancelled."""
-    while True:
-        more = instances.expire(clock(), _SWEPT_AT_ONCE)
-        await asyncio.sleep(0 if more else interval)
 
 
 async def scrub(journal: Journal, clock: Callable[[], float], interval: float) -> None:

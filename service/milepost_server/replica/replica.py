@@ -33,14 +33,13 @@ from milepost_server.replica.applied_writes import AppliedWrites, NewestAttempts
 from milepost_server.replica.effects import Changes, Effects
 from milepost_server.replica.epoch_queues import EpochQueues
 from milepost_server.replica.leases import Leases, UploadLeases
-from milepost_server.replica.maintenance import expire_sessions, expire_uploads, finish_removals, scrub, sweep_instances
+from milepost_server.replica.maintenance import expire_sessions, expire_uploads, finish_removals, scrub
 from milepost_server.replica.settings import Settings
 from milepost_server.replica.step_down import StepDown, SteppedDown
 from milepost_server.replica.submitter import Removals, Submitter
 from milepost_server.replica.trees.compaction import Compaction
 from milepost_server.replica.trees.manifests import ManifestCheck, Manifests
 from milepost_server.replica.trees.trimming import Trimming
-from milepost_server.rules.instances import Instances
 from milepost_server.rules.memory.state import State
 from milepost_server.rules.records import DEPLOYMENT_KEY, Deployment
 
@@ -106,7 +105,6 @@ class Replica:
             settings=settings.journal,
             jitter=jitter,
         )
-        self.instances = Instances(settings.instances, lambda: f"{random.getrandbits(64):016x}")
         self.manifest_check = ManifestCheck(self.journal, self.blobs, self.deletions, self.loop_time, clock)
         self.removals = Removals(self.journal, self.deletions)
         self.manifests = Manifests(self.journal, self.blobs)
@@ -264,7 +262,6 @@ class Replica:
                 self.blobs.full = None  # who puts no blobs any more does not learn whether there is room again
                 self.changes.end()
                 self.epoch_queues.end()
-                self.instances.clear()
                 await leadership.resign()
                 self._step_down.resigned()
                 await self._end_parts()
@@ -325,7 +322,6 @@ class Replica:
             scrub(self.journal, self.clock, self.settings.maintenance_interval_seconds),
             self._trimming.run(self.settings.maintenance_interval_seconds),
             self._compaction.run(),
-            sweep_instances(self.instances, self.clock, self.settings.maintenance_interval_seconds),
             self._keep_mark(),
             self.manifest_check.run(self.settings.collect_interval_seconds),
             self._collect(),

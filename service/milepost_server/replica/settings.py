@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from milepost_server.journal import JournalSettings
-from milepost_server.rules.instances import Limits
 from milepost_server.rules.records import KEPT_KEYS_SECONDS
 
 IDLE_SECONDS = 30.0
@@ -38,7 +37,6 @@ class Settings:
     ``compact_from``: so many records of files make a manifest; fewer are left as they are.
     ``compact_after_seconds``: how long a file's record has not changed when it is compacted into a manifest.
     ``upload_seconds``: how long an upload may wait to be used, and how long the URL to put its bytes is valid.
-    ``instances``: how much is kept in memory of what executors have loaded.
     ``download_seconds``: how long the URL that a reader is redirected to is valid.
 
     The others say how often a background task of the leader runs.
@@ -63,5 +61,4 @@ class Settings:
     compact_after_seconds: float = KEPT_KEYS_SECONDS
     upload_seconds: float = 900.0
     download_seconds: float = 300.0
-    instances: Limits = field(default_factory=Limits)
     journal: JournalSettings = field(default_factory=JournalSettings)

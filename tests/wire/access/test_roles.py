@@ -72,8 +72,6 @@ def test_who_may_read_reads_and_does_not_write(a: Api, as_client: As) -> None:
         assert reader.state("latest").content == b"state"
         assert reader.handles().status_code == reader.current().status_code == 200
         assert reader.call("POST", "/tree/verification").json()["intact"]
-        assert reader.call("POST", "/instances/locations", json={"instances": []}).json() == {"locations": []}
-        problem(reader.call("POST", "/instances/deactivation"), 403, "forbidden")
         for refusal in (reader.add("x"), reader.lock("latest"), reader.campaign(), reader.clear(), reader.remove("x")):
             problem(refusal, 403, "forbidden")
 

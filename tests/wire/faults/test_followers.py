@@ -62,13 +62,6 @@ CALLS = [
     ("GET", "/v1/stores/s/epoch"),
     ("DELETE", "/v1/stores/s/epoch"),
     ("POST", "/v1/stores/s/uploads"),
-    ("POST", "/v1/stores/s/instances"),
-    ("GET", "/v1/stores/s/instances?limit=1"),
-    ("POST", "/v1/stores/s/instances/verification"),
-    ("POST", "/v1/stores/s/instances/locations"),
-    ("POST", "/v1/stores/s/instances/snapshots"),
-    ("POST", "/v1/stores/s/instances/deactivation"),
-    ("GET", "/v1/stores/s/instances/lagging?run=r&version=1&versions=1"),
     ("GET", "/v1/stores/s/events?after=7"),
     ("GET", "/v1/stores/%2e%2e%2Fx/handles"),
 ]
@@ -112,16 +105,6 @@ def test_a_client_that_follows_gets_there_with_method_and_body(following: httpx.
     assert added.status_code == 201
     assert added.json()["labels"] == {"by": "redirect"}
     assert following.get(f"{path}/state", follow_redirects=True).content == b"kept"
-
-
-def test_what_an_executor_reports_to_a_follower_is_recorded_by_the_leader(
-    following: httpx.Client, http: httpx.Client, store: str
-) -> None:
-    path, instance = f"/v1/stores/{store}/instances", {"run": "r", "operator": 0, "partition": 3, "name": "default"}
-    body = {"host": "h", "executor": "1", "loaded": [instance]}
-    assert following.post(path, json=body, follow_redirects=True).json()["unload"] == []
-    (found,) = http.get(path).json()["instances"]
-    assert (found["partition"], found["executor"]) == (3, "1")
 
 
 def test_what_a_follower_answers_itself(

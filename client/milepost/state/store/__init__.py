@@ -15,10 +15,11 @@ from milepost.state.store.contract.values import (
     Change,
     ChangeKind,
     CheckpointInfo,
+    ExecutorLocation,
     StateStoreId,
     StateStoreMetrics,
 )
-from milepost.state.store.coordinators import InProcessRecord, ServiceCoordinator, this_executor
+from milepost.state.store.coordinators import InProcessRecord, this_executor
 from milepost.state.store.engines.memory import MemoryEngine
 from milepost.state.store.files.contract import Created, FileInfo, StateFiles
 from milepost.state.store.files.local import LocalFiles, MemoryFiles
@@ -46,7 +47,7 @@ __all__ = [
     "Change",
     "ChangeKind",
     "StateStoreCoordinator",
-    "ServiceCoordinator",
+    "ExecutorLocation",
     "InProcessRecord",
     "LoadedStores",
     "this_executor",

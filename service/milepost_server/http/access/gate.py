@@ -93,7 +93,7 @@ def _authorize(request: HttpRequest, endpoint: Endpoint, parameters: Sequence[st
             may_use(request, right, parameters[0])
         return  # else the route knows which store that is
     if request.job is not None:
-        detail = f"the token is for the files of {request.job.store!r} and where its state is loaded, and nothing else"
+        detail = f"the token is for the files of {request.job.store!r} and nothing else"
         raise problem(Code.FORBIDDEN, detail)
     require(request, right, parameters[0] if endpoint.operation.of_store else None)
 

@@ -1,7 +1,4 @@
-"""Ask whether who makes a request may use what is a job's, and under which epoch it is made.
-
-That is the files of the job, and the record of where its state is loaded: its executors have no token but the job's.
-"""
+"""Ask whether the client of a request may use the files of a job, and under which epoch the request is made."""
 
 from __future__ import annotations
 

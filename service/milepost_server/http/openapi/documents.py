@@ -95,10 +95,7 @@ _QUERY: dict[str, dict[str, Any]] = {
     "redirect": {"type": "boolean"},
     "directory": {"type": "boolean"},
     "recursive": {"type": "boolean"},
-    "run": NAME_SCHEMA,
     "version": {"type": "integer", "format": "int64", "minimum": 0, "maximum": 2**63 - 1},
-    "versions": {"type": "integer", "format": "int64", "minimum": 0, "maximum": 2**63 - 1},
-    "seconds": {"type": "number", "format": "double", "minimum": 0},
 }
 """The schemas of query parameters that are not text."""
 

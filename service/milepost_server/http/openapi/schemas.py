@@ -51,7 +51,6 @@ def _object(optional: tuple[str, ...] = (), /, **members: Schema) -> Schema:
 
 _SNAPSHOT: dict[str, Schema] = {"directory": _TEXT, "batch": _COUNT, "revision": _COUNT}
 _COMMIT: dict[str, Schema] = {"taken": _nullable(_TIME), "epoch": _nullable(_COUNT)}
-_INSTANCE: dict[str, Schema] = {"run": NAME_SCHEMA, "operator": _COUNT, "partition": _COUNT, "name": NAME_SCHEMA}
 _TEXTS: Schema = {"type": "array", "items": _TEXT}
 _NAMES: Schema = {"type": "array", "items": NAME_SCHEMA}
 
@@ -194,14 +193,6 @@ SCHEMAS: Final[dict[str, Schema]] = {
     ),
     "StateValue": _object(("entry", "expires"), variable=_TEXT, entry=_ROW, value=_ROW, expires=_TIME),
     "StateOfKey": _object(state=NAME_SCHEMA, version=_COUNT, values=_each("StateValue"), next=_nullable(_TEXT)),
-    "StateInstance": _object(**_INSTANCE),
-    "LoadedInstance": _object(**_INSTANCE, host=_TEXT, executor=NAME_SCHEMA, snapshot=_nullable(_COUNT), age=_SECONDS),
-    "InstanceReport": _object(record=_TEXT, unload=_each("StateInstance")),
-    "VerifiedInstances": _object(record=_TEXT, active=_each("StateInstance")),
-    "InstanceLocations": _object(locations=_each("LoadedInstance")),
-    "DeactivatedInstances": _object(deactivated=_COUNT),
-    "InstancePage": _object(instances=_each("LoadedInstance"), next=_nullable(_TEXT)),
-    "LaggingInstances": _object(count=_COUNT, lagging=_each("LoadedInstance")),
     "Lease": _object(session=NAME_SCHEMA, ttl=_SECONDS),
     "Session": _object(session=NAME_SCHEMA, ttl=_SECONDS, holder=_TEXT),
     "LockOfSession": _object(store=NAME_SCHEMA, name=NAME_SCHEMA),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from milepost.operations.state import LOOK_UP_STATE
+from milepost.operations.files import LOOK_UP_STATE
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
 from milepost_server.http.headers import accepts, checked_name

@@ -1,22 +1,14 @@
-"""Which executor has which store loaded: both coordinators, and providers that report, verify and unload."""
+"""Which executor has which store loaded: the coordinator, and providers that report, verify and unload."""
 
 from __future__ import annotations
 
-import logging
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-import milepost
-from milepost import ExecutorLocation
-from milepost.state.errors import InvalidUse
 from milepost.state.store import (
+    ExecutorLocation,
     FileStateStoreProvider,
     InProcessRecord,
     LoadedStores,
@@ -24,14 +16,11 @@ from milepost.state.store import (
     MemoryFiles,
     ProviderSettings,
     ReadStateStore,
-    ServiceCoordinator,
     StateFiles,
     StateStoreCoordinator,
     StateStoreId,
     this_executor,
 )
-from testbed.ports import Port
-from tests.client.conftest import Service
 from tests.client.state.conftest import commit, content
 
 Coordinated = Callable[[str], StateStoreCoordinator]
@@ -49,17 +38,11 @@ def some(*partitions: int) -> list[StateStoreId]:
     return [one_of(partition) for partition in partitions]
 
 
-@pytest.fixture(params=["in process", "service"])
-def coordinated(request: pytest.FixtureRequest, name: str) -> Iterator[Coordinated]:
+@pytest.fixture
+def coordinated() -> Coordinated:
     """Makes the coordinator of an executor."""
-    if request.param == "in process":
-        record = InProcessRecord()
-        yield lambda executor: record.coordinator(at(executor))
-        return
-    service: Service = request.getfixturevalue("service")
-    with milepost.Client(service.url, timeout=20.0) as client:
-        instances = client.store(name).instances
-        yield lambda executor: ServiceCoordinator(instances, run="run", location=at(executor), timeout=20.0)
+    record = InProcessRecord()
+    return lambda executor: record.coordinator(at(executor))
 
 
 def test_report_active(coordinated: Coordinated) -> None:
@@ -97,74 +80,17 @@ def test_deactivate(coordinated: Coordinated) -> None:
     assert other.preferred_executors(0, range(3)) == {1: at("2")}
 
 
-def test_snapshot_made(name: str, blocking: milepost.Client) -> None:
+def test_snapshot_made() -> None:
     record = InProcessRecord()
-    instances = blocking.store(name).instances
-    for coordinator in (record.coordinator(at("1")), ServiceCoordinator(instances, run="run", timeout=20.0)):
-        coordinator.report_active(one_of(0), [])
-        coordinator.snapshot_made(one_of(0), 7)
-        coordinator.snapshot_made(one_of(0), 6)
+    coordinator = record.coordinator(at("1"))
+    coordinator.report_active(one_of(0), [])
+    coordinator.snapshot_made(one_of(0), 7)
+    coordinator.snapshot_made(one_of(0), 6)
     assert record.snapshots == {StateStoreId(0, 0): 7}
-    assert [loaded.snapshot for loaded in instances.all()] == [7]
 
 
 def test_this_executor_is_nobody_else() -> None:
     assert this_executor() != this_executor()
-    with pytest.raises(InvalidUse):
-        ServiceCoordinator(Any, run="a/b")  # type: ignore[arg-type]
-
-
-def test_the_service_away_is_asked_once_and_answers_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    """A port that nobody listens on, as while the service is down."""
-    now = [0.0]
-    with Port() as port, milepost.Client(f"http://{port.address}", timeout=20.0) as client:
-        instances = client.store("away").instances
-        away = ServiceCoordinator(instances, run="run", timeout=0.2, pause=30.0, clock=lambda: now[0])
-        with caplog.at_level(logging.WARNING, "milepost.state"):
-            assert list(away.report_active(one_of(0), some(1))) == []
-            began = time.monotonic()
-            for _ in range(1000):
-                assert list(away.verify_active(some(0, 1))) == some(0, 1)
-                assert away.locations(some(0)) == {}
-                away.snapshot_made(one_of(0), 1)
-                away.deactivate(some(0))
-            assert time.monotonic() - began < 30.0  # 4000 calls that asked would take 800 s
-            assert len([each for each in caplog.records if "not asked for" in each.message]) == 1
-            now[0] = 31.0
-            assert list(away.verify_active(some(0))) == some(0)
-            assert len([each for each in caplog.records if "not asked for" in each.message]) == 2
-
-
-def test_nothing_is_ours_once_a_newer_driver_leads(name: str, blocking: milepost.Client) -> None:
-    with blocking.session() as session:
-        store = session.store(name)
-        old = store.campaign().epoch
-        coordinator = ServiceCoordinator(blocking.store(name).under(old).instances, run="run", timeout=20.0)
-        coordinator.report_active(one_of(0), [])
-        assert list(coordinator.verify_active(some(0))) == some(0)
-    with blocking.session() as session:
-        session.store(name).campaign()
-        assert list(coordinator.verify_active(some(0))) == []
-        assert list(coordinator.report_active(one_of(0), some(1))) == some(1)  # also without asking again
-
-
-def test_what_could_not_be_reported_is_claimed_later(name: str, blocking: milepost.Client) -> None:
-    """After an outage a verification fills the record, but takes nothing from those who reported meanwhile."""
-    with Port() as port, milepost.Client(f"http://{port.address}", timeout=20.0) as nobody:
-        now = [0.0]
-        coordinator = ServiceCoordinator(
-            blocking.store(name).instances, run="run", location=at("1"), timeout=20.0, clock=lambda: now[0]
-        )
-        coordinator.report_active(one_of(0), [])
-        there, coordinator._instances = coordinator._instances, nobody.store(name).instances
-        coordinator._timeout = 0.2
-        assert list(coordinator.report_active(one_of(1), [])) == []
-        coordinator._instances, coordinator._timeout = there, 20.0
-        other = ServiceCoordinator(there, run="run", location=at("2"), timeout=20.0)
-        other.report_active(one_of(2), [])
-        now[0] = 60.0
-        assert list(coordinator.verify_active(some(0, 1, 2))) == some(0, 1)
-        assert other.preferred_executors(0, range(3)) == {0: at("1"), 1: at("1"), 2: at("2")}
 
 
 class Counted(MemoryEngine):
@@ -321,85 +247,3 @@ def test_all_stores_of_a_process_are_verified_together() -> None:
     assert [sorted(each, key=lambda store: store.partition) for each in asked] == [some(0, 1, 2)] * 2
     for provider in providers:
         provider.close()
-
-
-EXECUTOR = """
-import sys
-import milepost
-from milepost.state.store import (
-    FileStateStoreProvider, LoadedStores, LocalFiles, ProviderSettings, ServiceCoordinator, StateStoreId,
-)
-
-url, job, epoch, directory = sys.argv[1:]
-with milepost.Client(url, timeout=30.0) as client:
-    instances = client.store(job).under(int(epoch)).instances
-    coordinator = ServiceCoordinator(instances, run="run", timeout=30.0)
-    stores = LoadedStores(coordinator, verified_for=0.0)
-    providers = {}
-    print(coordinator.location.executor, flush=True)
-    for line in sys.stdin:
-        act, partition, version = line.split()
-        partition, version = int(partition), int(version)
-        if partition not in providers:
-            settings = ProviderSettings(maintenance_interval=None)
-            providers[partition] = FileStateStoreProvider(LocalFiles(directory), settings, stores)
-            providers[partition].init(StateStoreId(0, partition))
-        provider = providers[partition]
-        if act == "task":
-            store = provider.get_store(version)
-            store.put(b"version", str(version).encode())
-            print(store.commit(), flush=True)
-        elif act == "maintain":
-            provider.do_maintenance()
-            print(*sorted(one.partition for one in stores.stores), sep=",", flush=True)
-"""
-
-
-class Executor:
-    """Another process, which does what it is told by lines."""
-
-    def __init__(self, *arguments: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", EXECUTOR, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        self.id = self._line()
-
-    def _line(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
-
-    def does(self, act: str, partition: int, version: int = 0) -> str:
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{act} {partition} {version}\n")
-        self.process.stdin.flush()
-        return self._line()
-
-    def __enter__(self) -> Executor:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.communicate(timeout=30)
-
-
-def test_two_processes_as_executors(service: Service, blocking: milepost.Client, name: str, tmp_path: Path) -> None:
-    with blocking.session() as session:
-        store = session.store(name)
-        epoch = store.campaign().epoch
-        with (
-            Executor(service.url, name, str(epoch), str(tmp_path)) as one,
-            Executor(service.url, name, str(epoch), str(tmp_path)) as other,
-        ):
-            assert [one.does("task", partition) for partition in range(3)] == ["1", "1", "1"]
-            driver = ServiceCoordinator(store.instances, run="run", timeout=30.0)
-            where = driver.preferred_executors(0, range(4))
-            assert {partition: found.executor for partition, found in where.items()} == dict.fromkeys(range(3), one.id)
-            assert other.does("task", 1, 1) == "2"
-            assert one.does("maintain", 1) == "0,2"
-            assert one.does("maintain", 0) == "0,2"
-            assert other.does("maintain", 1) == "1"
-            where = driver.preferred_executors(0, range(3))
-            assert [where[partition].executor for partition in range(3)] == [one.id, other.id, one.id]
-            assert store.instances.deactivate(executor=one.id) == 2  # the driver knows that it is lost
-            assert list(driver.preferred_executors(0, range(3))) == [1]
-            assert one.does("maintain", 0) == ""

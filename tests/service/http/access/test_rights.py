@@ -74,11 +74,11 @@ def test_only_these_are_open() -> None:
 
 def test_every_change_of_a_store_needs_a_writer() -> None:
     reading = {"GET", "HEAD"}
-    changing_nothing = ("/tree/verification", "/instances/locations")
+    changing_nothing = "/tree/verification"
     for call, operation in OPERATIONS.items():
         method, path = call.split()
         if "{store}" in path and not path.endswith(changing_nothing):
-            of_job = "/files" in path or "/instances" in path
+            of_job = "/files" in path
             reads, writes = (Right.READ_OF_JOB, Right.WRITE_OF_JOB) if of_job else (Right.READ, Right.WRITE)
             assert operation.right is (reads if method in reading else writes), call
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 
-from milepost.state.store.contract.values import StateStoreId
-from milepost.types import ExecutorLocation
+from milepost.state.store.contract.values import ExecutorLocation, StateStoreId
 
 
 class StateStoreCoordinator(ABC):

@@ -98,3 +98,14 @@ class StateStoreMetrics:
             memory += one.memory_used_bytes
             custom.update(one.custom)
         return StateStoreMetrics(keys, memory, dict(custom))
+
+
+@dataclass(frozen=True)
+class ExecutorLocation:
+    """An executor, and the host that it runs on, as Spark's ``ExecutorCacheTaskLocation`` has them.
+
+    Whatever has state of its own in memory is an executor here: a Python worker process, rather than the JVM beside it.
+    """
+
+    host: str
+    executor: str
