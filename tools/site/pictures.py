@@ -183,7 +183,7 @@ def write_inside() -> Picture:
     picture.arrow((235, 126), (395, 126), "add")
     picture.arrow((395, 160), (690, 160), "put the bytes under a fresh key")
     picture.arrow((395, 196), (545, 196), "Add(name, blob)")
-    picture.box(480, 212, 130, 50, ["decide,", "fold into a group"], "plain")
+    picture.box(480, 212, 130, 50, ["decide,", "take into a group"], "plain")
     picture.arrow((545, 294), (825, 294), "commit(head, changes)")
     picture.arrow((825, 328), (545, 328), "Done", "dashed")
     picture.arrow((545, 362), (80, 362), "201, ETag: version", "dashed")
