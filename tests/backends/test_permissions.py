@@ -118,7 +118,7 @@ async def test_what_others_may_read_is_narrowed_and_directories_are_reported(
     for name in ("pointers.db", "leader.lock", "leader.json"):
         (directory / name).chmod(0o664)
     directory.chmod(0o755)
-    with caplog.at_level("INFO", "backends"):
+    with caplog.at_level("INFO", "milepost_backends"):
         await everything_used(directory)
     log = caplog.text
     assert all(
