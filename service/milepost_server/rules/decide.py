@@ -33,7 +33,10 @@ HANDLERS: Final = {
 def decide(view: View, request: Request, context: DecisionContext) -> Decision:
     """Return what happens if ``request`` is applied on top of ``view`` in ``context``. Nothing is changed by it."""
     seen = view.fresh()
-    decision = _decided(seen, request, context)
+    try:
+        decision = _decided(seen, request, context)
+    except ManifestsNotLoaded as error:
+        decision = Refused(Code.STORAGE_UNAVAILABLE, f"{error}; try again later")
     return replace(decision, depends=seen.depends) if seen.depends else decision
 
 
@@ -45,12 +48,12 @@ def _decided(view: View, request: Request, context: DecisionContext) -> Decision
     to their rule.
     """
     if request.by_leader:
-        return _ruled(view, request, context)
+        return HANDLERS[type(request)](view, request, context)
     if foreign := guards.session_is_callers(view, request.attempt, context):
         return foreign
     if (known := replays.first_answer(view, request)) is not None:
         return _complete_replay(view, request, known)
-    decision = _refusal(view, request, context) or _ruled(view, request, context)
+    decision = _refusal(view, request, context) or HANDLERS[type(request)](view, request, context)
     decision = replays.refuse_unsafe_retry(decision, request, _evicted_answers_at(view, request), context)
     return _with_store(view, request, decision)
 
@@ -67,13 +70,6 @@ def _refusal(view: View, request: Request, context: DecisionContext) -> Refused 
     if not request.fenced:
         return None
     return guards.epoch_is_current(view.store_or_new(request.store_name), request.epoch, context.epoch_floor)
-
-
-def _ruled(view: View, request: Request, context: DecisionContext) -> Decision:
-    try:
-        return HANDLERS[type(request)](view, request, context)
-    except ManifestsNotLoaded as error:
-        return Refused(Code.STORAGE_UNAVAILABLE, f"{error}; try again later")
 
 
 def _with_store(view: View, request: Request, decision: Decision) -> Decision:
