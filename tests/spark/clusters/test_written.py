@@ -60,3 +60,29 @@ def test_what_was_written_before_a_restart_is_still_known_after_it(tmp_path: Pat
         assert {birth.path for birth in written.births("flights")} == {"dropped", "kept"}
         assert sorted(written.grants("flights")) == [1]
         assert written.late("flights") == []
+
+
+def test_what_a_service_keeps_as_damaged_is_put_aside_too(tmp_path: Path) -> None:
+    """A service that stood still for long keeps its database, with the table in it, and goes on with a new one."""
+    place = tmp_path / "service"
+    place.mkdir()
+
+    def write(path: str, revision: int) -> None:
+        record = TreePath(path, (Entry(revision, "2026-01-01T00:00:00.000Z", 1),))
+        key = path_key("flights", path)
+        with closing(sqlite3.connect(place / FILE_NAME)) as database:
+            database.execute("CREATE TABLE IF NOT EXISTS record (key TEXT PRIMARY KEY, value BLOB)")
+            database.execute("INSERT INTO record (key, value) VALUES (?, ?)", (key, encode(key, record)))
+            database.commit()
+
+    write("first", 1)
+    written = Written(place)
+    write("second", 2)
+    assert written.followed
+    (place / FILE_NAME).rename(place / f"{FILE_NAME}.damaged-1")
+    write("third", 3)
+    assert not written.followed
+    written.put_aside()
+    written.follow()
+    write("fourth", 4)
+    assert {birth.path for birth in written.births("flights")} == {"first", "second", "third", "fourth"}

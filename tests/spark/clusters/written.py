@@ -89,7 +89,9 @@ class Written(Journal):
     """The journal of an embedded service that keeps its pointers in ``directory``, from now on.
 
     A service refuses to start with a database that has more in it than it made itself. So before a start the table has
-    to be `put_aside`, and after that the service is followed (`follow`) again.
+    to be `put_aside`, and after that the service is followed (`follow`) again. A service that stood still for longer
+    than a commit may take finds the table in its own database, keeps that file as damaged, and goes on with a new one:
+    then the table is in the file that was kept.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -103,10 +105,18 @@ class Written(Journal):
             database.executescript(_KEEP)
 
     def put_aside(self) -> None:
-        """Move all that was kept to a file of its own, once the service has ended."""
+        """Move all that was kept to a file of its own, once the service has ended or has begun a new database."""
+        for path in (*sorted(self._path.parent.glob(f"{FILE_NAME}.damaged-*")), self._path):
+            with closing(sqlite3.connect(path, timeout=_SECONDS)) as database:
+                if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'written'").fetchone() is not None:
+                    database.execute("ATTACH ? AS aside", (str(self._aside),))
+                    database.executescript(_PUT_ASIDE)
+
+    @property
+    def followed(self) -> bool:
+        """Whether what the service writes now is kept."""
         with closing(self._open()) as database:
-            database.execute("ATTACH ? AS aside", (str(self._aside),))
-            database.executescript(_PUT_ASIDE)
+            return database.execute("SELECT 1 FROM sqlite_master WHERE name = 'written'").fetchone() is not None
 
     def records(self) -> Iterator[tuple[str, object]]:
         """See `Journal.records`."""

@@ -89,7 +89,7 @@ class Fleet:
         if fault.seconds:
             undo()
         elif fault.whom in ON_DRIVERS or (fault.whom in ON_EXECUTORS and fault.how == FREEZE):
-            self.until(lambda: self.epoch > epoch, f"nobody took over after {fault}")
+            self.until(lambda: self._taken_over(epoch), f"nobody took over after {fault}")
         self._source.feed(_LATER)  # who was hit may have used up what came before, and rightly so
         self._until_more(f"nobody went on after {fault}")
         self.gaps.append(time.monotonic() - began)
@@ -204,6 +204,12 @@ class Fleet:
         """The living driver of the newest epoch."""
         newest = max(self._members, key=lambda member: member.epoch, default=None)
         return newest if newest is not None and newest.epoch and newest.fit else None
+
+    def _taken_over(self, epoch: int) -> bool:
+        """Whether another driver leads. If the standby led when the fault came, there is none: one is started."""
+        if self.epoch == epoch and not self._standbys():
+            self._members.append(self._start())
+        return self.epoch > epoch
 
     def _manned(self) -> bool:
         """Whether one leads and another one stands by. Who is missing is started."""

@@ -63,6 +63,9 @@ class Alone:
         if self._server.running:
             self._server.resume()
             self._server.wait_for("/leader", deadline=_SECONDS)
+            if not self.journal.followed:
+                self.journal.put_aside()
+                self.journal.follow()
         else:
             self.journal.put_aside()
             self._server.start(deadline=_SECONDS)
