@@ -28,7 +28,7 @@ pytestmark = pytest.mark.kubernetes
 
 PLACE = "/opt/milepost"
 BACKENDS = sorted(
-    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    ".".join(path.relative_to(ROOT / "backends").with_suffix("").parts).removesuffix(".__init__")
     for path in (ROOT / "backends" / "milepost_backends").rglob("*.py")
 )
 WITHOUT_SITE = "-S"

@@ -139,7 +139,7 @@ def test_the_links_lead_somewhere() -> None:
 
 def test_the_names_that_are_listed_are_those_of_the_certificate(helm: Helm) -> None:
     release = helm.render(CHART / "ci" / "tls-values.yaml", {"tls.certManager.dnsNames": []}, namespace="milepost")
-    listed = PAGE.split("| name | who asks for it |")[1].split("\n\n")[0]
+    listed = PAGE.split("| name | which clients use it |")[1].split("\n\n")[0]
     names = set(release.one("Certificate")["spec"]["dnsNames"])
     said = set(re.findall(r"`((?:\*\.)?milepost[a-z.-]*)`", listed))
     said |= {name.replace("milepost", "milepost-leader", 1) for name in said if not name.startswith(("*", "milepost-"))}
