@@ -23,7 +23,7 @@ class Account:
 
 
 class Accounts(ABC):
-    """The accounts of another system, which is asked each time: whoever calls this remembers the answers."""
+    """The accounts of another system. Each call asks that system anew; the caller keeps the answers."""
 
     @abstractmethod
     async def open(self) -> None:

@@ -28,18 +28,17 @@ from hdfs_native import Client
 from milepost_backends.hdfs.address import HdfsAddress
 from milepost_backends.waiting import begin_in_thread, finish
 
-# Calls may still hang on so many dropped clients at most. Each of these keeps as many threads of its own as the machine
-# has processors.
+# The most dropped clients on which calls may still hang. Each keeps as many threads of its own as the machine has
+# processors.
 _LET_GO: Final = 8
 # When a DataNode is silent, the client tries the next one by itself, which must come before the end of the call.
 _SOCKET_TIMEOUTS_IN_A_DEADLINE: Final = 2
 _CONFIGURATION_FILES: Final = ("core-site.xml", "hdfs-site.xml")
+_AT_ONCE: Final = 32
+# The most threads that are left behind. Each ends when its connection does.
+_LEFT_BEHIND: Final = 32
 
 T = TypeVar("T")
-
-_AT_ONCE: Final = 32
-# A thread that was left behind ends when its connection does. There are at most so many of them.
-_LEFT_BEHIND: Final = 32
 
 
 class Unanswered(TimeoutError):
@@ -57,12 +56,12 @@ class ThreadsWithTimeout:
 
     @property
     def left_behind(self) -> int:
-        """Return how many calls still run although nobody waits for them."""
+        """Return how many calls still run although their callers have left."""
         return self._left_behind
 
     @property
     def full(self) -> bool:
-        """Return whether so many calls are left behind that no other is begun."""
+        """Return whether the most calls are left behind, so that no other is begun."""
         return self._left_behind >= _LEFT_BEHIND
 
     async def ask(self, call: Callable[[], T]) -> T:

@@ -35,7 +35,7 @@ T = TypeVar("T")
 _HUNG_SECONDS: Final = 30.0
 _NAME: Final = "kubernetes-credentials"
 _LEFT_BEHIND: Final = 32
-"""At most so many threads may hang, in the whole process. Each may have a plugin's process under it."""
+"""The most threads of this process that may hang. Each may have started the process of a plugin."""
 
 
 def configure(address: KubernetesAddress) -> tuple[Any, str]:

@@ -1,5 +1,5 @@
 """How the service is reached and who calls it: what a program gives, and what the environment says where it gives no
-address. A token may lie in a file, where somebody else replaces it before it expires.
+address. A token may be in a file, in which another program replaces it before it expires.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class TokenFile:
     """A function that returns the token in a file. Threads may share it.
 
     The file is read for each request, so that a new token counts at once. While it cannot be read, or has no token in
-    it, because whoever replaces it is not done, the token that was read last is returned.
+    it, because its replacement is not complete, the token that was read last is returned.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

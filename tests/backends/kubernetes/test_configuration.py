@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
 
 import pytest
 from kubernetes.config import incluster_config
 
+from milepost_backends.kubernetes import configuration as configuration_module
 from milepost_backends.kubernetes.address import KubernetesAddress
 from milepost_backends.kubernetes.client import KubernetesClient
 from milepost_backends.kubernetes.configuration import Credentials
@@ -106,9 +107,14 @@ async def test_a_plugin_that_hangs_ends_each_request_unsent_and_is_found_well_ag
     ):
         plugin.hang()
         before = plugin.calls
+
+        async def is_called() -> bool:
+            return plugin.calls > before
+
         for _ in range(6):  # more than there are threads
             with pytest.raises(NotSent, match="no credentials"):
                 await client.request("PUT", "/api/late", body=b"{}")
+        await until(is_called)
         assert plugin.calls == before + 1  # one for all
         plugin.go_on()
 
@@ -161,17 +167,24 @@ class Hanging:
         return {"BearerToken": {"key": "authorization", "value": f"Bearer {self.asked}"}}
 
 
-async def test_one_that_hangs_for_long_is_given_up_for_another_try() -> None:
+async def test_one_that_hangs_for_long_is_given_up_for_another_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(configuration_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     configuration = Hanging()
     credentials = Credentials(configuration, hung_after=0.2)
+
+    async def is_asked() -> bool:
+        return configuration.asked > 0
+
     try:
         with pytest.raises(NotSent):
-            await asyncio.to_thread(credentials.header, time.monotonic() + 0.1)
+            await asyncio.to_thread(credentials.header, now[0] + 0.1)
         with pytest.raises(NotSent):
-            await asyncio.to_thread(credentials.header, time.monotonic())
+            await asyncio.to_thread(credentials.header, now[0])
+        await until(is_asked)
         assert configuration.asked == 1
-        await asyncio.sleep(0.2)
-        header = await asyncio.to_thread(credentials.header, time.monotonic() + 20.0)
+        now[0] = 0.2
+        header = await asyncio.to_thread(credentials.header, now[0] + 20.0)
         assert header == {"authorization": "Bearer 2"}
     finally:
         configuration.free.set()

@@ -85,6 +85,10 @@ class Journal(ABC):
         """All of them with their keys, in the order in which they were written."""
 
 
+def _is_followed(database: sqlite3.Connection) -> bool:
+    return database.execute("SELECT 1 FROM sqlite_master WHERE name = 'written'").fetchone() is not None
+
+
 class Written(Journal):
     """The journal of an embedded service that keeps its pointers in ``directory``, from now on.
 
@@ -108,7 +112,7 @@ class Written(Journal):
         """Move all that was kept to a file of its own, once the service has ended or has begun a new database."""
         for path in (*sorted(self._path.parent.glob(f"{FILE_NAME}.damaged-*")), self._path):
             with closing(sqlite3.connect(path, timeout=_SECONDS)) as database:
-                if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'written'").fetchone() is not None:
+                if _is_followed(database):
                     database.execute("ATTACH ? AS aside", (str(self._aside),))
                     database.executescript(_PUT_ASIDE)
 
@@ -116,7 +120,7 @@ class Written(Journal):
     def followed(self) -> bool:
         """Whether what the service writes now is kept."""
         with closing(self._open()) as database:
-            return database.execute("SELECT 1 FROM sqlite_master WHERE name = 'written'").fetchone() is not None
+            return _is_followed(database)
 
     def records(self) -> Iterator[tuple[str, object]]:
         """See `Journal.records`."""

@@ -177,7 +177,7 @@ class ByteBudget:
         return max(0.0, -self._left / self._rate)
 
     def take(self, size: int) -> None:
-        """Count so many bytes as written, whether there was room for them or not."""
+        """Count ``size`` bytes as written, whether there was room for them or not."""
         self._fill()
         self._left -= size
 

@@ -22,21 +22,21 @@ from milepost_backends.kubernetes.configmaps.objects import ConfigMapLayout, Met
 from milepost_backends.kubernetes.configmaps.stamps import Stamp
 
 CAP: Final = 32 * 1024
-"""A segment holds so many bytes of entries at most, except for a group that is larger by itself."""
+"""The most bytes of entries that a segment holds, unless one group alone has more."""
 
 _FLOOR: Final = 4 * CAP
 """A journal may always take as much space as this, however little of it counts."""
 _WASTE: Final = 4
-"""A journal may take so many times the space of what counts: most files of a checkpoint are dead soon after they were
-written, and what is dead by then need not be written again.
+"""A journal may take this many times the space of the entries that count: most files of a checkpoint are dead
+soon after they were written, and what is dead by then need not be written again.
 """
 _LARGE_WASTE: Final = 2
 _LARGE_SPARE: Final = 8 * 1024 * 1024
-"""A large journal may take only so many times the space, and so many bytes more."""
+"""A large journal may take only `_LARGE_WASTE` times that space, and `_LARGE_SPARE` bytes more."""
 _LEAST_TAKEN: Final = 8 * 1024
 _OVER_THE_CAP: Final = 4 * 1024
 _MOST_DROPPED: Final = 8
-"""One write gives up at most so many segments: each is a deletion to be made."""
+"""The most segments that one write drops. Each costs a deletion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ def _live(key: str, text: str) -> int:
 
 
 def allowed_space(live: int) -> int:
-    """Return how many bytes a journal may take, of which so many count."""
+    """Return how many bytes a journal may take whose entries that count have ``live`` bytes."""
     return max(_FLOOR, min(_WASTE * live, _LARGE_WASTE * live + _LARGE_SPARE))
 
 

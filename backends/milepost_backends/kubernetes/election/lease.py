@@ -30,7 +30,7 @@ _MOST_TRANSITIONS: Final = 2**31 - 1
 """The API accepts no larger number, so it would refuse one more from every candidate, for good."""
 
 _MOST_SECONDS: Final = 3600.0
-"""This is the longest lease that an address accepts; if a Lease says more, somebody edited it."""
+"""The longest lease that an address accepts. A Lease that says more was edited by another program or a person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class LeaseObserver:
 
     A holder is over when its Lease has not changed for as long as the Lease says, counted from when we first saw it so:
     what we saw was sent before that, and the holder counts from before it sent it. ``least_seconds`` is the shortest
-    time that we wait, whatever the Lease says, so that nobody can shorten a live holder's lease by an edit.
+    time that we wait, whatever the Lease says, so that no edit shortens the lease of a holder that is alive.
 
     If a Lease that was seen held is gone, or has no holder without having been released, its holder did not do that,
     and still leads for as long as before. Such a Lease is free that long after it was first seen so.

@@ -17,7 +17,7 @@ A leader whose lease still holds has all in memory and uses that instead:
 see `milepost_backends.kubernetes.pointers.retake`.
 
 Once its owner has accepted the loss of the rest, a damaged journal is made again of what is left. Every entry that is
-there is kept, since each record proves itself to whoever reads it. A missing segment becomes one without entries. The
+there is kept, since each record proves itself when it is read. A missing segment becomes one without entries. The
 journal goes on well above every revision that anything names.
 """
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from starlette.responses import Response
 
 from milepost.errors import Problem
+from milepost.operations import OPERATIONS
 from milepost.operations.operation import Right
 from milepost.wire import Code, Header
 from milepost_server.basics.problems import problem
@@ -17,7 +18,11 @@ from milepost_server.http.access.tokens import bearer_of
 from milepost_server.http.requests import Context, HttpRequest
 from milepost_server.http.routing import Endpoint
 
-_ANSWERED_ANYWHERE = (["", "v1", "status"], ["", "v1", "whoami"])
+_ANSWERED_ANYWHERE = [
+    operation.path.split("/")
+    for operation in OPERATIONS.values()
+    if operation.path.startswith("/v1/") and not operation.by_leader
+]
 _FILES = "webhdfs"
 _GUARDED = {"v1", _FILES}
 _HEALTH = {"livez", "readyz", "leader", "metrics"}
