@@ -32,14 +32,14 @@ def test_a_session_outlives_its_ttl_while_it_is_kept(service: Service) -> None:
     """Both flavours side by side, for it takes longer than a TTL that a busy machine cannot use up."""
     with ExitStack() as ends:
         clients = [ends.enter_context(connected(flavour, service.url)) for flavour in ("blocking", "asynchronous")]
-        sessions = [ends.enter_context(client.session(holder="a", ttl=5)) for client in clients]
-        assert [(session.ttl, session.holder) for session in sessions] == [(5.0, "a")] * 2
-        end = time.monotonic() + 6.0
+        sessions = [ends.enter_context(client.session(holder="a", ttl=10)) for client in clients]
+        assert [(session.ttl, session.holder) for session in sessions] == [(10.0, "a")] * 2
+        end = time.monotonic() + 11.0
         while time.monotonic() < end:
             time.sleep(0.5)
             for session in sessions:
                 assert not session.lost
-                assert 0 < session.expires_in <= 5.0
+                assert 0 < session.expires_in <= 10.0
         for client, session in zip(clients, sessions, strict=True):
             assert client.session_info(session.id).holder == "a"
             session.raise_if_lost()
@@ -143,7 +143,7 @@ def test_one_that_is_detached_is_not_kept(client: Any) -> None:
 
 def test_one_that_is_ended_by_another_is_told_so_once(client: Any) -> None:
     reports: list[tuple[Any, str]] = []
-    with client.session(holder="a", ttl=5, on_lost=lambda *what: reports.append(what)) as session:
+    with client.session(holder="a", ttl=10, on_lost=lambda *what: reports.append(what)) as session:
         with client.session(holder="thief", session_id=session.id):
             pass
         eventually(lambda: bool(reports))
@@ -160,7 +160,7 @@ def test_what_on_lost_raises_is_logged_and_hurts_nobody(client: Any, caplog: pyt
     def fail(*_: Any) -> None:
         raise ZeroDivisionError("the user's own")
 
-    with client.session(holder="a", ttl=1, on_lost=fail) as session:
+    with client.session(holder="a", ttl=10, on_lost=fail) as session:
         with client.session(holder="thief", session_id=session.id):
             pass
         eventually(lambda: any(record.exc_info for record in caplog.records))
@@ -188,7 +188,7 @@ async def test_the_tasks_of_a_block_go_on_after_an_early_close(service: Service)
 
 def test_an_orderly_close_is_no_loss(client: Any) -> None:
     reports: list[str] = []
-    with client.session(holder="a", ttl=5, on_lost=lambda _, reason: reports.append(reason)):
+    with client.session(holder="a", ttl=10, on_lost=lambda _, reason: reports.append(reason)):
         time.sleep(0.5)
     time.sleep(1.0)
     assert reports == []
@@ -260,7 +260,7 @@ def test_it_may_be_closed_from_its_own_keeper(service: Service) -> None:
         closed.set()
 
     with milepost.Client(service.url) as client:
-        session = client.session(holder="a", ttl=1, on_lost=on_lost)
+        session = client.session(holder="a", ttl=10, on_lost=on_lost)
         client.session(holder="thief", session_id=session.id).close()
         assert closed.wait(DEADLINE_SECONDS)
 
@@ -309,7 +309,7 @@ if os.fork() == 0:
     store = session.store("forked")
     first = session.lost
     store.exists("nothing")
-    time.sleep(5.5)
+    time.sleep(10.5)
     print(first, session.lost, flush=True)
     session.close()
     client.close()
@@ -323,7 +323,7 @@ client.close()
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_child_turns_out_lost_and_leaves_the_parents_session_alone(service: Service) -> None:
-    with program(service, FORK, ttl=5) as process:
+    with program(service, FORK, ttl=10) as process:
         said(process)
         assert process.stdin is not None
         process.stdin.write("\n")

@@ -205,7 +205,7 @@ def test_a_standby_waits_for_a_service_that_is_away_and_ends_when_it_is_asked_to
 
 def test_a_supervisor_that_was_frozen_ends_its_command(run: Run, name: str) -> None:
     """The job itself ran on: what it writes is refused, but nobody knows what else it does."""
-    frozen = run("--ttl", "1", "--wait", "0")
+    frozen = run("--ttl", "10", "--wait", "10")
     (start,) = frozen.starts()
     frozen.process.send_signal(signal.SIGSTOP)
     standby = run("--standby")
@@ -223,11 +223,11 @@ def test_a_supervisor_that_was_frozen_ends_its_command(run: Run, name: str) -> N
 
 
 def test_a_command_that_ended_well_by_itself_is_done_though_nobody_watched(run: Run) -> None:
-    running = run("--ttl", "1", program=JOB + "time.sleep(1)")
+    running = run("--ttl", "10", program=JOB + "time.sleep(1)")
     (start,) = running.starts()
     running.process.send_signal(signal.SIGSTOP)
     eventually(lambda: not alive(start["pid"]))
-    time.sleep(2.0)
+    time.sleep(11.0)
     running.process.send_signal(signal.SIGCONT)
     assert running.ended() == 0
     assert len(running.starts()) == 1
@@ -236,7 +236,7 @@ def test_a_command_that_ended_well_by_itself_is_done_though_nobody_watched(run: 
 def test_a_supervisor_whose_log_nobody_reads_ends_its_command_and_then_itself(run: Run) -> None:
     read, write = os.pipe()
     try:
-        running = run("--ttl", "1", "--restarts", "0", log=write)
+        running = run("--ttl", "10", "--restarts", "0", log=write)
         (start,) = running.starts()
         os.set_blocking(write, False)
         with suppress(BlockingIOError):
@@ -244,7 +244,7 @@ def test_a_supervisor_whose_log_nobody_reads_ends_its_command_and_then_itself(ru
                 os.write(write, b"x")
         os.set_blocking(write, True)
         running.process.send_signal(signal.SIGSTOP)
-        time.sleep(2.0)
+        time.sleep(11.0)
         running.process.send_signal(signal.SIGCONT)
         eventually(lambda: not alive(start["pid"]))
         assert running.ended() == 125, "it waits for who reads why it ended"
@@ -256,13 +256,11 @@ def test_a_supervisor_whose_log_nobody_reads_ends_its_command_and_then_itself(ru
 def test_an_outage_that_outlasts_the_session_ends_in_a_new_start(run: Run, tmp_path: Path) -> None:
     with Port() as port:
         with serving(tmp_path, port=port) as service:
-            running = run("--ttl", "1", url=service.url)
+            running = run("--ttl", "10", url=service.url)
             running.starts()
         running.says("is lost, ending the command")
         with serving(tmp_path, port=port):
-            first, second = (int(start["given"]["MILEPOST_EPOCH"]) for start in running.starts(2))
-            assert first == 1
-            assert second >= 2, "a session of a second may be lost again before its command is started"
+            assert [start["given"]["MILEPOST_EPOCH"] for start in running.starts(2)] == ["1", "2"]
             running.process.terminate()
             assert running.ended() == 4
 

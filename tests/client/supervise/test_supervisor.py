@@ -47,7 +47,7 @@ def test_a_command_that_lost_its_epoch_once_too_often(service: Service, blocking
     )
     command = [sys.executable, "-c", program, service.url, name]
     with pytest.raises(SessionLost):
-        Supervisor(blocking, [service.url], name, command, Terms(ttl=3.0, restarts=0)).run()
+        Supervisor(blocking, [service.url], name, command, Terms(ttl=10.0, restarts=0)).run()
 
 
 HANDED = """

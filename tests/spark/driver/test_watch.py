@@ -104,11 +104,11 @@ def test_a_batch_in_which_python_stands_still_ends_its_driver_with_the_ttl_that_
 
     def standing_still(_frame: DataFrame, _context: BatchContext) -> None:
         wait_for_renewal(job._session)
-        ctypes.PyDLL(None).sleep(6)  # PyDLL keeps the interpreter's lock during a call
+        ctypes.PyDLL(None).sleep(11)  # PyDLL keeps the interpreter's lock during a call
 
     with (
         pytest.raises(NoProgress, match=r"batch 0 was begun 1 times .*Python stood still for .* a ttl of at least"),
-        place.lead(max_entries=1, ttl=5.0) as job,
+        place.lead(max_entries=1, ttl=10.0) as job,
     ):
         finish(job, place.start(job, job.exactlyOnce(standing_still)))
 
