@@ -29,8 +29,8 @@ from milepost_backends.zookeeper.address import ZooKeeperAddress
 from milepost_backends.zookeeper.pointers.store import ZooKeeperPointers
 from milepost_server.journal import Journal
 from milepost_server.journal.commit.batching import AdaptiveBatching
-from milepost_server.rules.requests.base import Attempt
-from milepost_server.rules.requests.sessions import OpenSession
+from milepost_server.model.requests.base import Attempt
+from milepost_server.model.requests.sessions import OpenSession
 from testbed.zookeeper import ensemble
 
 CALLERS = (1, 8, 64)

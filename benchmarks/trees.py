@@ -24,10 +24,10 @@ from typing import NamedTuple
 from milepost_backends.contract import Change, Done
 from milepost_backends.embedded.pointers import EmbeddedPointers
 from milepost_server.journal.proof import Proof
-from milepost_server.rules.records import DEPLOYMENT_KEY, Deployment, Store, Stored, encode, store_key, tree_key
-from milepost_server.rules.stored.manifest_rows import ManifestRows
-from milepost_server.rules.stored.paths import path_key
-from milepost_server.rules.stored.trees import Entry, Tree, TreePath
+from milepost_server.model.manifest_rows import ManifestRows
+from milepost_server.model.paths import path_key
+from milepost_server.model.records import DEPLOYMENT_KEY, Deployment, Store, Stored, encode, store_key, tree_key
+from milepost_server.model.trees import Entry, Tree, TreePath
 from testbed.server import ServerProcess
 
 DEPLOYMENT = "0123456789ab"

@@ -25,8 +25,8 @@ from milepost_backends.embedded.pointers import EmbeddedPointers
 from milepost_server.compose import ReplicaConfig, application, open_replica
 from milepost_server.http.access.tokens import Tokens
 from milepost_server.journal.proof import Proof
-from milepost_server.replica.settings import Settings
-from milepost_server.rules.records import (
+from milepost_server.model.answered import Answered
+from milepost_server.model.records import (
     DEPLOYMENT_KEY,
     Handle,
     Lock,
@@ -38,8 +38,8 @@ from milepost_server.rules.records import (
     session_key,
     store_key,
 )
-from milepost_server.rules.records import Deployment as DeploymentRecord
-from milepost_server.rules.stored.answered import Answered
+from milepost_server.model.records import Deployment as DeploymentRecord
+from milepost_server.replica.settings import Settings
 from milepost_server.server import bound, run
 
 LARGE, OWNER, DEPLOYMENT = "large", "owner", "benchmark"

@@ -9,9 +9,9 @@ import pytest
 from milepost_backends.contract import BlobsSettings, Misconfigured, PointersSettings
 from milepost_backends.registry import make_blobs, make_pointers
 from milepost_server.compose import ReplicaConfig, open_replica
+from milepost_server.model.requests.base import Attempt
 from milepost_server.replica.replica import Replica
 from milepost_server.replica.submitter import Caller
-from milepost_server.rules.requests.base import Attempt
 from tests.contracts.state_handle_store.frontends.actor import Actor
 from tests.contracts.state_handle_store.frontends.use_case_frontend import UseCaseFrontend
 from tests.service.acting import STORE

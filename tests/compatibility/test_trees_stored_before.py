@@ -9,9 +9,9 @@ import pytest
 
 from milepost.errors import Problem
 from milepost.wire import Code
+from milepost_server.model.records import Store
+from milepost_server.model.trees import Tree
 from milepost_server.operations.trees import At
-from milepost_server.rules.records import Store
-from milepost_server.rules.stored.trees import Tree
 from milepost_server.rules.trees.visibility import visible_at
 from tests.compatibility.trees import RECORDED, TreeHistory
 from tests.corrupt.trial import SETTINGS

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from milepost.errors import Problem
 from milepost.wire import Code
+from milepost_server.model.requests.handles import Resign
+from milepost_server.model.requests.trees import OntoExisting
 from milepost_server.operations.trees import At
-from milepost_server.rules.requests.handles import Resign
-from milepost_server.rules.requests.trees import OntoExisting
 from tests.corrupt.history import History, Silent, named
 from tests.service.acting import STORE, actor
 from tests.support.files import put_at, read

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from milepost.errors import Problem
 from milepost.wire import Code
+from milepost_server.model.requests.base import Attempt
+from milepost_server.model.requests.handles import Resign
 from milepost_server.replica.submitter import Caller
-from milepost_server.rules.requests.base import Attempt
-from milepost_server.rules.requests.handles import Resign
 from tests.contracts.state_handle_store.frontends.actor import Actor
 from tests.contracts.state_handle_store.frontends.use_case_frontend import UseCaseFrontend
 from tests.service.acting import STORE, actor

@@ -17,8 +17,8 @@ from milepost_backends.zookeeper.election.candidate import election_of
 from milepost_backends.zookeeper.election.election import ZooKeeperElection
 from milepost_backends.zookeeper.pointers.layout import HEAD_PREFIX, ZnodeLayout
 from milepost_backends.zookeeper.pointers.store import ZooKeeperPointers
-from milepost_server.rules.records import tree_key
-from milepost_server.rules.stored.paths import path_key
+from milepost_server.model.paths import path_key
+from milepost_server.model.records import tree_key
 from tests.contracts.journals import ROOT
 from tests.contracts.places import Services
 from tests.corrupt.files import CHANGED, FileHistory

@@ -10,7 +10,7 @@ from milepost.operations import OPERATIONS
 from milepost.wire import PROBLEMS, Code, Header
 from milepost_server.http.webhdfs.errors import EXCEPTIONS
 from milepost_server.http.webhdfs.routes import READS, WRITES
-from milepost_server.rules.stored.paths import MOST_BYTES, MOST_PARTS
+from milepost_server.model.paths import MOST_BYTES, MOST_PARTS
 from milepost_server.rules.trees.handlers import MOST_RENAMED
 
 PAGE = (Path(__file__).parents[2] / "docs" / "wire.md").read_text(encoding="utf-8")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from milepost_server.model.requests.base import Attempt
 from milepost_server.replica.submitter import Caller
-from milepost_server.rules.requests.base import Attempt
 from tests.contracts.state_handle_store.frontends.actor import Actor
 from tests.contracts.state_handle_store.frontends.frontend import Entry
 from tests.contracts.state_handle_store.frontends.use_case_frontend import UseCaseFrontend

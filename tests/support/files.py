@@ -14,10 +14,10 @@ from milepost_server.blobs.deletion_queue import delete_with_list
 from milepost_server.blobs.delivery import blob_ref, deliver
 from milepost_server.blobs.intake import Incoming, begin, take_in
 from milepost_server.blobs.keys import file_key
+from milepost_server.model.requests.base import BlobRef
 from milepost_server.operations.operations import Operations
 from milepost_server.operations.trees import At
 from milepost_server.replica.replica import Replica
-from milepost_server.rules.requests.base import BlobRef
 from tests.service.acting import STORE
 from tests.support.servers.replicas import Rig
 

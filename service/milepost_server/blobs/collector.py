@@ -11,7 +11,7 @@ from milepost_server.basics.loop_time import LoopTimeBudget
 from milepost_server.blobs.deletion_queue import DeletionQueue
 from milepost_server.blobs.keys import owner_of, place_of, prefix_of
 from milepost_server.journal import Journal
-from milepost_server.rules.records import DEPLOYMENT_KEY, Deployment
+from milepost_server.model.records import DEPLOYMENT_KEY, Deployment
 
 log = logging.getLogger("milepost.collector")
 

@@ -20,8 +20,8 @@ from milepost_backends.contract import (
 )
 from milepost_server.basics.pieces import stream_of
 from milepost_server.basics.problems import problem
-from milepost_server.rules.requests.base import BlobRef
-from milepost_server.rules.stored.trees import Entry
+from milepost_server.model.requests.base import BlobRef
+from milepost_server.model.trees import Entry
 
 VERIFIED_AHEAD_BYTES = 1024 * 1024
 """States up to this size are checked before the first byte is sent; of larger ones the end is held back until they

@@ -21,7 +21,7 @@ from milepost_server.basics.problems import problem
 from milepost_server.basics.waiting import within
 from milepost_server.blobs.keys import list_of
 from milepost_server.blobs.range_digests import LISTED_ABOVE_BYTES, RangeHasher
-from milepost_server.rules.requests.base import BlobRef
+from milepost_server.model.requests.base import BlobRef
 
 log = logging.getLogger("milepost.blobs")
 

@@ -22,7 +22,7 @@ from milepost_server.blobs.delivery import (
 )
 from milepost_server.blobs.keys import list_of
 from milepost_server.blobs.range_digests import LISTED_ABOVE_BYTES, RangeDigests, opened
-from milepost_server.rules.requests.base import BlobRef
+from milepost_server.model.requests.base import BlobRef
 
 log = logging.getLogger("milepost.blobs")
 

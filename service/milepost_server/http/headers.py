@@ -21,8 +21,8 @@ from milepost.wire import (
 )
 from milepost_server.basics.problems import problem
 from milepost_server.http.requests import HttpRequest
+from milepost_server.model.requests.base import Attempt
 from milepost_server.replica.submitter import Caller
-from milepost_server.rules.requests.base import Attempt
 
 _MOST_DIGITS = 18
 

@@ -9,7 +9,7 @@ from milepost.operations.operation import RestOperation
 from milepost.wire import MAX_PAGE, Code
 from milepost_server.basics.problems import problem
 from milepost_server.http.requests import HttpRequest
-from milepost_server.rules.stored.paths import checked_path
+from milepost_server.model.paths import checked_path
 
 _NO_UTF_8 = "\ufffd"
 """What bytes that are no UTF-8 have become in a path, so that names that differ could not be told apart."""

@@ -10,9 +10,9 @@ from milepost.errors import Problem
 from milepost.wire import Code
 from milepost_backends.contract import BackendError, StorageFull
 from milepost_server.basics.problems import problem
+from milepost_server.journal.attempts import Attempts
 from milepost_server.journal.pending import PendingRequest, Served
-from milepost_server.journal.retries import Retries
-from milepost_server.rules.requests.base import Request, with_id
+from milepost_server.model.requests.base import Request, with_id
 
 
 class Admission:
@@ -22,16 +22,16 @@ class Admission:
     while there is none; a request that is withdrawn meanwhile names it.
     """
 
-    def __init__(self, clock: Callable[[], float], most_waiting: int, retries: Retries) -> None:
+    def __init__(self, clock: Callable[[], float], most_waiting: int, attempts: Attempts) -> None:
         self.queue: deque[PendingRequest] = deque()
         self.trouble: BackendError | None = None
         self._clock = clock
         self._most_waiting = most_waiting
-        self._retries = retries
+        self._attempts = attempts
         self._ids = 0
 
     def admit(self, request: Request, deadline: float, term: int) -> PendingRequest:
-        """Queue a request that joins no running attempt (see `Retries.joined`), and return it as pending.
+        """Queue a request that joins no running attempt (see `Attempts.joined`), and return it as pending.
 
         A request without an idempotency key gets an id instead, made of ``term`` and a number, which no other has.
 
@@ -42,7 +42,7 @@ class Admission:
             raise problem(Code.TOO_MANY_REQUESTS, f"{len(self.queue)} requests are already waiting to be written")
         if request.key is not None:
             pending = PendingRequest(request, deadline)
-            self._retries.submitted(pending)
+            self._attempts.submitted(pending)
         elif internal:
             pending = PendingRequest(request, deadline)
         else:

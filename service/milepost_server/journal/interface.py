@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from milepost_server.model.records import Record
+from milepost_server.model.requests.base import Request
 from milepost_server.rules.decisions import Accepted
-from milepost_server.rules.records import Record
-from milepost_server.rules.requests.base import Request
 
 
 @dataclass(frozen=True, slots=True)

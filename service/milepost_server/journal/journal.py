@@ -26,6 +26,7 @@ from milepost_backends.contract import (
 from milepost_server.basics.problems import problem
 from milepost_server.journal import loading
 from milepost_server.journal.admission import Admission
+from milepost_server.journal.attempts import Attempts
 from milepost_server.journal.commit.pipeline import Pipeline
 from milepost_server.journal.commit.room import GrowthCheck
 from milepost_server.journal.in_doubt.commits import InDoubtCommits
@@ -33,13 +34,12 @@ from milepost_server.journal.interface import JournalObserver, JournalSettings, 
 from milepost_server.journal.lease import LeaderLease
 from milepost_server.journal.memory import JournalMemory
 from milepost_server.journal.pending import Decide, PendingRequest, Served
-from milepost_server.journal.retries import Retries
+from milepost_server.memory.view import View
+from milepost_server.model.records import encode
+from milepost_server.model.requests.base import LEADER, Request
+from milepost_server.model.requests.sessions import CreateDeployment
 from milepost_server.rules.decide import decide as rules_decide
 from milepost_server.rules.decisions import Accepted, DecisionContext
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import encode
-from milepost_server.rules.requests.base import LEADER, Request
-from milepost_server.rules.requests.sessions import CreateDeployment
 
 log = logging.getLogger("milepost.journal")
 
@@ -90,7 +90,7 @@ class Journal:
         jitter: random.Random | None = None,
     ) -> None:
         self.name = name
-        self.retries = Retries()
+        self.attempts = Attempts(clock)
         self.deployment = ""
         self.generation = 0
         self.first_term = 0
@@ -108,7 +108,7 @@ class Journal:
         self._memory = JournalMemory(
             name, clock, wall, epoch_floor=settings.epoch_floor, most_uploads=settings.most_uploads
         )
-        self._admission = Admission(clock, settings.most_waiting, self.retries)
+        self._admission = Admission(clock, settings.most_waiting, self.attempts)
         self._pipeline = Pipeline(
             store, self._memory, self._admission, self._lease, observer, self._decide, clock, settings.commit_seconds
         )
@@ -315,7 +315,7 @@ class Journal:
 
         Raises ``no-leader``, ``shutting-down``, ``too-many-requests`` and ``idempotency-mismatch`` problems.
         """
-        if (joined := self.retries.joined(request, deadline)) is not None:
+        if (joined := self.attempts.joined(request, deadline)) is not None:
             return joined  # before any refusal: that would say "not applied" of an attempt that may be applied yet
         if self._closing:
             raise problem(Code.SHUTTING_DOWN, "this replica is shutting down, or gives the lead to another")

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from milepost_backends.contract import Head, JournalDamaged, Leadership, PointerStore
 from milepost_server.journal.lease import LeaderLease
 from milepost_server.journal.proof import Proof
-from milepost_server.rules.checksums import Digest, hash_of, is_sealed
-from milepost_server.rules.memory.state import State
-from milepost_server.rules.records import Corrupt, decode, is_ours
+from milepost_server.memory.state import State
+from milepost_server.model.checksums import Digest, hash_of, is_sealed
+from milepost_server.model.records import Corrupt, decode, is_ours
 
 log = logging.getLogger("milepost.journal")
 

@@ -15,10 +15,10 @@ from milepost_server.journal.commit.groups import Group
 from milepost_server.journal.commit.room import SizeLimit
 from milepost_server.journal.loading import Loaded
 from milepost_server.journal.proof import Proof
+from milepost_server.memory.state import State
+from milepost_server.memory.view import View
+from milepost_server.model.records import ENDED_SESSION_SECONDS, KEPT_KEYS_SECONDS, Corrupt
 from milepost_server.rules.decisions import DecisionContext
-from milepost_server.rules.memory.state import State
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import ENDED_SESSION_SECONDS, KEPT_KEYS_SECONDS, Corrupt
 
 log = logging.getLogger("milepost.journal")
 

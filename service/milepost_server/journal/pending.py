@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from milepost_server.memory.view import View
+from milepost_server.model.requests.base import Request
 from milepost_server.rules.decisions import Accepted, Blocked, Decision, DecisionContext, Refused
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.requests.base import Request
 
 Decide = Callable[[View, Request, DecisionContext], Decision]
 """Decides a request on the state that will be there when it is committed."""

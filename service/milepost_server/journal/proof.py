@@ -1,6 +1,6 @@
 """The hashes of all records of a journal and their sum: they prove that what was loaded is what was committed.
 
-`milepost_server.rules.checksums` says what is summed up. A `Proof` is kept in step with the view: it includes the
+`milepost_server.model.checksums` says what is summed up. A `Proof` is kept in step with the view: it includes the
 groups in flight.
 
 A damaged record counts with the hash that it had before the damage, so that its right content may be put back later.
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from milepost_server.rules.checksums import MODULUS, Digest, hash_of
+from milepost_server.model.checksums import MODULUS, Digest, hash_of
 
 UNKNOWN: Final = -1
 """Stands for the hash of a damaged record, where only the sum of the hashes of several such records is known."""

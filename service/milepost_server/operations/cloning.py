@@ -25,17 +25,17 @@ from milepost_server.blobs.delivery import DeliveryCut, blob_ref, bytes_of_small
 from milepost_server.blobs.intake import Incoming, take_in
 from milepost_server.blobs.keys import blob_key, file_key
 from milepost_server.journal import Journal
-from milepost_server.journal.retries import MaySubmit, Superseded
+from milepost_server.journal.attempts import MaySubmit, Superseded
+from milepost_server.memory.state import State
+from milepost_server.model.manifest_rows import ManifestRows
+from milepost_server.model.requests.base import BlobRef
+from milepost_server.model.requests.trees import CloneTree
+from milepost_server.model.trees import Entry, Savepoint, TreePath, TreeSnapshot
 from milepost_server.operations.records import store_in
 from milepost_server.operations.trees import At, all_readable, tree_in
 from milepost_server.replica.submitter import Caller, Reply, Submitter, reply_of
 from milepost_server.replica.trees.manifests import Manifests
 from milepost_server.rules.decisions import Accepted, Refused
-from milepost_server.rules.memory.state import State
-from milepost_server.rules.requests.base import BlobRef
-from milepost_server.rules.requests.trees import CloneTree
-from milepost_server.rules.stored.manifest_rows import ManifestRows
-from milepost_server.rules.stored.trees import Entry, Savepoint, TreePath, TreeSnapshot
 from milepost_server.rules.trees.manifests import packed
 from milepost_server.rules.trees.visibility import visible_at
 

@@ -9,7 +9,9 @@ from milepost.errors import EpochHeld, Problem
 from milepost.wire import Code, Outcome
 from milepost_server.basics.problems import problem, refusal
 from milepost_server.journal import Journal
-from milepost_server.journal.retries import MaySubmit
+from milepost_server.journal.attempts import MaySubmit
+from milepost_server.model.records import Session
+from milepost_server.model.requests.handles import Campaign
 from milepost_server.operations.records import store_in
 from milepost_server.replica.epoch_queues import CampaignPlace, EpochQueues
 from milepost_server.replica.leases import Leases
@@ -17,8 +19,6 @@ from milepost_server.replica.submitter import Caller, Reply, Submitter
 from milepost_server.rules.answers import epoch_body, epoch_holder
 from milepost_server.rules.decisions import Answer
 from milepost_server.rules.guards import session_is_callers, session_lives
-from milepost_server.rules.records import Session
-from milepost_server.rules.requests.handles import Campaign
 
 _LOOK_SECONDS = 5.0
 """How often a waiting caller checks by itself, even if nothing wakes it."""

@@ -15,15 +15,14 @@ from milepost_server.blobs.delivery import blob_ref, is_missing
 from milepost_server.blobs.keys import place_of
 from milepost_server.blobs.range_delivery import RangeDelivery
 from milepost_server.journal import Journal
+from milepost_server.model.requests.base import NO_BLOB, Attempt, BlobRef
+from milepost_server.model.requests.trees import NOW, Begun, PutFile
+from milepost_server.model.trees import Entry
 from milepost_server.operations.states import Span
 from milepost_server.operations.trees import At, TreeOperations
-from milepost_server.replica.applied_writes import AppliedWrites, NewestAttempts, check_same, known_key
 from milepost_server.replica.submitter import Reply, Submitter, reply_of
 from milepost_server.replica.trees.manifests import Manifests
 from milepost_server.rules.answers import file_version
-from milepost_server.rules.requests.base import NO_BLOB, Attempt, BlobRef, Request
-from milepost_server.rules.requests.trees import NOW, Begun, PutFile
-from milepost_server.rules.stored.trees import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +105,11 @@ class Publisher:
         deletions: DeletionQueue,
         submitter: Submitter,
         manifests: Manifests,
-        attempts: NewestAttempts,
-        committed: AppliedWrites,
     ) -> None:
         self._journal = journal
         self._deletions = deletions
         self._submitter = submitter
         self._manifests = manifests
-        self._attempts = attempts
-        self._committed = committed
 
     async def publish(
         self,
@@ -142,38 +137,32 @@ class Publisher:
         journal = self._journal
         if not journal.lease_holds():
             raise problem(Code.NO_LEADER, "this replica does not lead")
-        known_as = known_key(at.store, key)
-        self._attempts.begin(known_as, attempt)
+        attempts = journal.attempts
+        request = PutFile(Attempt("", key, attempt), at.store, at.path, epoch, blob, data, overwrite, begun)
+        attempts.begin(request)
         place = place_of(blob.key) if blob.key else None
         if blob.key and (place is None or (place.deployment, place.store) != (journal.deployment, at.store)):
             raise problem(Code.FORBIDDEN, f"no file of {at.store!r} can have these bytes")
         await self._manifests.ready(at.store)
-        self._attempts.check(known_as, attempt)
-        request = PutFile(Attempt("", key, attempt), at.store, at.path, epoch, blob, data, overwrite, begun)
-        if (committed := self._committed.of(known_as)) is not None:
-            if committed.blob is not None and blob.key not in ("", committed.blob):
+        attempts.check_newest(request)
+        if (applied := attempts.applied(request)) is not None:
+            if applied.blob is not None and blob.key not in ("", applied.blob):
                 await self._deletions.try_delete(blob.key)
-            check_same(committed, request)
+            applied.check_same(request)
             reading = journal.read()
-            return Reply(committed.answer, reading.revision, reading.term)
+            return Reply(applied.answer, reading.revision, reading.term)
         if place is not None and place.term < journal.first_term:
             return journal.term
-
-        def may_submit(_: Request) -> None:
-            self._attempts.check(known_as, attempt)
-
-        served = await self._submitter.submit_and_wait(request, journal.generation, may_submit)
-        reply = reply_of(served)
-        self._committed.note(known_as, request, reply.answer)
-        return reply
+        return reply_of(await self._submitter.submit_and_wait(request, journal.generation, attempts.check_newest))
 
     def check_put(self, at: At, epoch: int | None, attempt: Attempt, *, overwrite: bool) -> None:
         """Refuse early, before any byte is taken, a put that the rules would refuse now. Raises problems.
 
         One whose key is known has been committed: it is answered once it is seen whether its bytes are the same.
         """
-        if attempt.key is not None:
-            known = self._journal.read().view.answered((at.store, attempt.session, attempt.key))
-            if known is not None or self._committed.of(known_key(at.store, attempt.key)) is not None:
-                return
-        self._submitter.dry_run(PutFile(attempt, at.store, at.path, epoch, NO_BLOB, b"", overwrite))
+        request = PutFile(attempt, at.store, at.path, epoch, NO_BLOB, b"", overwrite)
+        journal = self._journal
+        if attempt.key is not None and journal.read().view.answered(request.scope) is not None:
+            return
+        if journal.attempts.applied(request) is None:
+            self._submitter.dry_run(request)

@@ -9,14 +9,14 @@ from milepost.wire import Code
 from milepost_server.basics.loop_time import LoopTimeBudget
 from milepost_server.basics.problems import problem
 from milepost_server.journal import Journal
+from milepost_server.memory.lookup import Lookup
+from milepost_server.model.records import Corrupt, Handle
+from milepost_server.model.requests.handles import Remove
 from milepost_server.operations.records import store_in
 from milepost_server.replica.submitter import Caller, Reply, Submitter
 from milepost_server.rules.answers import handle_body
 from milepost_server.rules.decisions import Answer
 from milepost_server.rules.handlers.handles import absent, present
-from milepost_server.rules.memory.lookup import Lookup
-from milepost_server.rules.records import Corrupt, Handle
-from milepost_server.rules.requests.handles import Remove
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ from milepost.errors import Problem
 from milepost.wire import MAX_PAGE, Code, Outcome
 from milepost_server.basics.problems import problem
 from milepost_server.basics.worker_pool import Worker, WorkerEnded, WorkerPool
+from milepost_server.model.records import Handle
+from milepost_server.model.trees import Entry
 from milepost_server.operations.files import FileReader
 from milepost_server.operations.states import Span, StateReader
 from milepost_server.operations.trees import At, TreeOperations
-from milepost_server.rules.records import Handle
-from milepost_server.rules.stored.trees import Entry
 
 log = logging.getLogger("milepost.state")
 

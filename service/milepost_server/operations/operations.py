@@ -9,6 +9,7 @@ from typing import Any
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
 from milepost_server.journal import Journal
+from milepost_server.model.requests.base import Request
 from milepost_server.operations.cloning import Cloning
 from milepost_server.operations.epochs import EpochOperations
 from milepost_server.operations.files import FileReader, Publisher
@@ -23,7 +24,6 @@ from milepost_server.operations.uploads import UploadOperations
 from milepost_server.operations.verification import Verification
 from milepost_server.replica.replica import Replica
 from milepost_server.replica.submitter import Reply
-from milepost_server.rules.requests.base import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,6 @@ def operations_of(replica: Replica) -> Operations:
         replica.loop_time,
         submitter,
         replica.manifests,
-        replica.attempts_at_puts,
-        replica.applied_writes,
     )
     verification = Verification(journal, blobs, replica.loop_time)
     cloning = Cloning(journal, blobs, replica.deletions, replica.loop_time, submitter, replica.manifests)
@@ -77,9 +75,7 @@ def operations_of(replica: Replica) -> Operations:
         handles=HandleOperations(journal, replica.loop_time, submitter),
         leading=LeadingOperations(journal, replica.step_down),
         lookups=StateLookups(replica.lookups, reader, files, trees),
-        publisher=Publisher(
-            journal, replica.deletions, submitter, replica.manifests, replica.attempts_at_puts, replica.applied_writes
-        ),
+        publisher=Publisher(journal, replica.deletions, submitter, replica.manifests),
         reader=reader,
         sessions=SessionOperations(
             journal,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from milepost_server.basics.problems import refusal
+from milepost_server.memory.lookup import Lookup
+from milepost_server.model.records import Store
 from milepost_server.rules.guards import store_readable
-from milepost_server.rules.memory.lookup import Lookup
-from milepost_server.rules.records import Store
 
 
 def store_in(view: Lookup, name: str) -> Store:

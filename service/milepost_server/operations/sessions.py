@@ -13,6 +13,10 @@ from milepost_server.basics.pieces import EncodedList, JsonList
 from milepost_server.basics.problems import problem, refusal
 from milepost_server.journal import Journal
 from milepost_server.journal.journal import Reading
+from milepost_server.memory.state import State
+from milepost_server.model.records import Corrupt, Handle, Session, Store, session_key
+from milepost_server.model.requests.base import Attempt
+from milepost_server.model.requests.sessions import OpenSession
 from milepost_server.replica.effects import Changes
 from milepost_server.replica.epoch_queues import EpochQueues
 from milepost_server.replica.leases import Leases
@@ -21,10 +25,6 @@ from milepost_server.rules.answers import session_body
 from milepost_server.rules.decisions import Accepted, Answer
 from milepost_server.rules.guards import session_is_callers, session_lives
 from milepost_server.rules.locks import holders
-from milepost_server.rules.memory.state import State
-from milepost_server.rules.records import Corrupt, Handle, Session, Store, session_key
-from milepost_server.rules.requests.base import Attempt
-from milepost_server.rules.requests.sessions import OpenSession
 
 MOST_EPOCHS_SHOWN: Final = 20
 """So many epochs of each session are told in a listing."""

@@ -8,6 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from milepost_server.journal import Journal
+from milepost_server.memory.lookup import Lookup
+from milepost_server.model.paths import SNAPSHOTS
+from milepost_server.model.records import Store
+from milepost_server.model.requests.trees import RollBack
+from milepost_server.model.trees import Entry, Savepoint, Tree, TreeSnapshot
 from milepost_server.operations.cloning import Cloning
 from milepost_server.operations.records import store_in
 from milepost_server.operations.trees import tree_in
@@ -15,11 +20,6 @@ from milepost_server.operations.verification import Verification
 from milepost_server.replica.submitter import Caller, Reply, Submitter
 from milepost_server.replica.trees.manifests import Manifests
 from milepost_server.rules.decisions import Answer
-from milepost_server.rules.memory.lookup import Lookup
-from milepost_server.rules.records import Store
-from milepost_server.rules.requests.trees import RollBack
-from milepost_server.rules.stored.paths import SNAPSHOTS
-from milepost_server.rules.stored.trees import Entry, Savepoint, Tree, TreeSnapshot
 from milepost_server.rules.trees.visibility import shown
 
 

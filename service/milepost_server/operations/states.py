@@ -19,14 +19,14 @@ from milepost_server.blobs.delivery import deliver, is_missing, locate
 from milepost_server.blobs.intake import Incoming, begin, take_in
 from milepost_server.blobs.keys import blob_key
 from milepost_server.journal import Journal, Reading, Served
-from milepost_server.journal.retries import MaySubmit, Superseded
+from milepost_server.journal.attempts import MaySubmit, Superseded
+from milepost_server.model.records import Handle
+from milepost_server.model.requests.base import BlobRef, Request, UploadRef
+from milepost_server.model.requests.handles import Add, Replace
 from milepost_server.operations.handles import existing
 from milepost_server.operations.uploads import Reference, UploadOperations
 from milepost_server.replica.submitter import Caller, Reply, Submitter, reply_of
 from milepost_server.rules.decisions import Accepted, Decision
-from milepost_server.rules.records import Handle
-from milepost_server.rules.requests.base import BlobRef, Request, UploadRef
-from milepost_server.rules.requests.handles import Add, Replace
 
 State = Incoming | Reference
 """A state that a client brings: its bytes, or a reference to an upload that has them already."""

@@ -13,15 +13,15 @@ from milepost_server.basics.loop_time import LoopTimeBudget
 from milepost_server.basics.pieces import JsonList
 from milepost_server.basics.problems import problem
 from milepost_server.journal import Journal
+from milepost_server.memory.snapshots import Snapshot
+from milepost_server.model.records import Corrupt, Store
+from milepost_server.model.requests.handles import LockAll
+from milepost_server.model.trees import Tree
 from milepost_server.operations.snapshots import snapshot_body
 from milepost_server.replica.submitter import Caller, Reply, Submitter, reply_of
 from milepost_server.rules.answers import epoch_body
 from milepost_server.rules.decisions import Accepted
 from milepost_server.rules.handlers.stores import inventory_entry
-from milepost_server.rules.memory.snapshots import Snapshot
-from milepost_server.rules.records import Corrupt, Store
-from milepost_server.rules.requests.handles import LockAll
-from milepost_server.rules.stored.trees import Tree
 
 log = logging.getLogger("milepost.stores")
 

@@ -12,16 +12,12 @@ from milepost_server.basics.loop_time import LoopTimeBudget
 from milepost_server.basics.problems import problem
 from milepost_server.blobs.delivery import bytes_of_small
 from milepost_server.journal import Journal
-from milepost_server.operations.records import store_in
-from milepost_server.replica.applied_writes import AppliedWrites, NewestAttempts, check_same, known_key
-from milepost_server.replica.submitter import Reply, Submitter
-from milepost_server.replica.trees.manifests import Manifests
-from milepost_server.rules.answers import entry_body
-from milepost_server.rules.memory.lookup import Lookup
-from milepost_server.rules.memory.state import State
-from milepost_server.rules.records import Corrupt
-from milepost_server.rules.requests.base import LEADER, NO_BLOB, Attempt
-from milepost_server.rules.requests.trees import (
+from milepost_server.memory.lookup import Lookup
+from milepost_server.memory.state import State
+from milepost_server.model.paths import SNAPSHOTS, ancestors_of, snapshot_of
+from milepost_server.model.records import Corrupt
+from milepost_server.model.requests.base import LEADER, NO_BLOB, Attempt
+from milepost_server.model.requests.trees import (
     Begun,
     DeletePath,
     MakeDirectory,
@@ -30,8 +26,11 @@ from milepost_server.rules.requests.trees import (
     RenamePath,
     TreeRequest,
 )
-from milepost_server.rules.stored.paths import SNAPSHOTS, ancestors_of, snapshot_of
-from milepost_server.rules.stored.trees import Entry, Tree
+from milepost_server.model.trees import Entry, Tree
+from milepost_server.operations.records import store_in
+from milepost_server.replica.submitter import Reply, Submitter
+from milepost_server.replica.trees.manifests import Manifests
+from milepost_server.rules.answers import entry_body
 from milepost_server.rules.trees.visibility import shown
 
 
@@ -81,16 +80,12 @@ class TreeOperations:
         loop_time: LoopTimeBudget,
         submitter: Submitter,
         manifests: Manifests,
-        attempts: NewestAttempts,
-        committed: AppliedWrites,
     ) -> None:
         self._journal = journal
         self._blobs = blobs
         self._loop_time = loop_time
         self._submitter = submitter
         self._manifests = manifests
-        self._attempts = attempts
-        self._committed = committed
 
     async def each_store(
         self,
@@ -266,16 +261,15 @@ class TreeOperations:
 
         What it would be about then may not be what it was about the first time.
         """
-        store, key, number = request.store_name, request.key, request.attempt.number
-        if key is None:
+        if request.key is None:
             return await self._submitter.perform(request)
-        known_as = known_key(store, key)
-        self._attempts.begin(known_as, number)
-        if (committed := self._committed.of(known_as)) is not None:
-            check_same(committed, request)
+        attempts = self._journal.attempts
+        attempts.begin(request)
+        if (applied := attempts.applied(request)) is not None:
+            applied.check_same(request)
             reading = self._journal.read()
-            return Reply(committed.answer, reading.revision, reading.term)
-        return await self._submitter.perform(request, lambda _: self._attempts.check(known_as, number))
+            return Reply(applied.answer, reading.revision, reading.term)
+        return await self._submitter.perform(request, attempts.check_newest)
 
 
 def tree_in(view: Lookup, store: str) -> Tree:

@@ -19,12 +19,12 @@ from milepost_backends.contract import (
 from milepost_server.basics.problems import problem
 from milepost_server.blobs.keys import blob_key
 from milepost_server.journal import Journal
-from milepost_server.journal.retries import MaySubmit
+from milepost_server.journal.attempts import MaySubmit
+from milepost_server.model.records import Upload
+from milepost_server.model.requests.base import BlobRef, Request, UploadRef
+from milepost_server.model.requests.handles import CreateUpload
 from milepost_server.replica.leases import UploadLeases
 from milepost_server.replica.submitter import Caller, Reply, Submitter, reply_of
-from milepost_server.rules.records import Upload
-from milepost_server.rules.requests.base import BlobRef, Request, UploadRef
-from milepost_server.rules.requests.handles import CreateUpload
 
 _LEAST_SECONDS = 1.0
 

@@ -20,11 +20,11 @@ from milepost_server.basics.waiting import gather_or_cancel, within
 from milepost_server.blobs.delivery import blob_ref, bytes_of_small, check_bytes, stored_size, verify
 from milepost_server.blobs.keys import prefix_of_store
 from milepost_server.journal import Journal
+from milepost_server.memory.state import State
+from milepost_server.model.paths import path_key
+from milepost_server.model.trees import Entry, Savepoint, TreePath, TreeSnapshot
 from milepost_server.operations.records import store_in
 from milepost_server.operations.trees import tree_in
-from milepost_server.rules.memory.state import State
-from milepost_server.rules.stored.paths import path_key
-from milepost_server.rules.stored.trees import Entry, Savepoint, TreePath, TreeSnapshot
 from milepost_server.rules.trees.visibility import visible_at, visible_in
 
 log = logging.getLogger("milepost.blobs")

@@ -6,16 +6,14 @@ import asyncio
 from collections.abc import Iterable
 
 from milepost_server.blobs.deletion_queue import DeletionQueue
-from milepost_server.replica.applied_writes import AppliedWrites, known_key
+from milepost_server.model.records import Handle, Record, Session, Stored, Upload, store_of
+from milepost_server.model.requests.base import Request
+from milepost_server.model.requests.handles import Add, Replace
+from milepost_server.model.requests.sessions import EndSession, ExpireSession
 from milepost_server.replica.epoch_queues import EpochQueues
 from milepost_server.replica.leases import Leases, UploadLeases
 from milepost_server.replica.settings import Settings
 from milepost_server.rules.decisions import Accepted
-from milepost_server.rules.records import Handle, Record, Session, Stored, Upload, store_of
-from milepost_server.rules.requests.base import Request, is_leaders
-from milepost_server.rules.requests.handles import Add, Replace
-from milepost_server.rules.requests.sessions import EndSession, ExpireSession
-from milepost_server.rules.requests.trees import DeletePath, MakeDirectory
 
 
 class Effects:
@@ -28,7 +26,6 @@ class Effects:
         uploads: UploadLeases,
         changes: Changes,
         epoch_queues: EpochQueues,
-        applied_writes: AppliedWrites,
         settings: Settings,
     ) -> None:
         self._deletions = deletions
@@ -36,7 +33,6 @@ class Effects:
         self._uploads = uploads
         self._changes = changes
         self._epoch_queues = epoch_queues
-        self._applied_writes = applied_writes
         self._settings = settings
 
     def committed(self, request: Request, accepted: Accepted) -> None:
@@ -47,8 +43,6 @@ class Effects:
             self._deletions.schedule(key, self._settings.collect_after_seconds)
         self._changes.announce(accepted.changes)
         self._epoch_queues.committed(accepted.changes.values())
-        if isinstance(request, DeletePath | MakeDirectory) and request.key and not is_leaders(request.key):
-            self._applied_writes.note(known_key(request.store_name, request.key), request, accepted.answer)
         if isinstance(request, EndSession | ExpireSession):
             self._leases.forget(request.session)
             return

@@ -13,7 +13,7 @@ from itertools import count
 
 from sortedcontainers import SortedDict
 
-from milepost_server.rules.records import Record, Session, Store
+from milepost_server.model.records import Record, Session, Store
 
 
 class CampaignPlace:

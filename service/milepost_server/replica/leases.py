@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from milepost_server.basics.deadline_queue import DeadlineQueue
-from milepost_server.rules.records import Corrupt, Session, Upload
+from milepost_server.model.records import Corrupt, Session, Upload
 
 AT_ONCE: Final = 256
 """How many expiries are begun, or looked for, in one step."""

@@ -9,16 +9,16 @@ from itertools import islice
 
 from milepost.errors import Problem
 from milepost_server.journal import Journal
+from milepost_server.memory.lookup import Lookup
+from milepost_server.memory.state import Aged, State
+from milepost_server.model.records import Corrupt, Handle, Session, Store, handle_of
+from milepost_server.model.requests.base import LEADER, Attempt
+from milepost_server.model.requests.handles import ExpireUpload, Scrub
+from milepost_server.model.requests.sessions import ExpireSession
 from milepost_server.replica.leases import Leases, UploadLeases
 from milepost_server.replica.submitter import COMMIT_SECONDS, Removals, commit
 from milepost_server.rules.decisions import Accepted, DecisionContext, FinishNeeded
 from milepost_server.rules.handlers.handles import finish_of
-from milepost_server.rules.memory.lookup import Lookup
-from milepost_server.rules.memory.state import Aged, State
-from milepost_server.rules.records import Corrupt, Handle, Session, Store, handle_of
-from milepost_server.rules.requests.base import LEADER, Attempt
-from milepost_server.rules.requests.handles import ExpireUpload, Scrub
-from milepost_server.rules.requests.sessions import ExpireSession
 
 log = logging.getLogger("milepost.maintenance")
 

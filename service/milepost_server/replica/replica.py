@@ -29,7 +29,8 @@ from milepost_server.blobs.deletion_queue import DeletionQueue
 from milepost_server.blobs.deployment_marker import DeploymentMarker
 from milepost_server.blobs.timeouts import BlobsWithTimeout
 from milepost_server.journal import Journal, LeadershipLost, NotTakenOver
-from milepost_server.replica.applied_writes import AppliedWrites, NewestAttempts
+from milepost_server.memory.state import State
+from milepost_server.model.records import DEPLOYMENT_KEY, Deployment
 from milepost_server.replica.effects import Changes, Effects
 from milepost_server.replica.epoch_queues import EpochQueues
 from milepost_server.replica.leases import Leases, UploadLeases
@@ -40,8 +41,6 @@ from milepost_server.replica.submitter import Removals, Submitter
 from milepost_server.replica.trees.compaction import Compaction
 from milepost_server.replica.trees.manifests import ManifestCheck, Manifests
 from milepost_server.replica.trees.trimming import Trimming
-from milepost_server.rules.memory.state import State
-from milepost_server.rules.records import DEPLOYMENT_KEY, Deployment
 
 log = logging.getLogger("milepost.replica")
 
@@ -91,10 +90,7 @@ class Replica:
         self.uploads = UploadLeases(clock)
         self.deletions = DeletionQueue(self.blobs, clock)
         self.mark = DeploymentMarker(self.blobs, pointers, settings.journal.accepted_losses)
-        self.applied_writes = AppliedWrites(clock)
-        effects = Effects(
-            self.deletions, self.leases, self.uploads, self.changes, self.epoch_queues, self.applied_writes, settings
-        )
+        effects = Effects(self.deletions, self.leases, self.uploads, self.changes, self.epoch_queues, settings)
         self.journal = Journal(
             "root",
             pointers,
@@ -108,7 +104,6 @@ class Replica:
         self.manifest_check = ManifestCheck(self.journal, self.blobs, self.deletions, self.loop_time, clock)
         self.removals = Removals(self.journal, self.deletions)
         self.manifests = Manifests(self.journal, self.blobs)
-        self.attempts_at_puts = NewestAttempts(clock)
         self._trimming = Trimming(self.journal, self.manifests, self.loop_time, clock)
         self._compaction = Compaction(
             self.journal, self.blobs, self.manifests, self.deletions, self.loop_time, clock, settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from milepost_server.journal import JournalSettings
-from milepost_server.rules.records import KEPT_KEYS_SECONDS
+from milepost_server.model.records import KEPT_KEYS_SECONDS
 
 IDLE_SECONDS = 30.0
 FILE_IDLE_SECONDS = 1800.0

@@ -16,12 +16,12 @@ from milepost_backends.contract import BackendError
 from milepost_server.basics.problems import problem, refusal
 from milepost_server.blobs.deletion_queue import DeletionQueue
 from milepost_server.journal import Journal, Served
-from milepost_server.journal.retries import MaySubmit
+from milepost_server.journal.attempts import MaySubmit
+from milepost_server.model.requests.base import LEADER, Attempt, Request, StoreRequest
+from milepost_server.model.requests.handles import FinishRemoval
 from milepost_server.rules.decide import decide
 from milepost_server.rules.decisions import Accepted, Answer, Blocked, Decision, FinishNeeded, Refused
 from milepost_server.rules.guards import session_is_callers
-from milepost_server.rules.requests.base import LEADER, Attempt, Request, StoreRequest
-from milepost_server.rules.requests.handles import FinishRemoval
 
 log = logging.getLogger("milepost.removals")
 _MOST_REMOVALS_IN_THE_WAY = 8
@@ -110,13 +110,13 @@ class Submitter:
     async def deduplicated(self, caller: Caller, store: str, attempt: Callable[[MaySubmit], Awaitable[Reply]]) -> Reply:
         """Run an attempt that does more than submit one request, and return its reply.
 
-        A newer attempt with the same idempotency key takes its place, as `Retries.run` says.
+        A newer attempt with the same idempotency key takes its place, as `Attempts.run` says.
         """
         session, key = caller.attempt.session, caller.attempt.key
         if key is None:
             return await attempt(_always)
         self._check_owner(caller.attempt)
-        reply, joined = await self._journal.retries.run((store, session, key), attempt, self.request_seconds)
+        reply, joined = await self._journal.attempts.run((store, session, key), attempt, self.request_seconds)
         return replace(reply, answer=replace(reply.answer, replayed=True)) if joined else reply
 
     def dry_run(self, request: Request) -> Accepted | Blocked:

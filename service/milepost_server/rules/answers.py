@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from milepost_server.memory.lookup import Lookup
+from milepost_server.model.records import Handle, Session, Store
+from milepost_server.model.trees import Entry
 from milepost_server.rules.locks import holders
-from milepost_server.rules.memory.lookup import Lookup
-from milepost_server.rules.records import Handle, Session, Store
-from milepost_server.rules.stored.trees import Entry
 
 
 def handle_body(view: Lookup, store: Store, handle: Handle) -> dict[str, Any]:

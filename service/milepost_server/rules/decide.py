@@ -6,16 +6,16 @@ from dataclasses import replace
 from typing import Final
 
 from milepost.wire import Code, Outcome
+from milepost_server.memory.lookup import ManifestsNotLoaded
+from milepost_server.memory.view import View
+from milepost_server.model.records import Corrupt, Handle, Session, Store, store_key
+from milepost_server.model.requests.base import HandleRequest, Keeper, Request, StoreRequest
+from milepost_server.model.requests.handles import LockAll, Remove
+from milepost_server.model.requests.trees import PutFile
+from milepost_server.model.trees import Tree, TreePath
 from milepost_server.rules import guards, replays
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Inventory, Refused
 from milepost_server.rules.handlers import handles, sessions, stores, uploads
-from milepost_server.rules.memory.lookup import ManifestsNotLoaded
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import Corrupt, Handle, Session, Store, store_key
-from milepost_server.rules.requests.base import HandleRequest, Keeper, Request, StoreRequest
-from milepost_server.rules.requests.handles import LockAll, Remove
-from milepost_server.rules.requests.trees import PutFile
-from milepost_server.rules.stored.trees import Tree, TreePath
 from milepost_server.rules.trees import handlers as trees
 from milepost_server.rules.trees import maintenance, snapshots
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from milepost.wire import Code, Outcome
-from milepost_server.rules.memory.snapshots import Snapshot
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import Stored
-from milepost_server.rules.requests.base import Request
+from milepost_server.memory.snapshots import Snapshot
+from milepost_server.memory.view import View
+from milepost_server.model.records import Stored
+from milepost_server.model.requests.base import Request
 
 Changes = Mapping[str, Stored | None]
 """Changes are records to write by key; None deletes the record."""

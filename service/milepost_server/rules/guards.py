@@ -6,10 +6,10 @@ Model checking (``model/``) showed what breaks without each one.
 from __future__ import annotations
 
 from milepost.wire import Code, Outcome
+from milepost_server.memory.lookup import Lookup
+from milepost_server.model.records import Corrupt, Handle, Session, Store, Upload
+from milepost_server.model.requests.base import Attempt, BlobRef, Request, UploadRef
 from milepost_server.rules.decisions import DecisionContext, Refused
-from milepost_server.rules.memory.lookup import Lookup
-from milepost_server.rules.records import Corrupt, Handle, Session, Store, Upload
-from milepost_server.rules.requests.base import Attempt, BlobRef, Request, UploadRef
 
 
 def session_lives(view: Lookup, session: str, context: DecisionContext) -> Refused | None:

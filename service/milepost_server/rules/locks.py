@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from milepost_server.memory.lookup import Lookup
+from milepost_server.model.records import Handle, Lock, Session, Store
 from milepost_server.rules.guards import alive
-from milepost_server.rules.memory.lookup import Lookup
-from milepost_server.rules.records import Handle, Lock, Session, Store
 
 
 def holders(view: Lookup, store: Store, handle: Handle) -> tuple[str, ...]:

@@ -7,14 +7,14 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from milepost.wire import Code, Outcome
+from milepost_server.memory.view import View
+from milepost_server.model.answered import Answered
+from milepost_server.model.records import KEPT_KEYS, KEPT_KEYS_BYTES, Handle, Session, Store, size_of
+from milepost_server.model.requests.base import Request, is_leaders
+from milepost_server.model.requests.handles import Replace
+from milepost_server.model.trees import Tree, TreePath
 from milepost_server.rules import guards
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import KEPT_KEYS, KEPT_KEYS_BYTES, Handle, Session, Store, size_of
-from milepost_server.rules.requests.base import Request, is_leaders
-from milepost_server.rules.requests.handles import Replace
-from milepost_server.rules.stored.answered import Answered
-from milepost_server.rules.stored.trees import Tree, TreePath
 
 Kept = TypeVar("Kept", Handle, Session, Store, Tree, TreePath)
 

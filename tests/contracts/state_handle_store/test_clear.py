@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from milepost_backends.contract import Change
-from milepost_server.rules.records import handle_key
+from milepost_server.model.records import handle_key
 from tests.contracts.state_handle_store.frontends.actor import Actor
 from tests.contracts.state_handle_store.frontends.services import STORE, FragileService, Service
 

@@ -9,7 +9,7 @@ import pytest
 from milepost.errors import DiscardFailed, NotExist, Problem
 from milepost.wire import Code, Outcome
 from milepost_backends.contract import StorageUnavailable
-from milepost_server.rules.records import Handle, decode, handle_key
+from milepost_server.model.records import Handle, decode, handle_key
 from tests.contracts.state_handle_store.frontends.deployments import Site
 from tests.contracts.state_handle_store.frontends.frontend import Removal
 from tests.contracts.state_handle_store.frontends.services import FragileService, Service, fragile_service

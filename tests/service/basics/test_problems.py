@@ -5,10 +5,10 @@ from __future__ import annotations
 from milepost.errors import OutcomeUnknown, VersionMismatch
 from milepost.wire import Code, Outcome
 from milepost_server.basics.problems import refusal
+from milepost_server.model.requests.base import Attempt
+from milepost_server.model.requests.handles import Add
 from milepost_server.rules.decisions import DecisionContext, Refused
 from milepost_server.rules.guards import retry_may_run
-from milepost_server.rules.requests.base import Attempt
-from milepost_server.rules.requests.handles import Add
 
 
 def test_a_refusal_keeps_what_is_usual_for_its_code() -> None:

@@ -18,8 +18,8 @@ from milepost_server.basics.pieces import stream_of
 from milepost_server.blobs import collector
 from milepost_server.blobs.collector import collect
 from milepost_server.blobs.keys import BlobPlace, blob_key, list_of, place_of
+from milepost_server.model.records import DEPLOYMENT_KEY, Deployment, handle_key
 from milepost_server.operations.trees import At
-from milepost_server.rules.records import DEPLOYMENT_KEY, Deployment, handle_key
 from tests.service.acting import STORE, actor
 from tests.support.files import put as put_file
 from tests.support.files import read

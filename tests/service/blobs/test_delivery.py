@@ -13,8 +13,8 @@ from milepost.errors import BlobMissing, Corrupt
 from milepost_server.basics.pieces import stream_of
 from milepost_server.blobs.delivery import AHEAD_BYTES, deliver_rest
 from milepost_server.blobs.intake import Incoming, take_in
+from milepost_server.model.records import Handle
 from milepost_server.operations.states import Span
-from milepost_server.rules.records import Handle
 from tests.service.acting import STORE, actor
 from tests.support.servers.replicas import embedded, rig
 

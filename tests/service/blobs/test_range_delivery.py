@@ -20,7 +20,7 @@ from milepost_server.blobs.intake import Incoming, take_in
 from milepost_server.blobs.keys import blob_key, file_key, list_of, owner_of, place_of
 from milepost_server.blobs.range_delivery import REMEMBERED_BYTES, STEADY_BYTES, RangeDelivery
 from milepost_server.blobs.range_digests import LISTED_ABOVE_BYTES, RANGE_BYTES
-from milepost_server.rules.requests.base import BlobRef
+from milepost_server.model.requests.base import BlobRef
 from tests.service.acting import STORE
 
 pytestmark = pytest.mark.anyio

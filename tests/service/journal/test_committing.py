@@ -10,10 +10,10 @@ import pytest
 from milepost_backends.embedded.pointers import EmbeddedPointers
 from milepost_server.journal import Journal
 from milepost_server.journal.interface import NoObserver
+from milepost_server.model.records import Session
+from milepost_server.model.requests.base import Attempt, Request
+from milepost_server.model.requests.sessions import OpenSession
 from milepost_server.rules.decisions import Accepted
-from milepost_server.rules.records import Session
-from milepost_server.rules.requests.base import Attempt, Request
-from milepost_server.rules.requests.sessions import OpenSession
 from tests.support.network.faults import Disturbance, FaultyPointers, lose_answer, undisturbed
 
 pytestmark = pytest.mark.anyio

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from milepost_server.journal.proof import Proof, Replaced
-from milepost_server.rules.checksums import Digest, hash_of, seal
+from milepost_server.model.checksums import Digest, hash_of, seal
 
 VALUES = {f"k{number}": seal(f"k{number}", b'{"number":%d}' % number) for number in range(6)}
 HASHES = {key: hash_of(key, value) for key, value in VALUES.items()}

@@ -13,12 +13,12 @@ from milepost.errors import AlreadyExists, EpochHeld, Problem, Unavailable
 from milepost.wire import Outcome
 from milepost_server.blobs.intake import Incoming
 from milepost_server.journal import JournalSettings
+from milepost_server.model.requests.base import Attempt
+from milepost_server.model.requests.handles import ReleaseHandle, Resign
+from milepost_server.model.requests.trees import OntoExisting
 from milepost_server.operations.operations import operations_of
 from milepost_server.operations.trees import At
 from milepost_server.replica.submitter import Caller
-from milepost_server.rules.requests.base import Attempt
-from milepost_server.rules.requests.handles import ReleaseHandle, Resign
-from milepost_server.rules.requests.trees import OntoExisting
 from tests.service.acting import STORE
 from tests.support.files import put
 from tests.support.network.faults import before

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from milepost.errors import EpochHeld, SessionExpired, Unavailable
+from milepost_server.memory.view import View
+from milepost_server.model.records import Session
+from milepost_server.model.requests.base import Attempt
+from milepost_server.model.requests.handles import Campaign, Resign
+from milepost_server.model.requests.sessions import EndSession
 from milepost_server.operations import epochs
 from milepost_server.replica.epoch_queues import EpochQueues
 from milepost_server.replica.submitter import Caller
 from milepost_server.rules import decide
 from milepost_server.rules.decisions import Decision, DecisionContext
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import Session
-from milepost_server.rules.requests.base import Attempt
-from milepost_server.rules.requests.handles import Campaign, Resign
-from milepost_server.rules.requests.sessions import EndSession
 from tests.service.acting import STORE, actor
 from tests.support.servers.replicas import Rig, embedded, rig
 from tests.support.waiting import until

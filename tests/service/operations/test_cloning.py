@@ -14,12 +14,12 @@ import pytest
 from milepost.errors import Problem
 from milepost.wire import Code
 from milepost_server.basics.loop_time import TURN_SECONDS
+from milepost_server.model.requests.base import Attempt
+from milepost_server.model.requests.trees import DropSavepoint, MakeSavepoint
 from milepost_server.operations import cloning
 from milepost_server.operations.operations import Operations
 from milepost_server.operations.trees import At
 from milepost_server.replica.submitter import Caller, Reply
-from milepost_server.rules.requests.base import Attempt
-from milepost_server.rules.requests.trees import DropSavepoint, MakeSavepoint
 from milepost_server.rules.trees import manifests
 from tests.service.acting import STORE, actor
 from tests.support.files import put, put_at, read, read_at

@@ -10,12 +10,12 @@ import pytest
 
 from milepost.errors import Problem
 from milepost.wire import Code
+from milepost_server.model.paths import path_key
+from milepost_server.model.records import Corrupt
+from milepost_server.model.requests.base import Attempt
+from milepost_server.model.requests.trees import MakeSavepoint
 from milepost_server.operations.trees import At
 from milepost_server.replica.submitter import Caller
-from milepost_server.rules.records import Corrupt
-from milepost_server.rules.requests.base import Attempt
-from milepost_server.rules.requests.trees import MakeSavepoint
-from milepost_server.rules.stored.paths import path_key
 from tests.service.acting import STORE, actor
 from tests.support.files import put
 from tests.support.servers.replicas import Rig, embedded, rig

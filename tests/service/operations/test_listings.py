@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from milepost_server.rules.records import Handle, Record, Session, Store, handle_key, session_key, store_key
+from milepost_server.model.records import Handle, Record, Session, Store, handle_key, session_key, store_key
 from tests.service.acting import STORE, actor
 from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
 

@@ -19,9 +19,7 @@ import pytest
 
 from milepost_server.blobs.collector import collect
 from milepost_server.http.metrics import Metrics
-from milepost_server.replica import maintenance
-from milepost_server.replica.submitter import Caller
-from milepost_server.rules.records import (
+from milepost_server.model.records import (
     Handle,
     Lock,
     Record,
@@ -32,10 +30,12 @@ from milepost_server.rules.records import (
     session_key,
     store_key,
 )
-from milepost_server.rules.records import upload_key as key_of_upload
-from milepost_server.rules.requests.base import Attempt
-from milepost_server.rules.requests.handles import Clear, LockHandle, ReleaseAll
-from milepost_server.rules.requests.sessions import EndSession
+from milepost_server.model.records import upload_key as key_of_upload
+from milepost_server.model.requests.base import Attempt
+from milepost_server.model.requests.handles import Clear, LockHandle, ReleaseAll
+from milepost_server.model.requests.sessions import EndSession
+from milepost_server.replica import maintenance
+from milepost_server.replica.submitter import Caller
 from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
 
 pytestmark = pytest.mark.anyio

@@ -9,8 +9,8 @@ import pytest
 from milepost.errors import Unavailable
 from milepost.wire import Code, Outcome
 from milepost_backends.contract import Commit
+from milepost_server.model.requests.base import Attempt
 from milepost_server.replica.submitter import Caller
-from milepost_server.rules.requests.base import Attempt
 from tests.support.network.faults import RealCommit
 from tests.support.servers.replicas import Rig, embedded, rig
 

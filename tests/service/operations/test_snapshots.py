@@ -13,12 +13,12 @@ import pytest
 from milepost.errors import Problem
 from milepost.wire import Code
 from milepost_server.basics import loop_time
+from milepost_server.model.records import tree_key
+from milepost_server.model.requests.base import Attempt
+from milepost_server.model.requests.trees import DropSavepoint, MakeSavepoint, OntoExisting
+from milepost_server.model.trees import Entry, Tree
 from milepost_server.operations.trees import At
 from milepost_server.replica.submitter import Caller
-from milepost_server.rules.records import tree_key
-from milepost_server.rules.requests.base import Attempt
-from milepost_server.rules.requests.trees import DropSavepoint, MakeSavepoint, OntoExisting
-from milepost_server.rules.stored.trees import Entry, Tree
 from tests.service.acting import STORE, actor
 from tests.support.files import put, read
 from tests.support.servers.replicas import PROMPT, Rig, embedded, rig

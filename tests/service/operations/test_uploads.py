@@ -19,11 +19,11 @@ from milepost_backends.s3.blobs import S3Blobs
 from milepost_server.blobs.collector import collect
 from milepost_server.blobs.intake import Incoming
 from milepost_server.blobs.keys import blob_key
+from milepost_server.model.records import KEPT_KEYS_SECONDS, Upload, upload_key
+from milepost_server.model.requests.base import Attempt
 from milepost_server.operations import states
 from milepost_server.operations.uploads import Reference
 from milepost_server.replica.submitter import Caller
-from milepost_server.rules.records import KEPT_KEYS_SECONDS, Upload, upload_key
-from milepost_server.rules.requests.base import Attempt
 from tests.contracts.places import Services
 from tests.contracts.streams import stream
 from tests.service.acting import STORE

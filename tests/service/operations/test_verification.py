@@ -14,9 +14,9 @@ from milepost.wire import Code
 from milepost_backends.contract import BlobInfo, StorageUnavailable
 from milepost_server.basics.loop_time import TURN_SECONDS
 from milepost_server.blobs.keys import prefix_of_store
+from milepost_server.model.trees import TreePath
 from milepost_server.operations import verification
 from milepost_server.operations.verification import Report
-from milepost_server.rules.stored.trees import TreePath
 from tests.service.acting import STORE, actor
 from tests.service.replica.trees.test_compaction import FOLDING, compacted, put_one
 from tests.support.servers.replicas import Rig, embedded, rig

@@ -10,8 +10,8 @@ import pytest
 
 from milepost.errors import DiscardFailed, NotExist, SessionExpired, SessionUnknown, Unavailable
 from milepost_backends.contract import StorageUnavailable
+from milepost_server.model.records import ENDED_SESSION_SECONDS, KEPT_KEYS_SECONDS, handle_key, session_key
 from milepost_server.replica import maintenance
-from milepost_server.rules.records import ENDED_SESSION_SECONDS, KEPT_KEYS_SECONDS, handle_key, session_key
 from tests.contracts.state_handle_store.frontends.frontend import Removal
 from tests.service.acting import STORE, actor
 from tests.support.network.faults import Disturbance, before, lose_answer, lose_request

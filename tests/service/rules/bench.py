@@ -6,12 +6,9 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from milepost.wire import Code
-from milepost_server.rules.decide import decide
-from milepost_server.rules.decisions import Accepted, Blocked, Decision, DecisionContext, FinishNeeded, Refused
-from milepost_server.rules.handlers.stores import inventory_entry
-from milepost_server.rules.memory.state import State
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import (
+from milepost_server.memory.state import State
+from milepost_server.memory.view import View
+from milepost_server.model.records import (
     Corrupt,
     Handle,
     Record,
@@ -22,9 +19,12 @@ from milepost_server.rules.records import (
     session_key,
     store_key,
 )
-from milepost_server.rules.requests.base import LEADER, Attempt, BlobRef, Request
-from milepost_server.rules.requests.handles import Add, FinishRemoval, Replace
-from milepost_server.rules.requests.sessions import OpenSession
+from milepost_server.model.requests.base import LEADER, Attempt, BlobRef, Request
+from milepost_server.model.requests.handles import Add, FinishRemoval, Replace
+from milepost_server.model.requests.sessions import OpenSession
+from milepost_server.rules.decide import decide
+from milepost_server.rules.decisions import Accepted, Blocked, Decision, DecisionContext, FinishNeeded, Refused
+from milepost_server.rules.handlers.stores import inventory_entry
 
 STORE = "flights"
 

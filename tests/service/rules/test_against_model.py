@@ -17,16 +17,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from milepost.wire import Code
-from milepost_server.rules.answers import epoch_holder
-from milepost_server.rules.decide import decide
-from milepost_server.rules.decisions import Accepted, Blocked, Decision, DecisionContext, Refused
-from milepost_server.rules.locks import holders
-from milepost_server.rules.memory.state import State
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import Handle, Session, Store, Upload, encode, session_key
-from milepost_server.rules.records import decode as decode_record
-from milepost_server.rules.requests.base import LEADER, Attempt, BlobRef, Request, UploadRef
-from milepost_server.rules.requests.handles import (
+from milepost_server.memory.state import State
+from milepost_server.memory.view import View
+from milepost_server.model.records import Handle, Session, Store, Upload, encode, session_key
+from milepost_server.model.records import decode as decode_record
+from milepost_server.model.requests.base import LEADER, Attempt, BlobRef, Request, UploadRef
+from milepost_server.model.requests.handles import (
     Add,
     Campaign,
     Clear,
@@ -42,7 +38,11 @@ from milepost_server.rules.requests.handles import (
     Resign,
     Scrub,
 )
-from milepost_server.rules.requests.sessions import EndSession, ExpireSession, OpenSession
+from milepost_server.model.requests.sessions import EndSession, ExpireSession, OpenSession
+from milepost_server.rules.answers import epoch_holder
+from milepost_server.rules.decide import decide
+from milepost_server.rules.decisions import Accepted, Blocked, Decision, DecisionContext, Refused
+from milepost_server.rules.locks import holders
 from tests.service.rules.bench import names_in, retried, with_inventory
 from tests.simulation.callers.model import PlainHandle, PlainModel, PlainStore, alike
 

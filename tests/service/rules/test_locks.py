@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from milepost.wire import Code
-from milepost_server.rules.requests.base import Attempt, Request
-from milepost_server.rules.requests.handles import LockAll, LockHandle, ReleaseAll, ReleaseHandle, Remove
-from milepost_server.rules.requests.sessions import EndSession, ExpireSession, OpenSession
+from milepost_server.model.requests.base import Attempt, Request
+from milepost_server.model.requests.handles import LockAll, LockHandle, ReleaseAll, ReleaseHandle, Remove
+from milepost_server.model.requests.sessions import EndSession, ExpireSession, OpenSession
 from tests.service.rules.bench import STORE, Bench, add, replacement
 
 LOCK_ALL, RELEASE_ALL = LockAll(Attempt("b"), store_name=STORE), ReleaseAll(Attempt("b"), store_name=STORE)

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from milepost.wire import MAX_LABEL_VALUE, MAX_LABELS, Code, Outcome
-from milepost_server.rules import replays
-from milepost_server.rules.records import KEPT_KEYS, KEPT_KEYS_BYTES, encode, handle_key
-from milepost_server.rules.requests.base import Attempt, Request, with_id
-from milepost_server.rules.requests.handles import (
+from milepost_server.model.records import KEPT_KEYS, KEPT_KEYS_BYTES, encode, handle_key
+from milepost_server.model.requests.base import Attempt, Request, with_id
+from milepost_server.model.requests.handles import (
     Add,
     Campaign,
     Clear,
@@ -21,7 +20,8 @@ from milepost_server.rules.requests.handles import (
     Remove,
     Resign,
 )
-from milepost_server.rules.requests.sessions import EndSession, OpenSession
+from milepost_server.model.requests.sessions import EndSession, OpenSession
+from milepost_server.rules import replays
 from tests.service.rules.bench import STORE, Bench, add, blob, replacement, retried
 
 HANDLE = "h"

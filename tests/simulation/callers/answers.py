@@ -7,9 +7,9 @@ from typing import Any
 
 from milepost.errors import MilepostError, Problem
 from milepost.wire import Code, Outcome
-from milepost_server.rules.records import ENDED_SESSION_SECONDS
-from milepost_server.rules.requests.base import HandleRequest, Request, StoreRequest
-from milepost_server.rules.requests.handles import (
+from milepost_server.model.records import ENDED_SESSION_SECONDS
+from milepost_server.model.requests.base import HandleRequest, Request, StoreRequest
+from milepost_server.model.requests.handles import (
     Add,
     Campaign,
     Clear,
@@ -21,7 +21,7 @@ from milepost_server.rules.requests.handles import (
     Replace,
     Resign,
 )
-from milepost_server.rules.requests.sessions import OpenSession
+from milepost_server.model.requests.sessions import OpenSession
 from tests.simulation.callers.calls import Call, GoodAnswer, Look
 from tests.simulation.callers.model import Body, alike
 from tests.simulation.checks.chronicle import Chronicle, Ended

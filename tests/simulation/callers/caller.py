@@ -8,8 +8,8 @@ from random import Random
 from milepost.core.calls.judgement import Again, History
 from milepost.errors import ConnectionFailed, DeadlineExceeded, MilepostError, Problem
 from milepost.wire import Code, Outcome
-from milepost_server.rules.requests.base import Request
-from milepost_server.rules.requests.trees import TreeRequest
+from milepost_server.model.requests.base import Request
+from milepost_server.model.requests.trees import TreeRequest
 from tests.simulation.callers.calls import Ask, Call, GoodAnswer, Look
 from tests.simulation.callers.tree_calls import TreeLook
 from tests.simulation.world.process import Attempt, Lost, Process, Result

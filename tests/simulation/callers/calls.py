@@ -9,13 +9,8 @@ from typing import Any, Literal
 
 from milepost_server.basics.pieces import stream_of
 from milepost_server.blobs.intake import Incoming
-from milepost_server.operations import states
-from milepost_server.operations.operations import Operations, operations_of
-from milepost_server.operations.uploads import Reference
-from milepost_server.replica.replica import Replica
-from milepost_server.replica.submitter import Caller, Reply
-from milepost_server.rules.requests.base import Attempt, BlobRef, Request
-from milepost_server.rules.requests.handles import (
+from milepost_server.model.requests.base import Attempt, BlobRef, Request
+from milepost_server.model.requests.handles import (
     Add,
     Campaign,
     Clear,
@@ -28,8 +23,13 @@ from milepost_server.rules.requests.handles import (
     Replace,
     Resign,
 )
-from milepost_server.rules.requests.sessions import EndSession, OpenSession
-from milepost_server.rules.requests.trees import TreeRequest
+from milepost_server.model.requests.sessions import EndSession, OpenSession
+from milepost_server.model.requests.trees import TreeRequest
+from milepost_server.operations import states
+from milepost_server.operations.operations import Operations, operations_of
+from milepost_server.operations.uploads import Reference
+from milepost_server.replica.replica import Replica
+from milepost_server.replica.submitter import Caller, Reply
 from tests.simulation.callers import tree_calls
 from tests.simulation.callers.model import Body
 from tests.simulation.callers.tree_calls import TreeLook

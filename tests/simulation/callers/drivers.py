@@ -9,10 +9,10 @@ from typing import Any
 
 from milepost.errors import MilepostError, Problem
 from milepost.wire import Code
-from milepost_server.rules.requests.base import Attempt
-from milepost_server.rules.requests.handles import Campaign, Resign
-from milepost_server.rules.requests.sessions import OpenSession
-from milepost_server.rules.requests.trees import DeletePath, MakeDirectory, OntoExisting, PutFile, RenamePath
+from milepost_server.model.requests.base import Attempt
+from milepost_server.model.requests.handles import Campaign, Resign
+from milepost_server.model.requests.sessions import OpenSession
+from milepost_server.model.requests.trees import DeletePath, MakeDirectory, OntoExisting, PutFile, RenamePath
 from tests.simulation.callers.caller import Caller
 from tests.simulation.callers.calls import Ask, blob_of
 from tests.simulation.callers.tree_calls import TreeLook

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from milepost.wire import Code
-from milepost_server.rules.requests.base import HandleRequest, Request, StoreRequest
-from milepost_server.rules.requests.handles import (
+from milepost_server.model.requests.base import HandleRequest, Request, StoreRequest
+from milepost_server.model.requests.handles import (
     Add,
     Campaign,
     Clear,
@@ -25,7 +25,7 @@ from milepost_server.rules.requests.handles import (
     Replace,
     Resign,
 )
-from milepost_server.rules.requests.sessions import EndSession, OpenSession
+from milepost_server.model.requests.sessions import EndSession, OpenSession
 
 Body = dict[str, Any]
 _TIMES = {"created", "updated", "since"}

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from milepost.errors import MilepostError, Problem
 from milepost.wire import Code, Outcome
-from milepost_server.rules.requests.trees import DeletePath, MakeDirectory, OntoExisting, PutFile, RenamePath
-from milepost_server.rules.stored.paths import parent_of
+from milepost_server.model.paths import parent_of
+from milepost_server.model.requests.trees import DeletePath, MakeDirectory, OntoExisting, PutFile, RenamePath
 from tests.simulation.callers.answers import SAYS_NOTHING, Answers
 from tests.simulation.callers.calls import Call, GoodAnswer
 from tests.simulation.callers.tree_calls import DIRECTORY, TreeLook

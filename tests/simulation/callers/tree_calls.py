@@ -9,10 +9,10 @@ from typing import Any, Literal
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
 from milepost_server.blobs.delivery import DeliveryCut
+from milepost_server.model.requests.trees import DeletePath, MakeDirectory, PutFile, RenamePath, TreeRequest
 from milepost_server.operations.operations import Operations
 from milepost_server.operations.trees import At
 from milepost_server.replica.replica import Replica
-from milepost_server.rules.requests.trees import DeletePath, MakeDirectory, PutFile, RenamePath, TreeRequest
 from tests.support.files import put_at, read_at
 
 DIRECTORY = "directory"

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from milepost.errors import MilepostError, SessionLost
-from milepost_server.rules.requests.base import Attempt, Request, UploadRef
-from milepost_server.rules.requests.handles import (
+from milepost_server.model.requests.base import Attempt, Request, UploadRef
+from milepost_server.model.requests.handles import (
     Add,
     Campaign,
     Clear,
@@ -21,7 +21,7 @@ from milepost_server.rules.requests.handles import (
     Replace,
     Resign,
 )
-from milepost_server.rules.requests.sessions import EndSession, OpenSession
+from milepost_server.model.requests.sessions import EndSession, OpenSession
 from tests.simulation.callers.caller import Caller
 from tests.simulation.callers.calls import Ask, GoodAnswer, Kind, Look, blob_of
 from tests.simulation.world.board import Announced, Board

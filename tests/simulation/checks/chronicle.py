@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from milepost.wire import Code
 from milepost_backends.contract import Change, Head
-from milepost_server.rules import replays
-from milepost_server.rules.records import (
+from milepost_server.model.answered import Answered
+from milepost_server.model.records import (
     ENDED_SESSION_SECONDS,
     KEPT_KEYS_SECONDS,
     Corrupt,
@@ -28,8 +28,8 @@ from milepost_server.rules.records import (
     store_of,
     upload_of,
 )
-from milepost_server.rules.requests.base import HandleRequest, KeyScope, Request
-from milepost_server.rules.requests.handles import (
+from milepost_server.model.requests.base import HandleRequest, KeyScope, Request
+from milepost_server.model.requests.handles import (
     Add,
     Campaign,
     Clear,
@@ -40,9 +40,9 @@ from milepost_server.rules.requests.handles import (
     Replace,
     Resign,
 )
-from milepost_server.rules.requests.sessions import EndSession, OpenSession
-from milepost_server.rules.stored.answered import Answered
-from milepost_server.rules.stored.trees import Tree, TreePath
+from milepost_server.model.requests.sessions import EndSession, OpenSession
+from milepost_server.model.trees import Tree, TreePath
+from milepost_server.rules import replays
 from tests.simulation.callers.calls import Call
 from tests.simulation.callers.model import Body, Judged, PlainModel, alike
 from tests.simulation.checks.invariants import Invariant, Violation

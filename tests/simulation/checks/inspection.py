@@ -6,11 +6,11 @@ import hashlib
 from collections.abc import Iterable
 
 from milepost_backends.contract import BlobMissing
+from milepost_server.memory.state import State
+from milepost_server.memory.view import View
+from milepost_server.model.records import Handle, Record, Session, Store, Upload, handle_of, store_of
 from milepost_server.rules.answers import epoch_body, handle_body
 from milepost_server.rules.handlers.handles import absent, present
-from milepost_server.rules.memory.state import State
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import Handle, Record, Session, Store, Upload, handle_of, store_of
 from tests.simulation.callers.model import alike
 from tests.simulation.checks.chronicle import Chronicle
 from tests.simulation.checks.invariants import Invariant, Violation

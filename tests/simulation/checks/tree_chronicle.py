@@ -12,10 +12,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from milepost_backends.contract import BlobMissing
-from milepost_server.rules.memory.state import State
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import Record, Store, store_of
-from milepost_server.rules.requests.trees import (
+from milepost_server.memory.state import State
+from milepost_server.memory.view import View
+from milepost_server.model.manifest_rows import ManifestRows
+from milepost_server.model.paths import ancestors_of, commit_of, is_below, is_temporary
+from milepost_server.model.records import Record, Store, store_of
+from milepost_server.model.requests.trees import (
     DeletePath,
     MakeDirectory,
     OntoExisting,
@@ -23,9 +25,7 @@ from milepost_server.rules.requests.trees import (
     RenamePath,
     TreeRequest,
 )
-from milepost_server.rules.stored.manifest_rows import ManifestRows
-from milepost_server.rules.stored.paths import ancestors_of, commit_of, is_below, is_temporary
-from milepost_server.rules.stored.trees import Entry, Tree, TreePath, TreeSnapshot
+from milepost_server.model.trees import Entry, Tree, TreePath, TreeSnapshot
 from milepost_server.rules.trees.visibility import is_temporary_file, visible, visible_at
 from tests.simulation.callers.calls import Call
 from tests.simulation.callers.tree_calls import DIRECTORY

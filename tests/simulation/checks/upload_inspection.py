@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from milepost_server.rules.memory.lookup import is_pending
-from milepost_server.rules.records import Record, upload_of
+from milepost_server.memory.lookup import is_pending
+from milepost_server.model.records import Record, upload_of
 from tests.simulation.checks.chronicle import Chronicle
 from tests.simulation.checks.invariants import Invariant, Violation
 from tests.simulation.world.blobs import BlobService

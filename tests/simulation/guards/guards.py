@@ -17,13 +17,17 @@ from milepost_backends.contract import Change, Head, PointerStore
 from milepost_server.basics.problems import problem
 from milepost_server.blobs import collector
 from milepost_server.journal import Journal, PendingRequest, journal, loading
+from milepost_server.journal.attempts import Attempts, MaySubmit
 from milepost_server.journal.commit import groups, judgement, pipeline
 from milepost_server.journal.commit.groups import Group, NoOpRequest
 from milepost_server.journal.commit.pipeline import Pipeline
 from milepost_server.journal.in_doubt.commits import InDoubtCommits
 from milepost_server.journal.in_doubt.restoring import Restoring
 from milepost_server.journal.lease import LeaderLease
-from milepost_server.journal.retries import MaySubmit, Retries
+from milepost_server.memory.view import View
+from milepost_server.model.records import Corrupt, Handle, Session, Store, handle_key
+from milepost_server.model.requests.base import BlobRef, KeyScope, Request
+from milepost_server.model.requests.handles import Add, Clear, FinishRemoval, Remove, Replace
 from milepost_server.operations.handles import HandleOperations
 from milepost_server.operations.states import StateOperations, StateReader
 from milepost_server.replica import maintenance, submitter
@@ -34,10 +38,6 @@ from milepost_server.replica.submitter import Caller, Reply
 from milepost_server.rules import decide, guards, locks, replays
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
 from milepost_server.rules.handlers import handles
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import Corrupt, Handle, Session, Store, handle_key
-from milepost_server.rules.requests.base import BlobRef, KeyScope, Request
-from milepost_server.rules.requests.handles import Add, Clear, FinishRemoval, Remove, Replace
 from tests.simulation.world.pointers import CoordinationStore, SimPointers
 
 Patch = pytest.MonkeyPatch
@@ -196,10 +196,10 @@ def judgement_of_groups(patch: Patch) -> None:
 def newest_attempt_stands(patch: Patch) -> None:
     """An attempt whose bytes come in late submits its request, whatever a newer attempt was told."""
 
-    async def run(_self: Retries, _scope: KeyScope, act: Callable[[MaySubmit], Awaitable[Reply]], _: float) -> object:
+    async def run(_self: Attempts, _scope: KeyScope, act: Callable[[MaySubmit], Awaitable[Reply]], _: float) -> object:
         return await act(lambda _: None), False
 
-    patch.setattr(Retries, "run", run)
+    patch.setattr(Attempts, "run", run)
 
 
 def blobs_of_this_leadership(patch: Patch) -> None:

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
+from milepost_server.journal.attempts import Attempts
+from milepost_server.memory.view import View
+from milepost_server.model.records import Store
+from milepost_server.model.requests.base import Request
+from milepost_server.model.requests.trees import OntoExisting, PutFile, TreeRequest
+from milepost_server.model.trees import Entry, Tree, TreePath
 from milepost_server.operations.trees import At, TreeOperations
-from milepost_server.replica.applied_writes import AppliedWrites, NewestAttempts
 from milepost_server.rules import decide
 from milepost_server.rules.decisions import Decision, DecisionContext, Refused
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import Store
-from milepost_server.rules.requests.base import Request
-from milepost_server.rules.requests.trees import OntoExisting, PutFile, TreeRequest
-from milepost_server.rules.stored.trees import Entry, Tree, TreePath
 from milepost_server.rules.trees import handlers, maintenance, tree_change
 from milepost_server.rules.trees.visibility import visible
 from tests.simulation.guards.guards import Patch
@@ -131,5 +131,5 @@ def only_the_same_is_dropped(patch: Patch) -> None:
 
 def newest_put_stands(patch: Patch) -> None:
     """A file is published by every attempt that comes in, also by one that a newer attempt has overtaken."""
-    patch.setattr(NewestAttempts, "check", lambda *_: None)
-    patch.setattr(AppliedWrites, "of", lambda *_: None)
+    patch.setattr(Attempts, "check_newest", lambda *_: None)
+    patch.setattr(Attempts, "applied", lambda *_: None)

@@ -8,18 +8,18 @@ import pytest
 
 from milepost.errors import Problem
 from milepost_server.journal import Journal, Served
-from milepost_server.journal.retries import MaySubmit
+from milepost_server.journal.attempts import MaySubmit
+from milepost_server.memory import state
+from milepost_server.memory.view import View
+from milepost_server.model.records import Store, Upload
+from milepost_server.model.requests.base import LEADER, BlobRef, Request
+from milepost_server.model.requests.handles import Add, ExpireUpload, Replace
 from milepost_server.operations.uploads import Reference, UploadOperations
 from milepost_server.replica import maintenance
 from milepost_server.replica.leases import UploadLeases
 from milepost_server.replica.submitter import Submitter
 from milepost_server.rules.decisions import Accepted, Answer, DecisionContext, Refused
 from milepost_server.rules.handlers import uploads
-from milepost_server.rules.memory import state
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import Store, Upload
-from milepost_server.rules.requests.base import LEADER, BlobRef, Request
-from milepost_server.rules.requests.handles import Add, ExpireUpload, Replace
 
 Patch = pytest.MonkeyPatch
 

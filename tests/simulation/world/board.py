@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from milepost.errors import MilepostError, Problem
 from milepost.wire import Code
-from milepost_server.rules.requests.handles import Add, Campaign, Clear, LockHandle, Remove, Replace
+from milepost_server.model.requests.handles import Add, Campaign, Clear, LockHandle, Remove, Replace
 from tests.simulation.callers.calls import Ask, Look
 
 Place = tuple[str, str]

@@ -7,9 +7,9 @@ from contextlib import closing
 from pathlib import Path
 
 from milepost_backends.embedded.pointers import FILE_NAME
-from milepost_server.rules.records import encode
-from milepost_server.rules.stored.paths import path_key
-from milepost_server.rules.stored.trees import Entry, TreePath
+from milepost_server.model.paths import path_key
+from milepost_server.model.records import encode
+from milepost_server.model.trees import Entry, TreePath
 from testbed.server import ServerProcess
 from tests.spark.clusters.written import Birth, Written
 from tests.wire.support.api import Api, connect

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from milepost_backends.embedded.pointers import FILE_NAME
-from milepost_server.rules.records import Handle, Store, decode
-from milepost_server.rules.stored.trees import Entry, TreePath
+from milepost_server.model.records import Handle, Store, decode
+from milepost_server.model.trees import Entry, TreePath
 
 _SECONDS = 30.0
 _KEEP = """

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from milepost_server.rules.records import Handle, Store
-from milepost_server.rules.stored.trees import Entry, TreePath
+from milepost_server.model.records import Handle, Store
+from milepost_server.model.trees import Entry, TreePath
 from tests.spark.clusters.written import Journal
 from tests.spark.trials.proof import Offsets, Violation, check_journal, check_rows, expected, logged, written_by_jar
 from tests.spark.trials.queries import Row, lines

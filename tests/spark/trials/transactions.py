@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from milepost_backends.zookeeper.pointers.layout import RECORDS, is_bucket
-from milepost_server.rules.records import decode
+from milepost_server.model.records import decode
 from tests.spark.clusters.written import Journal
 
 _HEADER = struct.Struct(">4siq")

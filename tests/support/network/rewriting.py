@@ -14,7 +14,7 @@ from milepost_backends.contract import Head
 from milepost_backends.embedded.pointers import FILE_NAME, WITNESS_NAME
 from milepost_backends.embedded.witness import FileWitness
 from milepost_server.journal.proof import Proof
-from milepost_server.rules.checksums import seal
+from milepost_server.model.checksums import seal
 
 
 def rewrite(directory: Path, key: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from milepost_backends.local.blobs import LocalBlobs
-from milepost_server.rules.records import Handle
+from milepost_server.model.records import Handle
 from tests.support.servers.replicas import PROMPT, embedded, rig
 from tests.support.states import stored_states
 from tests.support.waiting import until

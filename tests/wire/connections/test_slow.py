@@ -16,8 +16,8 @@ import pytest
 
 from milepost_server.blobs.delivery import AHEAD_BYTES
 from milepost_server.http.connection.connections import Connections
-from milepost_server.rules.stored.paths import path_key
-from milepost_server.rules.stored.trees import Entry, TreePath
+from milepost_server.model.paths import path_key
+from milepost_server.model.trees import Entry, TreePath
 from testbed.server import DEADLINE_SECONDS, ServerProcess
 from tests.support.servers.replicas import PROMPT
 from tests.support.servers.served import free_socket

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from milepost_server.memory.lookup import Lookup
+from milepost_server.model.paths import path_key
+from milepost_server.model.records import Corrupt, Record, Store, store_key
+from milepost_server.model.trees import Entry, Tree, TreePath
 from milepost_server.rules.answers import entry_body
-from milepost_server.rules.memory.lookup import Lookup
-from milepost_server.rules.records import Corrupt, Record, Store, store_key
-from milepost_server.rules.stored.paths import path_key
-from milepost_server.rules.stored.trees import Entry, Tree, TreePath
 from milepost_server.rules.trees.visibility import shown
 from tests.wire.support.in_process import in_process
 

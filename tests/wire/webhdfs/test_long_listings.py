@@ -10,9 +10,9 @@ import pytest
 
 from milepost_server.basics.loop_time import TURN_SECONDS
 from milepost_server.http.webhdfs import statuses
-from milepost_server.rules.records import Record, Store, store_key
-from milepost_server.rules.stored.paths import path_key
-from milepost_server.rules.stored.trees import Entry, TreePath
+from milepost_server.model.paths import path_key
+from milepost_server.model.records import Record, Store, store_key
+from milepost_server.model.trees import Entry, TreePath
 from tests.wire.support.in_process import in_process
 
 FILES = 300

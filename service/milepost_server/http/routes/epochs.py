@@ -23,7 +23,7 @@ from milepost_server.http.openapi.documents import (
 from milepost_server.http.openapi.operations import answers
 from milepost_server.http.replies import empty_reply, json_reply
 from milepost_server.http.requests import HttpRequest
-from milepost_server.rules.requests.handles import Resign
+from milepost_server.model.requests.handles import Resign
 
 router = APIRouter(tags=["epochs"])
 

@@ -19,13 +19,13 @@ from milepost_server.http.openapi.operations import answers
 from milepost_server.http.queries import flag, named_path, only_known, page_of, to_token
 from milepost_server.http.replies import about, empty_reply, json_response, reply_headers
 from milepost_server.http.requests import HttpRequest
+from milepost_server.model.trees import Entry
 from milepost_server.operations.files import FoundFile
 from milepost_server.operations.states import Span
 from milepost_server.operations.trees import At
 from milepost_server.replica.submitter import Caller, Reply
 from milepost_server.rules.answers import file_version
 from milepost_server.rules.decisions import Answer
-from milepost_server.rules.stored.trees import Entry
 
 router = APIRouter(tags=["files"])
 

@@ -25,7 +25,7 @@ from milepost_server.http.openapi.operations import answers
 from milepost_server.http.queries import page_of, to_token
 from milepost_server.http.replies import about, empty_reply, json_reply, json_response, reply_headers
 from milepost_server.http.requests import HttpRequest
-from milepost_server.rules.requests.handles import Clear, LockHandle, ReleaseAll, ReleaseHandle
+from milepost_server.model.requests.handles import Clear, LockHandle, ReleaseAll, ReleaseHandle
 
 router = APIRouter(tags=["handles"])
 

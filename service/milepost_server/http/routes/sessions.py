@@ -27,7 +27,7 @@ from milepost_server.http.openapi.operations import answers
 from milepost_server.http.queries import page_of, to_token
 from milepost_server.http.replies import about, empty_reply, json_reply, json_response
 from milepost_server.http.requests import HttpRequest
-from milepost_server.rules.requests.sessions import EndSession
+from milepost_server.model.requests.sessions import EndSession
 
 router = APIRouter(tags=["sessions"])
 

@@ -19,9 +19,9 @@ from milepost_server.http.openapi.documents import json_body
 from milepost_server.http.openapi.operations import answers
 from milepost_server.http.replies import empty_reply, json_reply
 from milepost_server.http.requests import HttpRequest
-from milepost_server.rules.requests.trees import DropSavepoint, MakeSavepoint
-from milepost_server.rules.stored.paths import MOST_BYTES, checked_path
-from milepost_server.rules.stored.trees import MOST_KEPT_PATHS
+from milepost_server.model.paths import MOST_BYTES, checked_path
+from milepost_server.model.requests.trees import DropSavepoint, MakeSavepoint
+from milepost_server.model.trees import MOST_KEPT_PATHS
 
 router = APIRouter(tags=["trees"])
 

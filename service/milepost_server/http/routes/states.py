@@ -26,8 +26,8 @@ from milepost_server.http.openapi.operations import answers
 from milepost_server.http.queries import flag, only_known
 from milepost_server.http.replies import about, json_reply
 from milepost_server.http.requests import HttpRequest
+from milepost_server.model.records import Handle
 from milepost_server.operations.states import Delivery, Location, Span
-from milepost_server.rules.records import Handle
 
 router = APIRouter(tags=["states"])
 

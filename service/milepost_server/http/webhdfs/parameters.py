@@ -17,8 +17,8 @@ from milepost_server.basics.problems import noted, problem
 from milepost_server.http.access.job_access import epoch_under, may_use
 from milepost_server.http.queries import named_path
 from milepost_server.http.requests import Fields, HttpRequest
+from milepost_server.model.requests.trees import OntoExisting
 from milepost_server.operations.trees import At
-from milepost_server.rules.requests.trees import OntoExisting
 
 _ONTO: Final = {"NONE": OntoExisting.REFUSE, "TO_TRASH": OntoExisting.REFUSE, "OVERWRITE": OntoExisting.REPLACE}
 _HINTS: Final = frozenset(

@@ -58,10 +58,10 @@ from milepost_server.http.webhdfs.statuses import (
     file_system_status,
     quota_usage,
 )
+from milepost_server.model.paths import TRASH
+from milepost_server.model.requests.trees import OntoExisting
+from milepost_server.model.trees import Entry
 from milepost_server.operations.trees import At, Summary
-from milepost_server.rules.requests.trees import OntoExisting
-from milepost_server.rules.stored.paths import TRASH
-from milepost_server.rules.stored.trees import Entry
 from milepost_server.rules.trees.visibility import ROOT
 
 PREFIX = "/webhdfs/v1"

@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from milepost_server.basics.pieces import JsonList
+from milepost_server.model.trees import Entry
 from milepost_server.operations.trees import Summary
-from milepost_server.rules.stored.trees import Entry
 
 _BLOCK_BYTES = 128 * 1024 * 1024
 _UNKNOWN = 2**63 - 1

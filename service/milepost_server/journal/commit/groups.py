@@ -17,9 +17,9 @@ from milepost_backends.contract import Change, Commit, GroupLimits, Head
 from milepost_server.journal.commit.room import SizeLimit
 from milepost_server.journal.pending import Decide, PendingRequest
 from milepost_server.journal.proof import Replaced
+from milepost_server.memory.view import View
+from milepost_server.model.records import encode
 from milepost_server.rules.decisions import Accepted, Decision, DecisionContext, Refused
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import encode
 
 WORK_SECONDS: Final = 0.02
 """How long the requests of one group are decided. That of ordinary requests, of which 256 take 15 ms, is whole.

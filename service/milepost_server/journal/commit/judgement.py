@@ -17,9 +17,9 @@ from milepost_server.basics.problems import problem
 from milepost_server.journal.commit.groups import Group
 from milepost_server.journal.commit.room import grows
 from milepost_server.journal.pending import PendingRequest
-from milepost_server.rules.memory.state import State
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import decode
+from milepost_server.memory.state import State
+from milepost_server.memory.view import View
+from milepost_server.model.records import decode
 
 
 @dataclass(frozen=True, slots=True)

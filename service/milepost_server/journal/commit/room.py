@@ -13,13 +13,13 @@ from typing import Final
 from milepost.wire import Code
 from milepost_backends.contract import PointerStore
 from milepost_server.journal.pending import Decide
+from milepost_server.memory.view import View
+from milepost_server.model.records import Corrupt, Session, encode
+from milepost_server.model.requests.base import Request
+from milepost_server.model.requests.handles import Add, Campaign, CreateUpload, LockAll, LockHandle, Replace
+from milepost_server.model.requests.sessions import OpenSession
+from milepost_server.model.requests.trees import CloneTree, MakeDirectory, MakeSavepoint, PutFile, RenamePath
 from milepost_server.rules.decisions import Accepted, Decision, DecisionContext, Refused
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import Corrupt, Session, encode
-from milepost_server.rules.requests.base import Request
-from milepost_server.rules.requests.handles import Add, Campaign, CreateUpload, LockAll, LockHandle, Replace
-from milepost_server.rules.requests.sessions import OpenSession
-from milepost_server.rules.requests.trees import CloneTree, MakeDirectory, MakeSavepoint, PutFile, RenamePath
 
 GROWING: Final = (Add, Replace, CreateUpload, PutFile, MakeDirectory, RenamePath, CloneTree, MakeSavepoint)
 """The requests that make the journal larger for good, and that nobody needs to make room in it."""

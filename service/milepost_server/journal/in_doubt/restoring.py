@@ -25,8 +25,8 @@ from milepost_backends.contract import (
 from milepost_server.journal.interface import JournalObserver
 from milepost_server.journal.loading import Loaded
 from milepost_server.journal.proof import UNKNOWN, Proof, Replaced
-from milepost_server.rules.memory.state import State
-from milepost_server.rules.records import Corrupt, Record, encode
+from milepost_server.memory.state import State
+from milepost_server.model.records import Corrupt, Record, encode
 
 log = logging.getLogger("milepost.journal")
 

@@ -18,15 +18,15 @@ from milepost_server.basics.pieces import stream_of
 from milepost_server.blobs.deletion_queue import DeletionQueue
 from milepost_server.blobs.keys import blob_key
 from milepost_server.journal import Journal
+from milepost_server.memory.lookup import ManifestsNotLoaded
+from milepost_server.memory.state import State
+from milepost_server.model.manifest_rows import ManifestRows
+from milepost_server.model.requests.base import LEADER
+from milepost_server.model.requests.trees import BeginCompaction, CompactTree, DropBlobs, DropCompacted
+from milepost_server.model.trees import Tree, TreePath
 from milepost_server.replica.settings import Settings
 from milepost_server.replica.submitter import Reply, commit
 from milepost_server.replica.trees.manifests import Manifests
-from milepost_server.rules.memory.lookup import ManifestsNotLoaded
-from milepost_server.rules.memory.state import State
-from milepost_server.rules.requests.base import LEADER
-from milepost_server.rules.requests.trees import BeginCompaction, CompactTree, DropBlobs, DropCompacted
-from milepost_server.rules.stored.manifest_rows import ManifestRows
-from milepost_server.rules.stored.trees import Tree, TreePath
 from milepost_server.rules.trees.manifests import first_to_merge, is_compactable, merged, no_longer_named, packed
 
 log = logging.getLogger("milepost.maintenance")

@@ -21,12 +21,12 @@ from milepost_server.blobs.deletion_queue import DeletionQueue
 from milepost_server.blobs.delivery import DeliveryCut, deliver
 from milepost_server.blobs.keys import blob_key
 from milepost_server.journal import Journal
+from milepost_server.memory.state import State
+from milepost_server.model.manifest_rows import ManifestRows
+from milepost_server.model.requests.base import LEADER, BlobRef
+from milepost_server.model.requests.trees import CompactTree
+from milepost_server.model.trees import Manifest, Tree
 from milepost_server.replica.submitter import commit
-from milepost_server.rules.memory.state import State
-from milepost_server.rules.requests.base import LEADER, BlobRef
-from milepost_server.rules.requests.trees import CompactTree
-from milepost_server.rules.stored.manifest_rows import ManifestRows
-from milepost_server.rules.stored.trees import Manifest, Tree
 
 log = logging.getLogger("milepost.maintenance")
 

@@ -13,15 +13,15 @@ from milepost.errors import Problem
 from milepost.wire import Code
 from milepost_server.basics.loop_time import LoopTimeBudget
 from milepost_server.journal import Journal
+from milepost_server.memory.lookup import ManifestsNotLoaded
+from milepost_server.memory.state import State
+from milepost_server.model.paths import LAST
+from milepost_server.model.records import Store
+from milepost_server.model.requests.base import LEADER
+from milepost_server.model.requests.trees import TrimTree
+from milepost_server.model.trees import RangeTombstone, Tree, TreePath
 from milepost_server.replica.submitter import commit
 from milepost_server.replica.trees.manifests import Manifests
-from milepost_server.rules.memory.lookup import ManifestsNotLoaded
-from milepost_server.rules.memory.state import State
-from milepost_server.rules.records import Store
-from milepost_server.rules.requests.base import LEADER
-from milepost_server.rules.requests.trees import TrimTree
-from milepost_server.rules.stored.paths import LAST
-from milepost_server.rules.stored.trees import RangeTombstone, Tree, TreePath
 from milepost_server.rules.trees.maintenance import trimmed_of
 
 log = logging.getLogger("milepost.maintenance")

@@ -10,6 +10,10 @@ from typing import Final
 from msgspec.structs import replace
 
 from milepost.wire import Code
+from milepost_server.memory.view import View
+from milepost_server.model.records import Corrupt, Handle, Lock, Store, handle_key
+from milepost_server.model.requests.base import HandleRequest
+from milepost_server.model.requests.handles import Add, FinishRemoval, LockHandle, ReleaseHandle, Remove, Replace
 from milepost_server.rules import guards, locks, replays
 from milepost_server.rules.answers import handle_body
 from milepost_server.rules.decisions import (
@@ -24,10 +28,6 @@ from milepost_server.rules.decisions import (
     Refused,
 )
 from milepost_server.rules.handlers import uploads
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import Corrupt, Handle, Lock, Store, handle_key
-from milepost_server.rules.requests.base import HandleRequest
-from milepost_server.rules.requests.handles import Add, FinishRemoval, LockHandle, ReleaseHandle, Remove, Replace
 
 
 def present(store: Store, handle: Handle | Corrupt | None) -> Handle | None:

@@ -10,12 +10,12 @@ from typing import Final
 from msgspec.structs import replace
 
 from milepost.wire import Code
+from milepost_server.memory.view import View
+from milepost_server.model.records import DEPLOYMENT_KEY, Corrupt, Deployment, Session, session_key
+from milepost_server.model.requests.sessions import CreateDeployment, EndSession, ExpireSession, OpenSession
 from milepost_server.rules import guards, replays
 from milepost_server.rules.answers import session_body
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import DEPLOYMENT_KEY, Corrupt, Deployment, Session, session_key
-from milepost_server.rules.requests.sessions import CreateDeployment, EndSession, ExpireSession, OpenSession
 
 
 def open_session(view: View, request: OpenSession, context: DecisionContext) -> Decision:

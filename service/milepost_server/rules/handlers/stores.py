@@ -10,13 +10,9 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from milepost.wire import Code
-from milepost_server.rules import locks, replays
-from milepost_server.rules.answers import epoch_body, epoch_holder, handle_body
-from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers, Inventory, Refused
-from milepost_server.rules.handlers.handles import absent, present
-from milepost_server.rules.memory.lookup import Lookup
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import (
+from milepost_server.memory.lookup import Lookup
+from milepost_server.memory.view import View
+from milepost_server.model.records import (
     Corrupt,
     Handle,
     Record,
@@ -27,8 +23,12 @@ from milepost_server.rules.records import (
     store_key,
     store_of,
 )
-from milepost_server.rules.requests.base import StoreRequest
-from milepost_server.rules.requests.handles import Campaign, Clear, LockAll, ReleaseAll, Resign, Scrub
+from milepost_server.model.requests.base import StoreRequest
+from milepost_server.model.requests.handles import Campaign, Clear, LockAll, ReleaseAll, Resign, Scrub
+from milepost_server.rules import locks, replays
+from milepost_server.rules.answers import epoch_body, epoch_holder, handle_body
+from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers, Inventory, Refused
+from milepost_server.rules.handlers.handles import absent, present
 
 
 def lock_all(view: View, request: LockAll, context: DecisionContext) -> Decision:

@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from milepost.wire import Code
+from milepost_server.memory.view import View
+from milepost_server.model.records import Corrupt, Store, Upload, upload_key
+from milepost_server.model.requests.handles import Add, CreateUpload, ExpireUpload, Replace
 from milepost_server.rules import guards, replays
 from milepost_server.rules.decisions import Accepted, Answer, Changes, Decision, DecisionContext, Handlers, Refused
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import Corrupt, Store, Upload, upload_key
-from milepost_server.rules.requests.handles import Add, CreateUpload, ExpireUpload, Replace
 
 
 class UploadSource(NamedTuple):

@@ -12,10 +12,18 @@ from typing import Final
 from msgspec.structs import replace
 
 from milepost.wire import Code
-from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers, Refused
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import Corrupt, Store
-from milepost_server.rules.requests.trees import (
+from milepost_server.memory.view import View
+from milepost_server.model.paths import (
+    SNAPSHOTS,
+    ancestors_of,
+    checked_path,
+    is_below,
+    moved,
+    parent_of,
+    snapshot_of,
+)
+from milepost_server.model.records import Corrupt, Store
+from milepost_server.model.requests.trees import (
     NOW,
     Begun,
     DeletePath,
@@ -25,16 +33,8 @@ from milepost_server.rules.requests.trees import (
     RenamePath,
     TreeRequest,
 )
-from milepost_server.rules.stored.paths import (
-    SNAPSHOTS,
-    ancestors_of,
-    checked_path,
-    is_below,
-    moved,
-    parent_of,
-    snapshot_of,
-)
-from milepost_server.rules.stored.trees import MOST_RANGE_TOMBSTONES, Entry, Tree, TreePath
+from milepost_server.model.trees import MOST_RANGE_TOMBSTONES, Entry, Tree, TreePath
+from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers, Refused
 from milepost_server.rules.trees.maintenance import trimmed_of
 from milepost_server.rules.trees.tree_change import TreeChange
 from milepost_server.rules.trees.visibility import (

@@ -10,12 +10,12 @@ from typing import Final
 from msgspec.structs import replace
 
 from milepost.wire import Code
+from milepost_server.memory.view import View
+from milepost_server.model.paths import path_key
+from milepost_server.model.records import Corrupt, Store, Stored, tree_key
+from milepost_server.model.requests.trees import BeginCompaction, CompactTree, DropBlobs, DropCompacted, TrimTree
+from milepost_server.model.trees import Tree, TreePath
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers, Refused
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import Corrupt, Store, Stored, tree_key
-from milepost_server.rules.requests.trees import BeginCompaction, CompactTree, DropBlobs, DropCompacted, TrimTree
-from milepost_server.rules.stored.paths import path_key
-from milepost_server.rules.stored.trees import Tree, TreePath
 from milepost_server.rules.trees.tree_change import is_kept, names_in_manifests, unnamed
 from milepost_server.rules.trees.visibility import deleted_at, is_shown, rolled_back
 

@@ -12,8 +12,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from milepost_server.rules.stored.manifest_rows import ManifestRows
-from milepost_server.rules.stored.trees import Entry, Tree, TreePath
+from milepost_server.model.manifest_rows import ManifestRows
+from milepost_server.model.trees import Entry, Tree, TreePath
 from milepost_server.rules.trees.visibility import is_shown, is_temporary_file
 
 _GROWTH: Final = 4

@@ -7,13 +7,11 @@ from typing import Final
 from msgspec.structs import replace
 
 from milepost.wire import Code
-from milepost_server.rules import replays
-from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers, Refused
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import Corrupt, Store, tree_key
-from milepost_server.rules.requests.trees import CloneTree, DropSavepoint, MakeSavepoint, RollBack
-from milepost_server.rules.stored.paths import parent_of
-from milepost_server.rules.stored.trees import (
+from milepost_server.memory.view import View
+from milepost_server.model.paths import parent_of
+from milepost_server.model.records import Corrupt, Store, tree_key
+from milepost_server.model.requests.trees import CloneTree, DropSavepoint, MakeSavepoint, RollBack
+from milepost_server.model.trees import (
     MOST_ROLLBACKS,
     MOST_SAVEPOINTS,
     MOST_SNAPSHOTS,
@@ -24,6 +22,8 @@ from milepost_server.rules.stored.trees import (
     TreePath,
     TreeSnapshot,
 )
+from milepost_server.rules import replays
+from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers, Refused
 from milepost_server.rules.trees.visibility import TooManyTombstones, visible, visible_at, visible_below
 
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from milepost_server.memory.view import View
+from milepost_server.model.paths import commit_of, path_key
+from milepost_server.model.records import Store, Stored, tree_key
+from milepost_server.model.requests.trees import TreeRequest
+from milepost_server.model.trees import MOST_SNAPSHOTS, Entry, RangeTombstone, Tree, TreePath, TreeSnapshot
 from milepost_server.rules import replays
 from milepost_server.rules.decisions import Accepted, Answer, DecisionContext
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import Store, Stored, tree_key
-from milepost_server.rules.requests.trees import TreeRequest
-from milepost_server.rules.stored.paths import commit_of, path_key
-from milepost_server.rules.stored.trees import MOST_SNAPSHOTS, Entry, RangeTombstone, Tree, TreePath, TreeSnapshot
 from milepost_server.rules.trees.visibility import deleted_at, is_shown, rolled_back
 
 

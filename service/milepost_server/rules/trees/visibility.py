@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from milepost_server.rules.memory.lookup import Lookup
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import Corrupt, Store
-from milepost_server.rules.stored.paths import is_below, is_temporary, snapshot_of
-from milepost_server.rules.stored.trees import Entry, Rollback, Tree, TreePath
+from milepost_server.memory.lookup import Lookup
+from milepost_server.memory.view import View
+from milepost_server.model.paths import is_below, is_temporary, snapshot_of
+from milepost_server.model.records import Corrupt, Store
+from milepost_server.model.trees import Entry, Rollback, Tree, TreePath
 
 ROOT = Entry(created_revision=0, modified="1970-01-01T00:00:00.000Z", directory=True)
 """What is at the empty path of every tree."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from milepost_server.model.requests.base import Attempt
 from milepost_server.replica.submitter import Caller
-from milepost_server.rules.requests.base import Attempt
 from tests.contracts.state_handle_store.frontends.frontend import Entry, Frontend, Inventory, Removal
 
 _PAGE = 1000

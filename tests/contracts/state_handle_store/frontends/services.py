@@ -18,11 +18,11 @@ from milepost_server.http.access.tokens import Tokens
 from milepost_server.http.application import Application
 from milepost_server.http.connection.connections import Connections
 from milepost_server.http.requests import Fields
+from milepost_server.model.records import handle_key
+from milepost_server.model.requests.base import Attempt
 from milepost_server.replica.replica import Replica
 from milepost_server.replica.settings import Settings
 from milepost_server.replica.submitter import Caller
-from milepost_server.rules.records import handle_key
-from milepost_server.rules.requests.base import Attempt
 from tests.contracts.state_handle_store.frontends.actor import Actor
 from tests.contracts.state_handle_store.frontends.deployments import Site
 from tests.contracts.state_handle_store.frontends.frontend import Frontend

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from milepost.errors import NotExist
 from milepost_server.basics.pieces import stream_of
 from milepost_server.blobs.intake import Incoming
+from milepost_server.model.records import Handle
+from milepost_server.model.requests.base import Attempt
+from milepost_server.model.requests.handles import Clear, LockHandle, ReleaseAll, ReleaseHandle
+from milepost_server.model.requests.sessions import EndSession
 from milepost_server.operations import states
 from milepost_server.operations.operations import operations_of
 from milepost_server.replica.replica import Replica
 from milepost_server.replica.submitter import Caller
-from milepost_server.rules.records import Handle
-from milepost_server.rules.requests.base import Attempt
-from milepost_server.rules.requests.handles import Clear, LockHandle, ReleaseAll, ReleaseHandle
-from milepost_server.rules.requests.sessions import EndSession
 from tests.contracts.state_handle_store.frontends.frontend import Entry, Frontend, Inventory, Removal
 from tests.support.answers import plain
 

@@ -12,8 +12,8 @@ import pytest
 from milepost_backends.contract import Change, Commit, Done, GroupLimits, Head
 from milepost_server.journal import Journal
 from milepost_server.journal.commit.batching import MOST_SECONDS, AdaptiveBatching
-from milepost_server.rules.requests.base import Attempt
-from milepost_server.rules.requests.sessions import OpenSession
+from milepost_server.model.requests.base import Attempt
+from milepost_server.model.requests.sessions import OpenSession
 from tests.simulation.world.loop import VirtualLoop
 
 COMMIT = 0.01

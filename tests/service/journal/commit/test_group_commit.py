@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from milepost_server.rules.records import Handle
-from milepost_server.rules.requests.base import Attempt, is_leaders
-from milepost_server.rules.requests.handles import LockHandle, ReleaseHandle
+from milepost_server.model.records import Handle
+from milepost_server.model.requests.base import Attempt, is_leaders
+from milepost_server.model.requests.handles import LockHandle, ReleaseHandle
 from tests.service.acting import STORE, actor
 from tests.support.servers.replicas import embedded, rig
 

@@ -22,13 +22,13 @@ from milepost_server.journal import Journal
 from milepost_server.journal.commit.groups import WORK_SECONDS, Group, NoOpRequest, build
 from milepost_server.journal.commit.room import SizeLimit
 from milepost_server.journal.pending import PendingRequest
+from milepost_server.memory.state import State
+from milepost_server.memory.view import View
+from milepost_server.model.records import Session
+from milepost_server.model.requests.base import Attempt, Request
+from milepost_server.model.requests.sessions import EndSession, OpenSession
 from milepost_server.rules.decide import decide as rules_decide
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
-from milepost_server.rules.memory.state import State
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import Session
-from milepost_server.rules.requests.base import Attempt, Request
-from milepost_server.rules.requests.sessions import EndSession, OpenSession
 from tests.service.journal.test_committing import Forever
 
 pytestmark = pytest.mark.anyio

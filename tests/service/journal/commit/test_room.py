@@ -13,15 +13,15 @@ from milepost_backends.contract import GroupLimits, Head, PointerStore
 from milepost_server.journal.commit.groups import Group, NoOpRequest, build
 from milepost_server.journal.commit.room import GROWING, GrowthCheck, SizeLimit
 from milepost_server.journal.pending import PendingRequest
+from milepost_server.memory.state import State
+from milepost_server.memory.view import View
+from milepost_server.model.records import Session, encode
+from milepost_server.model.requests.base import Attempt, BlobRef, Request, with_id
+from milepost_server.model.requests.handles import Add, Campaign, Remove
+from milepost_server.model.requests.sessions import EndSession, OpenSession
+from milepost_server.model.requests.trees import DeletePath, MakeDirectory, PutFile
 from milepost_server.rules.decide import decide as rules_decide
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
-from milepost_server.rules.memory.state import State
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import Session, encode
-from milepost_server.rules.requests.base import Attempt, BlobRef, Request, with_id
-from milepost_server.rules.requests.handles import Add, Campaign, Remove
-from milepost_server.rules.requests.sessions import EndSession, OpenSession
-from milepost_server.rules.requests.trees import DeletePath, MakeDirectory, PutFile
 
 pytestmark = pytest.mark.anyio
 

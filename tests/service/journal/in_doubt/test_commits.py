@@ -16,7 +16,7 @@ from milepost.wire import Code, Outcome
 from milepost_backends.contract import Commit, CommitRefused, Refusal, StorageUnavailable, TakeOverLost, Unknown
 from milepost_backends.embedded.pointers import FILE_NAME
 from milepost_server.journal import JournalSettings
-from milepost_server.rules.records import KEPT_KEYS_SECONDS, Session, handle_key
+from milepost_server.model.records import KEPT_KEYS_SECONDS, Session, handle_key
 from tests.service.acting import STORE, actor
 from tests.support.network.faults import Disturbance, RealCommit, before, lose_answer, lose_request, refuse
 from tests.support.servers.replicas import PROMPT, Rig, embedded, rig

@@ -15,8 +15,8 @@ import pytest
 
 from milepost.errors import Corrupt
 from milepost_backends.embedded.pointers import FILE_NAME
-from milepost_server.rules.checksums import seal
-from milepost_server.rules.records import Session, Upload, encode, handle_key, session_key, upload_key
+from milepost_server.model.checksums import seal
+from milepost_server.model.records import Session, Upload, encode, handle_key, session_key, upload_key
 from tests.service.acting import STORE, actor
 from tests.support.network.faults import lose_answer
 from tests.support.network.rewriting import commit

@@ -12,7 +12,7 @@ from milepost_server.journal.in_doubt.restoring import Restoring
 from milepost_server.journal.interface import NoObserver
 from milepost_server.journal.loading import Loaded
 from milepost_server.journal.proof import Proof
-from milepost_server.rules.memory.state import State
+from milepost_server.memory.state import State
 
 pytestmark = pytest.mark.anyio
 

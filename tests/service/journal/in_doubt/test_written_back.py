@@ -14,7 +14,7 @@ import pytest
 from milepost_backends.contract import Change, Commit, CommitRefused, Head, Refusal, StorageUnavailable
 from milepost_backends.embedded.pointers import FILE_NAME
 from milepost_server.journal import JournalSettings, loading
-from milepost_server.rules.records import Handle, handle_key
+from milepost_server.model.records import Handle, handle_key
 from tests.service.acting import STORE, actor
 from tests.support.network.faults import lose_answer
 from tests.support.servers.replicas import PROMPT, Rig, embedded, rig

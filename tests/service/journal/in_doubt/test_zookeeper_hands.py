@@ -21,7 +21,7 @@ from milepost_backends.zookeeper.address import ZooKeeperAddress
 from milepost_backends.zookeeper.election.election import ZooKeeperElection
 from milepost_backends.zookeeper.pointers.layout import HEAD_PREFIX
 from milepost_backends.zookeeper.pointers.store import ZooKeeperPointers
-from milepost_server.rules.records import handle_key
+from milepost_server.model.records import handle_key
 from tests.backends.zookeeper.pointers.hands import AT_HEADS, AT_WITNESSES, Act, Hand, delete_records, second_head
 from tests.backends.zookeeper.pointers.places import layout
 from tests.contracts.places import Services

@@ -13,12 +13,12 @@ from sortedcontainers import SortedList
 from milepost.errors import Problem
 from milepost.wire import Code
 from milepost_server.basics.loop_time import TURN_SECONDS
+from milepost_server.model.paths import path_key
+from milepost_server.model.records import Record, Store, store_key
+from milepost_server.model.requests.base import Attempt
+from milepost_server.model.requests.trees import DropSavepoint, MakeSavepoint, OntoExisting
+from milepost_server.model.trees import Entry, Manifest, Tree, TreePath
 from milepost_server.operations.trees import At
-from milepost_server.rules.records import Record, Store, store_key
-from milepost_server.rules.requests.base import Attempt
-from milepost_server.rules.requests.trees import DropSavepoint, MakeSavepoint, OntoExisting
-from milepost_server.rules.stored.paths import path_key
-from milepost_server.rules.stored.trees import Entry, Manifest, Tree, TreePath
 from tests.service.acting import STORE, actor
 from tests.support.files import put, read
 from tests.support.servers.replicas import PROMPT, Rig, embedded, rig

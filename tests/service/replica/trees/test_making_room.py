@@ -12,13 +12,13 @@ import pytest
 
 from milepost.errors import Problem
 from milepost.wire import Code
+from milepost_server.model.paths import path_key
+from milepost_server.model.records import Corrupt
+from milepost_server.model.requests.base import Attempt
+from milepost_server.model.requests.trees import OntoExisting
+from milepost_server.model.trees import MOST_RANGE_TOMBSTONES, MOST_ROLLBACKS, Tree
 from milepost_server.operations.trees import At
 from milepost_server.replica.submitter import Caller
-from milepost_server.rules.records import Corrupt
-from milepost_server.rules.requests.base import Attempt
-from milepost_server.rules.requests.trees import OntoExisting
-from milepost_server.rules.stored.paths import path_key
-from milepost_server.rules.stored.trees import MOST_RANGE_TOMBSTONES, MOST_ROLLBACKS, Tree
 from milepost_server.rules.trees import visibility
 from tests.service.acting import STORE, actor
 from tests.support.files import put, put_at

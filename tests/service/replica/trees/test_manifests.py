@@ -11,9 +11,9 @@ import pytest
 from milepost.errors import Problem
 from milepost.wire import Code
 from milepost_server.basics.loop_time import TURN_SECONDS
-from milepost_server.rules.records import Store, store_key, tree_key
-from milepost_server.rules.stored.manifest_rows import ManifestRows
-from milepost_server.rules.stored.trees import Manifest, Tree
+from milepost_server.model.manifest_rows import ManifestRows
+from milepost_server.model.records import Store, store_key, tree_key
+from milepost_server.model.trees import Manifest, Tree
 from tests.service.acting import STORE, actor
 from tests.support.files import put, read
 from tests.support.servers.replicas import PROMPT, Rig, embedded, rig

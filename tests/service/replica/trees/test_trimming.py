@@ -12,11 +12,11 @@ from milepost.errors import Fenced
 from milepost.wire import Code
 from milepost_backends.contract import GroupLimits
 from milepost_server.basics.problems import problem
+from milepost_server.model.requests.base import Attempt
+from milepost_server.model.requests.trees import OntoExisting
+from milepost_server.model.trees import Tree
 from milepost_server.operations.trees import At
 from milepost_server.replica.submitter import Caller
-from milepost_server.rules.requests.base import Attempt
-from milepost_server.rules.requests.trees import OntoExisting
-from milepost_server.rules.stored.trees import Tree
 from tests.service.acting import STORE, actor
 from tests.support.files import put, put_at, read
 from tests.support.servers.replicas import PROMPT, Backends, Rig, embedded, rig

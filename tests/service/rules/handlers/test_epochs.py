@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from milepost.wire import Code
-from milepost_server.rules.records import Corrupt, store_key
-from milepost_server.rules.requests.base import Attempt, Request
-from milepost_server.rules.requests.handles import (
+from milepost_server.model.records import Corrupt, store_key
+from milepost_server.model.requests.base import Attempt, Request
+from milepost_server.model.requests.handles import (
     Campaign,
     Clear,
     LockAll,
@@ -19,7 +19,7 @@ from milepost_server.rules.requests.handles import (
     Remove,
     Resign,
 )
-from milepost_server.rules.requests.sessions import EndSession, ExpireSession, OpenSession
+from milepost_server.model.requests.sessions import EndSession, ExpireSession, OpenSession
 from tests.service.rules.bench import STORE, Bench, add, replacement
 
 

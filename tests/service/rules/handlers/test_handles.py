@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from milepost.wire import Code
-from milepost_server.rules.records import Corrupt, handle_key
-from milepost_server.rules.requests.base import Attempt, BlobRef, Request
-from milepost_server.rules.requests.handles import Add, Clear, LockHandle, ReleaseHandle, Remove
+from milepost_server.model.records import Corrupt, handle_key
+from milepost_server.model.requests.base import Attempt, BlobRef, Request
+from milepost_server.model.requests.handles import Add, Clear, LockHandle, ReleaseHandle, Remove
 from tests.service.rules.bench import STORE, Bench, add, blob, replacement, retried
 
 REMOVE = Remove(Attempt("a"), store_name=STORE, name="h")

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from milepost.wire import Code, Outcome
-from milepost_server.rules.records import KEPT_KEYS, Corrupt, session_key
-from milepost_server.rules.requests.base import LEADER, Attempt, Request
-from milepost_server.rules.requests.handles import (
+from milepost_server.model.records import KEPT_KEYS, Corrupt, session_key
+from milepost_server.model.requests.base import LEADER, Attempt, Request
+from milepost_server.model.requests.handles import (
     Campaign,
     Clear,
     LockAll,
@@ -20,7 +20,7 @@ from milepost_server.rules.requests.handles import (
     Resign,
     Scrub,
 )
-from milepost_server.rules.requests.sessions import EndSession, ExpireSession, OpenSession
+from milepost_server.model.requests.sessions import EndSession, ExpireSession, OpenSession
 from tests.service.rules.bench import STORE, Bench, add, replacement, retried
 
 ACTS: list[Request] = [

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from milepost_server.model.records import Corrupt, handle_key
+from milepost_server.model.requests.base import LEADER, Attempt
+from milepost_server.model.requests.handles import Clear, LockAll, LockHandle, Remove, Scrub
 from milepost_server.rules.handlers.handles import absent
-from milepost_server.rules.records import Corrupt, handle_key
-from milepost_server.rules.requests.base import LEADER, Attempt
-from milepost_server.rules.requests.handles import Clear, LockAll, LockHandle, Remove, Scrub
 from tests.service.rules.bench import STORE, Bench, add, blob
 
 CLEAR = Clear(Attempt("a"), store_name=STORE)

@@ -9,13 +9,13 @@ import pytest
 from msgspec import structs
 
 from milepost.wire import Code, Outcome
+from milepost_server.memory.view import View
+from milepost_server.model.records import Corrupt, Upload, upload_key
+from milepost_server.model.requests.base import LEADER, Attempt, BlobRef, Request, UploadRef
+from milepost_server.model.requests.handles import Add, Campaign, Clear, CreateUpload, ExpireUpload, Replace, Scrub
+from milepost_server.model.requests.sessions import EndSession
 from milepost_server.rules.decide import decide
 from milepost_server.rules.decisions import Accepted, DecisionContext, Refused
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import Corrupt, Upload, upload_key
-from milepost_server.rules.requests.base import LEADER, Attempt, BlobRef, Request, UploadRef
-from milepost_server.rules.requests.handles import Add, Campaign, Clear, CreateUpload, ExpireUpload, Replace, Scrub
-from milepost_server.rules.requests.sessions import EndSession
 from tests.service.rules.bench import STORE, Bench, add, blob
 
 CONTENT = blob("bytes")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from milepost_server.rules.decide import decide
-from milepost_server.rules.decisions import Accepted, DecisionContext, Refused
-from milepost_server.rules.memory.state import State
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import Corrupt, Store, store_key
-from milepost_server.rules.requests.base import LEADER, Attempt, BlobRef, Request
-from milepost_server.rules.requests.trees import (
+from milepost_server.memory.state import State
+from milepost_server.memory.view import View
+from milepost_server.model.manifest_rows import ManifestRows
+from milepost_server.model.records import Corrupt, Store, store_key
+from milepost_server.model.requests.base import LEADER, Attempt, BlobRef, Request
+from milepost_server.model.requests.trees import (
     BeginCompaction,
     CompactTree,
     DeletePath,
@@ -18,8 +17,9 @@ from milepost_server.rules.requests.trees import (
     RenamePath,
     TrimTree,
 )
-from milepost_server.rules.stored.manifest_rows import ManifestRows
-from milepost_server.rules.stored.trees import Entry, Tree
+from milepost_server.model.trees import Entry, Tree
+from milepost_server.rules.decide import decide
+from milepost_server.rules.decisions import Accepted, DecisionContext, Refused
 from milepost_server.rules.trees.manifests import is_compactable, packed
 from milepost_server.rules.trees.visibility import visible
 

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from milepost.wire import Code
-from milepost_server.rules.decide import decide
-from milepost_server.rules.decisions import Accepted, Decision, DecisionContext, Refused
-from milepost_server.rules.memory.state import State
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import Session, Store, Stored, decode, encode, session_key
-from milepost_server.rules.requests.base import LEADER, Attempt, BlobRef, Request, with_id
-from milepost_server.rules.requests.handles import Campaign, Resign
-from milepost_server.rules.requests.trees import (
+from milepost_server.memory.state import State
+from milepost_server.memory.view import View
+from milepost_server.model.manifest_rows import ManifestRows
+from milepost_server.model.paths import ancestors_of, commit_of, is_below, is_temporary, parent_of
+from milepost_server.model.records import Session, Store, Stored, decode, encode, session_key
+from milepost_server.model.requests.base import LEADER, Attempt, BlobRef, Request, with_id
+from milepost_server.model.requests.handles import Campaign, Resign
+from milepost_server.model.requests.trees import (
     BeginCompaction,
     CompactTree,
     DeletePath,
@@ -38,9 +38,9 @@ from milepost_server.rules.requests.trees import (
     RollBack,
     TrimTree,
 )
-from milepost_server.rules.stored.manifest_rows import ManifestRows
-from milepost_server.rules.stored.paths import ancestors_of, commit_of, is_below, is_temporary, parent_of
-from milepost_server.rules.stored.trees import MOST_ROLLBACKS, Entry, Manifest, Tree
+from milepost_server.model.trees import MOST_ROLLBACKS, Entry, Manifest, Tree
+from milepost_server.rules.decide import decide
+from milepost_server.rules.decisions import Accepted, Decision, DecisionContext, Refused
 from milepost_server.rules.trees.manifests import is_compactable, merged, no_longer_named, packed
 from milepost_server.rules.trees.visibility import visible, visible_at
 

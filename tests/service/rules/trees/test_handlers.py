@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from milepost.wire import Code
-from milepost_server.rules.decide import decide
-from milepost_server.rules.decisions import Accepted, DecisionContext, Refused
-from milepost_server.rules.records import KEPT_KEYS, Corrupt, Store
-from milepost_server.rules.requests.base import LEADER, Attempt, BlobRef
-from milepost_server.rules.requests.trees import (
+from milepost_server.model.manifest_rows import ManifestRows
+from milepost_server.model.paths import checked_path, path_key
+from milepost_server.model.records import KEPT_KEYS, Corrupt, Store
+from milepost_server.model.requests.base import LEADER, Attempt, BlobRef
+from milepost_server.model.requests.trees import (
     CompactTree,
     DropSavepoint,
     MakeDirectory,
@@ -20,9 +20,9 @@ from milepost_server.rules.requests.trees import (
     PutFile,
     RollBack,
 )
-from milepost_server.rules.stored.manifest_rows import ManifestRows
-from milepost_server.rules.stored.paths import checked_path, path_key
-from milepost_server.rules.stored.trees import MOST_RANGE_TOMBSTONES, MOST_SNAPSHOTS, Entry, Savepoint, Tree
+from milepost_server.model.trees import MOST_RANGE_TOMBSTONES, MOST_SNAPSHOTS, Entry, Savepoint, Tree
+from milepost_server.rules.decide import decide
+from milepost_server.rules.decisions import Accepted, DecisionContext, Refused
 from milepost_server.rules.trees import visibility
 from milepost_server.rules.trees.handlers import MOST_RENAMED
 from milepost_server.rules.trees.visibility import visible

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import pytest
 
+from milepost_server.memory.view import View
+from milepost_server.model.paths import path_key
+from milepost_server.model.records import Corrupt, Record
+from milepost_server.model.requests.base import LEADER
+from milepost_server.model.requests.trees import DropBlobs, DropCompacted, MakeSavepoint, RollBack, TrimTree
+from milepost_server.model.trees import Entry, TreePath
 from milepost_server.rules.decisions import Accepted
-from milepost_server.rules.memory.view import View
-from milepost_server.rules.records import Corrupt, Record
-from milepost_server.rules.requests.base import LEADER
-from milepost_server.rules.requests.trees import DropBlobs, DropCompacted, MakeSavepoint, RollBack, TrimTree
-from milepost_server.rules.stored.paths import path_key
-from milepost_server.rules.stored.trees import Entry, TreePath
 from tests.service.rules.trees.bench import STORE, Bench
 
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from milepost_backends.kubernetes.configmaps.entries import is_tombstone, key_of, value_of
 from milepost_backends.kubernetes.labels import labels_of, selector
-from milepost_server.rules.records import decode
+from milepost_server.model.records import decode
 from testbed.cluster.cluster import KubernetesCluster
 from testbed.cluster.release import Release
 from tests.spark.clusters.written import Journal

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 
 from milepost_backends.kubernetes.configmaps.entries import encode as entry
-from milepost_server.rules.records import Store, encode, store_key
-from milepost_server.rules.stored.paths import path_key
-from milepost_server.rules.stored.trees import Entry, TreePath
+from milepost_server.model.paths import path_key
+from milepost_server.model.records import Store, encode, store_key
+from milepost_server.model.trees import Entry, TreePath
 from tests.spark.clusters.written import Birth, Journal
 from tests.system.node.pods.journal import written
 

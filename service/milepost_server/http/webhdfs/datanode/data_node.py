@@ -27,11 +27,11 @@ from milepost_server.http.webhdfs.datanode.exchanges import NoAnswer, NotReached
 from milepost_server.http.webhdfs.datanode.peer import Peer, Publish, Published, published
 from milepost_server.http.webhdfs.datanode.transfer_tokens import DownloadToken, UploadToken, check_not_late
 from milepost_server.journal import Journal
+from milepost_server.model.requests.base import BlobRef
 from milepost_server.operations.files import Publisher
 from milepost_server.operations.trees import At
 from milepost_server.replica.leader_locator import LeaderLocator
 from milepost_server.replica.submitter import Reply
-from milepost_server.rules.requests.base import BlobRef
 
 log = logging.getLogger("milepost.datanodes")
 

@@ -21,9 +21,9 @@ from milepost_server.http.webhdfs.datanode.transfer_tokens import (
     verify,
 )
 from milepost_server.journal import Journal
+from milepost_server.model.requests.trees import NOW, Begun
+from milepost_server.model.trees import Entry
 from milepost_server.operations.trees import At
-from milepost_server.rules.requests.trees import NOW, Begun
-from milepost_server.rules.stored.trees import Entry
 
 _MOST_TRIES = 10**9
 

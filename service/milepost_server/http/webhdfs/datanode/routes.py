@@ -24,8 +24,8 @@ from milepost_server.http.webhdfs.datanode.peer import (
     checked,
     published,
 )
+from milepost_server.model.requests.base import BlobRef
 from milepost_server.operations.trees import At
-from milepost_server.rules.requests.base import BlobRef
 
 router = APIRouter()
 Message = TypeVar("Message", Heartbeat, Publish)

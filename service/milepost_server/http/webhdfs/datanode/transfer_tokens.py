@@ -17,9 +17,9 @@ import msgspec
 
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
+from milepost_server.journal.attempts import REMEMBERED_SECONDS
+from milepost_server.model.requests.trees import NOW, Begun
 from milepost_server.operations.trees import At
-from milepost_server.replica.applied_writes import REMEMBERED_SECONDS
-from milepost_server.rules.requests.trees import NOW, Begun
 
 PARAMETER = "token"
 """The parameter of a redirect's address that holds the token."""

@@ -41,14 +41,14 @@ from milepost_server.http.webhdfs.datanode.exchanges import NoAnswer, NotReached
 from milepost_server.http.webhdfs.datanode.peer import Peer, Publish, Published, published
 from milepost_server.http.webhdfs.datanode.transfer_tokens import LATE_SECONDS, LIFE_SECONDS, DownloadToken, UploadToken
 from milepost_server.journal import Journal
+from milepost_server.model.requests.base import BlobRef
+from milepost_server.model.requests.trees import OntoExisting
+from milepost_server.model.trees import Entry
 from milepost_server.operations.files import Publisher
 from milepost_server.operations.trees import At
 from milepost_server.replica import submitter
 from milepost_server.replica.leader_locator import LeaderLocator
 from milepost_server.replica.settings import Settings
-from milepost_server.rules.requests.base import BlobRef
-from milepost_server.rules.requests.trees import OntoExisting
-from milepost_server.rules.stored.trees import Entry
 from tests.service.acting import STORE, actor
 from tests.support.files import put
 from tests.support.network.faults import before, undisturbed

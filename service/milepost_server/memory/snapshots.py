@@ -11,8 +11,8 @@ from heapq import merge
 
 from sortedcontainers import SortedList
 
-from milepost_server.rules.memory.lookup import Lookup
-from milepost_server.rules.records import Record, handle_of
+from milepost_server.memory.lookup import Lookup
+from milepost_server.model.records import Record, handle_of
 
 
 class Snapshot(Lookup):

@@ -7,14 +7,14 @@ from collections.abc import Collection, Iterable, Iterator
 
 from sortedcontainers import SortedList
 
-from milepost_server.rules.memory.indexes import SessionIndex, StoreIndex
-from milepost_server.rules.memory.lookup import is_pending
-from milepost_server.rules.memory.snapshots import Snapshot
-from milepost_server.rules.memory.tree_index import TreeIndex
-from milepost_server.rules.records import Corrupt, Handle, Record, Session, Store, Upload, handle_key, store_of
-from milepost_server.rules.requests.base import KeyScope
-from milepost_server.rules.stored.paths import path_keys
-from milepost_server.rules.stored.trees import Tree, TreePath
+from milepost_server.memory.indexes import SessionIndex, StoreIndex
+from milepost_server.memory.lookup import is_pending
+from milepost_server.memory.snapshots import Snapshot
+from milepost_server.memory.tree_index import TreeIndex
+from milepost_server.model.paths import path_keys
+from milepost_server.model.records import Corrupt, Handle, Record, Session, Store, Upload, handle_key, store_of
+from milepost_server.model.requests.base import KeyScope
+from milepost_server.model.trees import Tree, TreePath
 
 Aged = tuple[int, str]
 """The key of a record that waits to be dropped, behind the revision from which its age counts."""

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from milepost_server.rules.stored.trees import Entry, Manifest, TreePath
+from milepost_server.model.trees import Entry, Manifest, TreePath
 
 _HEADER: Final = b'{"milepost":"manifest","schema":1}\n'
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from milepost_server.rules.memory.lookup import Lookup, is_listed, is_pending
-from milepost_server.rules.memory.state import State, scopes
-from milepost_server.rules.records import Corrupt, Record, Store, handle_key, upload_key
-from milepost_server.rules.requests.base import KeyScope
-from milepost_server.rules.stored.answered import Answered
-from milepost_server.rules.stored.paths import is_below, path_key, path_keys
-from milepost_server.rules.stored.trees import TreePath
+from milepost_server.memory.lookup import Lookup, is_listed, is_pending
+from milepost_server.memory.state import State, scopes
+from milepost_server.model.answered import Answered
+from milepost_server.model.paths import is_below, path_key, path_keys
+from milepost_server.model.records import Corrupt, Record, Store, handle_key, upload_key
+from milepost_server.model.requests.base import KeyScope
+from milepost_server.model.trees import TreePath
 
 
 class _Layer:

@@ -6,11 +6,11 @@ from itertools import islice
 
 import pytest
 
-from milepost_server.rules.memory.state import State
-from milepost_server.rules.records import tree_key
-from milepost_server.rules.stored.manifest_rows import ManifestRows
-from milepost_server.rules.stored.paths import MOST_BYTES, checked_path, path_key
-from milepost_server.rules.stored.trees import Entry, Tree, TreePath
+from milepost_server.memory.state import State
+from milepost_server.model.manifest_rows import ManifestRows
+from milepost_server.model.paths import MOST_BYTES, checked_path, path_key
+from milepost_server.model.records import tree_key
+from milepost_server.model.trees import Entry, Tree, TreePath
 
 STORE = "job"
 LAST_CHARACTER = "\U0010ffff"

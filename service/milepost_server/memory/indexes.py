@@ -7,10 +7,10 @@ from itertools import islice
 
 from sortedcontainers import SortedList
 
-from milepost_server.rules.memory.lookup import is_pending
-from milepost_server.rules.records import Corrupt, Handle, Record, Session, Store
-from milepost_server.rules.stored.paths import is_temporary
-from milepost_server.rules.stored.trees import TreePath
+from milepost_server.memory.lookup import is_pending
+from milepost_server.model.paths import is_temporary
+from milepost_server.model.records import Corrupt, Handle, Record, Session, Store
+from milepost_server.model.trees import TreePath
 
 _LAST = "\U0010ffff"
 """This sorts after every name."""

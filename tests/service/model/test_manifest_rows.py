@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from milepost_server.rules.stored.manifest_rows import ManifestRows
-from milepost_server.rules.stored.trees import Entry, TreePath
+from milepost_server.model.manifest_rows import ManifestRows
+from milepost_server.model.trees import Entry, TreePath
 
 ENTRIES = st.builds(
     Entry,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
-from milepost_server.rules.requests.base import NO_BLOB, BlobRef, Keeper, StoreRequest, fingerprint_of
-from milepost_server.rules.stored.trees import Manifest, RangeTombstone, Rollback, Savepoint, TreeSnapshot
+from milepost_server.model.requests.base import NO_BLOB, BlobRef, Keeper, StoreRequest, fingerprint_of
+from milepost_server.model.trees import Manifest, RangeTombstone, Rollback, Savepoint, TreeSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,7 @@ class PutFile(TreeRequest):
     """Let a file be at a path, whole: its bytes are ``data`` or, if that is None, in the blob."""
 
     keeper: ClassVar[Keeper] = Keeper.PATH
+    remembered: ClassVar[bool] = True
 
     blob: BlobRef = NO_BLOB
     data: bytes | None = None
@@ -61,6 +62,8 @@ class PutFile(TreeRequest):
 @dataclass(frozen=True, slots=True)
 class MakeDirectory(TreeRequest):
     """Let there be a directory, with those above it."""
+
+    remembered: ClassVar[bool] = True
 
 
 class OntoExisting(Enum):
@@ -88,6 +91,8 @@ class RenamePath(TreeRequest):
 @dataclass(frozen=True, slots=True)
 class DeletePath(TreeRequest):
     """Delete a file or a directory; one that is not empty only if ``recursive``."""
+
+    remembered: ClassVar[bool] = True
 
     recursive: bool = False
 

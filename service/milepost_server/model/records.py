@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import msgspec
 
-from milepost_server.rules.checksums import seal, unseal
-from milepost_server.rules.stored.answered import SCHEMA, STORED_AS, WITH_DATA, Answered, schema
-from milepost_server.rules.stored.paths import path_id
-from milepost_server.rules.stored.trees import Tree, TreePath
+from milepost_server.model.answered import SCHEMA, STORED_AS, WITH_DATA, Answered, schema
+from milepost_server.model.checksums import seal, unseal
+from milepost_server.model.paths import path_id
+from milepost_server.model.trees import Tree, TreePath
 
 KEPT_KEYS: Final = 64
 KEPT_KEYS_BYTES: Final = 32 * 1024

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from milepost_server.rules.stored.answered import STORED_AS, Answered, schema
+from milepost_server.model.answered import STORED_AS, Answered, schema
 
 MOST_RANGE_TOMBSTONES: Final = 64
 """So many directories may have been deleted whose files have not been dropped yet."""

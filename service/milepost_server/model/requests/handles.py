@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from milepost_server.rules.requests.base import (
+from milepost_server.model.requests.base import (
     NO_BLOB,
     BlobRef,
     HandleRequest,

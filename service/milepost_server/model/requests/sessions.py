@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from milepost_server.rules.requests.base import Keeper, Request, fingerprint_of
+from milepost_server.model.requests.base import Keeper, Request, fingerprint_of
 
 
 @dataclass(frozen=True, slots=True)

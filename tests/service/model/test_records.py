@@ -9,8 +9,10 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from milepost_server.rules.checksums import seal
-from milepost_server.rules.records import (
+from milepost_server.model.answered import SCHEMA, WITH_DATA, Answered
+from milepost_server.model.checksums import seal
+from milepost_server.model.paths import path_key
+from milepost_server.model.records import (
     Corrupt,
     Handle,
     Lock,
@@ -30,9 +32,7 @@ from milepost_server.rules.records import (
     upload_key,
     upload_of,
 )
-from milepost_server.rules.stored.answered import SCHEMA, WITH_DATA, Answered
-from milepost_server.rules.stored.paths import path_key
-from milepost_server.rules.stored.trees import (
+from milepost_server.model.trees import (
     Entry,
     Manifest,
     RangeTombstone,

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 
 from sortedcontainers import SortedDict
 
-from milepost_server.rules.memory.indexes import StoreIndex
-from milepost_server.rules.memory.lookup import Lookup
-from milepost_server.rules.records import Record
-from milepost_server.rules.stored.manifest_rows import ManifestRows
-from milepost_server.rules.stored.paths import LAST, path_key
-from milepost_server.rules.stored.trees import Manifest, Tree, TreePath
+from milepost_server.memory.indexes import StoreIndex
+from milepost_server.memory.lookup import Lookup
+from milepost_server.model.manifest_rows import ManifestRows
+from milepost_server.model.paths import LAST, path_key
+from milepost_server.model.records import Record
+from milepost_server.model.trees import Manifest, Tree, TreePath
 
 
 class TreeIndex(Lookup):

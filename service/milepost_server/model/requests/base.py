@@ -73,13 +73,15 @@ class Request:
 
     A request ``by_leader`` is one that the leader makes of itself: it has no session, and is decided anew after a
     doubt. One that ``needs_session`` is made by a living session; of another, a session that it names has to live. A
-    ``fenced`` one needs the current epoch of its store. ``keeper`` is the record that keeps its answer.
+    ``fenced`` one needs the current epoch of its store. ``keeper`` is the record that keeps its answer. One that is
+    ``remembered`` may be sent again after its record is gone, so the leader remembers it by itself.
     """
 
     by_leader: ClassVar[bool] = False
     needs_session: ClassVar[bool] = True
     fenced: ClassVar[bool] = False
     keeper: ClassVar[Keeper] = Keeper.NONE
+    remembered: ClassVar[bool] = False
 
     attempt: Attempt
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from milepost_server.rules.locks import holders
-from milepost_server.rules.memory.lookup import is_listed, is_pending
-from milepost_server.rules.memory.snapshots import Snapshot
-from milepost_server.rules.memory.state import State
-from milepost_server.rules.records import (
+from milepost_server.memory.lookup import is_listed, is_pending
+from milepost_server.memory.snapshots import Snapshot
+from milepost_server.memory.state import State
+from milepost_server.model.answered import Answered
+from milepost_server.model.records import (
     Corrupt,
     Handle,
     Lock,
@@ -31,7 +31,7 @@ from milepost_server.rules.records import (
     store_of,
     upload_key,
 )
-from milepost_server.rules.stored.answered import Answered
+from milepost_server.rules.locks import holders
 
 pytestmark = pytest.mark.later
 

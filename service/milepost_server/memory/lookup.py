@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TypeGuard
 
-from milepost_server.rules.records import (
+from milepost_server.model.manifest_rows import ManifestRows
+from milepost_server.model.paths import path_key
+from milepost_server.model.records import (
     Corrupt,
     Handle,
     Record,
@@ -20,9 +22,7 @@ from milepost_server.rules.records import (
     tree_key,
     upload_key,
 )
-from milepost_server.rules.stored.manifest_rows import ManifestRows
-from milepost_server.rules.stored.paths import path_key
-from milepost_server.rules.stored.trees import Tree, TreePath
+from milepost_server.model.trees import Tree, TreePath
 
 
 class ManifestsNotLoaded(LookupError):

@@ -1,0 +1,243 @@
+"""Attempts: of all requests that come in under one idempotency key, only one is applied, and all get its answer.
+
+What this leader knows of a key goes through these states:
+
+| State     | Begins when                              | Another attempt under the key                        |
+|-----------|------------------------------------------|------------------------------------------------------|
+| prepared  | its bytes come in, or it waits (`run`)   | stands for the key: the older one submits nothing    |
+| submitted | the journal admits it (`submitted`)      | joins it (`joined`), and ends as it does             |
+| applied   | its request is committed                 | gets the first answer (`applied`, `rules.replays`)   |
+| forgotten | the time of the state before is over     | counts as a first attempt                            |
+
+If each attempt were answered by itself, one could be answered "not applied" while another, still in flight, is applied
+later.
+
+A record keeps the answers to its newest changes (`rules.replays`), so a new leader knows them too. A write of files
+needs more: a file may be renamed, deleted or replaced, and its record and the answers in it with it, before a data node
+sends the write again. So this leader remembers such writes by itself (`Request.remembered`), and also the number of
+their newest attempt: a late attempt with a lower number is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final, Generic, TypeVar
+
+from milepost.wire import Code
+from milepost_server.basics.problems import problem
+from milepost_server.journal.pending import PendingRequest, Served
+from milepost_server.model.requests.base import KeyScope, Request
+from milepost_server.model.requests.trees import PutFile
+from milepost_server.rules.decisions import Accepted, Answer
+
+T = TypeVar("T")
+
+REMEMBERED_SECONDS: Final = 4800.0
+"""How long a write of files is known after its commit. Data nodes publish nothing with a token that is older.
+
+A body may therefore take more than an hour.
+"""
+
+_NUMBER_SECONDS: Final = 600.0
+"""How long the number of the newest attempt is known. A data node tries for a fraction of that."""
+
+MOST_REMEMBERED: Final = 100_000
+"""The most writes that are remembered, and the most numbers, of half a kilobyte each. The oldest make room."""
+
+MaySubmit = Callable[[Request], None]
+"""A function that an attempt calls right before it submits a request. It raises an error if the attempt must not."""
+
+
+class Superseded(Exception):
+    """Raised in an attempt that must not submit its request, because a newer attempt of the same key has begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A write of files that is committed: its fingerprint, its first answer marked as a replay, and the blob of a put.
+
+    ``blob`` is None for a write without a blob, and where the blob of the first attempt is not known.
+    """
+
+    fingerprint: str
+    answer: Answer
+    blob: str | None
+
+    def check_same(self, request: Request) -> None:
+        """Raise an ``idempotency-mismatch`` problem unless ``request`` is this write: its kind, path and bytes.
+
+        To a client that sends other bytes under the same key, the first answer would say that its bytes are there.
+        """
+        if self.fingerprint != request.fingerprint():
+            why = "this token or key was used for other bytes, for another path or another call: ask with another one"
+            raise problem(Code.IDEMPOTENCY_MISMATCH, why)
+
+
+class Attempts:
+    """What this leader knows of idempotency keys. ``clock`` gives monotonic seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._prepared: dict[KeyScope, _Preparation] = {}
+        self._submitted: dict[KeyScope, PendingRequest] = {}
+        self._applied = _Remembered[Applied](clock, REMEMBERED_SECONDS)
+        self._numbers = _Remembered[int](clock, _NUMBER_SECONDS)
+
+    # -- prepared ------------------------------------------------------------------------------------------------------
+
+    async def run(self, scope: KeyScope, work: Callable[[MaySubmit], Awaitable[T]], timeout: float) -> tuple[T, bool]:
+        """Run ``work`` as the newest attempt of its key, and return its result and False.
+
+        If a newer attempt begins before ``work`` has submitted its request, wait for the newer one, and return its
+        result and True. The newer attempt never waits for the older one, whose connection may be dead.
+
+        Raises what ``work`` or the newer attempt raises; an ``outcome-unknown`` problem if the newer attempt does not
+        end within ``timeout`` seconds; an ``idempotency-mismatch`` problem if the newer attempt is another request.
+        """
+        attempt = _Preparation()
+        if (older := self._prepared.get(scope)) is not None:
+            older.newer = attempt
+        self._prepared[scope] = attempt
+        try:
+            try:
+                result, joined = await work(attempt.may_submit), False
+            except Superseded:
+                result, joined = await attempt.result_of_newer(timeout), True
+        except Exception as error:
+            attempt.fail(error)
+            raise
+        except BaseException:
+            attempt.fail(problem(Code.OUTCOME_UNKNOWN, "this attempt was cancelled before it ended"))
+            raise
+        finally:
+            if self._prepared.get(scope) is attempt:
+                del self._prepared[scope]
+        attempt.ended.set_result(result)
+        return result, joined
+
+    def begin(self, request: Request) -> None:
+        """Remember the number of an attempt at a write of files that begins. Raises as `check_newest` does.
+
+        A first attempt takes no memory: it is newer than no other.
+        """
+        self.check_newest(request)
+        if request.attempt.number > 1:
+            self._numbers.put(_name(request), request.attempt.number)
+
+    def check_newest(self, request: Request) -> None:
+        """Raise an ``outcome-unknown`` problem if a newer attempt has begun: that one learns how the write ends.
+
+        The problem is not retryable, since a later leader would not know that this attempt is late.
+        """
+        number, newest = request.attempt.number, self._numbers.get(_name(request))
+        if newest is not None and newest > number:
+            detail = f"attempt {newest} at this put has begun, and this is attempt {number}"
+            raise problem(Code.OUTCOME_UNKNOWN, detail, retryable=False)
+
+    # -- submitted -----------------------------------------------------------------------------------------------------
+
+    def submitted(self, pending: PendingRequest) -> None:
+        """Know a submitted request until it ends, so that other attempts can join it."""
+        self._submitted[pending.request.scope] = pending
+        pending.done.add_done_callback(lambda done: self._ended(pending.request, done))
+
+    def joined(self, request: Request, deadline: float) -> PendingRequest | None:
+        """Return a pending request that ends as the submitted attempt of the same key will; None if there is none.
+
+        Raises an ``idempotency-mismatch`` problem if that attempt is another request under the same key.
+        """
+        first = None if request.key is None else self._submitted.get(request.scope)
+        if first is None:
+            return None
+        if first.request.fingerprint() != request.fingerprint():
+            raise problem(Code.IDEMPOTENCY_MISMATCH, f"the idempotency key {request.key!r} is used by another request")
+        pending = PendingRequest(request, deadline, queued=False)
+        first.done.add_done_callback(lambda done: _end_alike(pending, done))
+        return pending
+
+    # -- applied -------------------------------------------------------------------------------------------------------
+
+    def _ended(self, request: Request, done: asyncio.Future[Served]) -> None:
+        del self._submitted[request.scope]
+        decision = None if done.exception() is not None else done.result().decision
+        if not request.remembered or not isinstance(decision, Accepted):
+            return
+        answer, is_put = decision.answer, isinstance(request, PutFile)
+        if not (decision.changes or is_put) or (answer.replayed and self.applied(request) is not None):
+            return
+        # An answer that a record kept may be that of a put with another blob.
+        blob = request.blob.key if isinstance(request, PutFile) and not answer.replayed else None
+        self._applied.put(_name(request), Applied(request.fingerprint(), replace(answer, replayed=True), blob))
+
+    def applied(self, request: Request) -> Applied | None:
+        """Return the write of files that was committed under the key of ``request``; None if none is known."""
+        return None if request.key is None else self._applied.get(_name(request))
+
+
+class _Preparation:
+    """An attempt that may or may not have submitted its request yet."""
+
+    def __init__(self) -> None:
+        self.newer: _Preparation | None = None
+        self.ended: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._fingerprint: str | None = None
+
+    def may_submit(self, request: Request) -> None:
+        self._fingerprint = request.fingerprint()
+        if self.newer is not None:
+            raise Superseded
+
+    def fail(self, error: Exception) -> None:
+        self.ended.set_exception(error)
+        self.ended.exception()  # mark it as seen: asyncio would complain where no older attempt waits
+
+    async def result_of_newer(self, timeout: float) -> Any:
+        newer = self.newer
+        assert newer is not None
+        await asyncio.wait((newer.ended,), timeout=timeout)
+        if not newer.ended.done():
+            raise problem(Code.OUTCOME_UNKNOWN, "a newer attempt with this idempotency key has not ended yet")
+        result = newer.ended.result()
+        if newer._fingerprint != self._fingerprint:
+            raise problem(Code.IDEMPOTENCY_MISMATCH, "the idempotency key is used by another request")
+        return result
+
+
+class _Remembered(Generic[T]):
+    """Values by key, each known for ``seconds`` after it was put; at most `MOST_REMEMBERED` of them."""
+
+    def __init__(self, clock: Callable[[], float], seconds: float) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self._values: dict[KeyScope, tuple[T, float]] = {}
+        """Value and the time of the clock until which it is known, in the order in which they were put."""
+
+    def put(self, key: KeyScope, value: T) -> None:
+        now = self._clock()
+        self._values.pop(key, None)
+        self._values[key] = value, now + self._seconds
+        while len(self._values) > MOST_REMEMBERED or self._values[next(iter(self._values))][1] < now:
+            del self._values[next(iter(self._values))]
+
+    def get(self, key: KeyScope) -> T | None:
+        found = self._values.get(key)
+        return None if found is None else found[0]
+
+
+def _name(request: Request) -> KeyScope:
+    """Return the scope by which a write of files is remembered: it needs no session, and is the same write in each."""
+    return (request.store or "", "", request.key or "")
+
+
+def _end_alike(pending: PendingRequest, done: asyncio.Future[Served]) -> None:
+    """End a joined attempt as the first one ended. A success is marked as a replay."""
+    error = done.exception()
+    if isinstance(error, Exception):
+        pending.fail(error)
+        return
+    served = done.result()
+    decision = served.decision
+    if isinstance(decision, Accepted):
+        decision = replace(decision, answer=replace(decision.answer, replayed=True))
+    pending.serve(decision, served.revision, served.term)

@@ -1,0 +1,1 @@
+"""The requests: one frozen class for each operation that changes something."""

@@ -1,1 +1,0 @@
-"""What can be asked of the rules: one frozen class for each operation."""

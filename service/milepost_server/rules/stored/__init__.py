@@ -1,1 +1,0 @@
-"""What is stored of trees, and what every record has."""
