@@ -130,7 +130,8 @@ def _build_next(copy: Path, directory: Path) -> None:
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, copy / name)
     for path in (*copy.rglob("pyproject.toml"), copy / "client" / "milepost" / "__init__.py"):
-        path.write_text(re.sub(r'(?<=")\d+\.\d+\.\d+(?=")|(?<===)\d+\.\d+\.\d+(?=")', NEXT, path.read_text()))
+        ours = r'(^version = "|^__version__ = "|"milepost[^"=]*==)\d+\.\d+\.\d+(?=")'
+        path.write_text(re.sub(ours, rf"\g<1>{NEXT}", path.read_text(), flags=re.MULTILINE))
     _run([ROOT / "tools" / "uv", "build", "--quiet", "--wheel", "--all-packages", "--out-dir", directory], copy)
 
 
