@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from msgspec.structs import replace
 
 from milepost.wire import Code, Outcome
 from milepost_server.memory.view import View
 from milepost_server.model.answered import Answered
-from milepost_server.model.records import KEPT_KEYS, KEPT_KEYS_BYTES, Handle, Session, Store, size_of
+from milepost_server.model.records import (
+    KEPT_KEYS,
+    KEPT_KEYS_BYTES,
+    Handle,
+    Session,
+    Store,
+    handle_key,
+    session_key,
+    size_of,
+    store_key,
+    tree_key,
+)
 from milepost_server.model.requests.base import Request, is_leaders
 from milepost_server.model.requests.handles import Replace
 from milepost_server.model.trees import Tree, TreePath
 from milepost_server.rules import guards
-from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
+from milepost_server.rules.decisions import (
+    Accepted,
+    Answer,
+    Changes,
+    Decision,
+    DecisionContext,
+    FinishNeeded,
+    Inventory,
+    Refused,
+)
 
-Kept = TypeVar("Kept", Handle, Session, Store, Tree, TreePath)
+Kept = TypeVar("Kept", bound=Handle | Session | Store | Tree | TreePath)
 
 
 def first_answer(view: View, request: Request) -> Accepted | Refused | None:
@@ -30,6 +50,38 @@ def first_answer(view: View, request: Request) -> Accepted | Refused | None:
         return Refused(Code.IDEMPOTENCY_MISMATCH, f"the key {request.key!r} was used for another request")
     answer = kept.answer
     return Accepted(Answer(answer.get("body", {}), answer.get("version"), answer.get("created", False), replayed=True))
+
+
+class Beside(TypedDict, total=False):
+    """What an accepted request has beside its answer and the record that keeps it: members of `Accepted`."""
+
+    changes: Changes
+    discards: tuple[str, ...]
+    orphans: tuple[str, ...]
+    finish: FinishNeeded
+    inventory: Inventory
+
+
+def accepted(
+    keeper: Handle | Session | Store | Tree,
+    request: Request,
+    context: DecisionContext,
+    answer: Answer,
+    **beside: Unpack[Beside],
+) -> Accepted:
+    """Accept a request that changes ``keeper``, the record that keeps the answer to it."""
+    match keeper:
+        case Session():
+            key = session_key(keeper.id)
+        case Store():
+            key = store_key(keeper.name)
+        case Tree():
+            key = tree_key(keeper.name)
+        case Handle():
+            key = handle_key(request.store or "", keeper.name)
+    kept = {key: remember(keeper, request, context, answer)}
+    members: Beside = {**beside, "changes": {**kept, **beside.get("changes", {})}}
+    return Accepted(answer, **members)
 
 
 def remember(keeper: Kept, request: Request, context: DecisionContext, answer: Answer) -> Kept:

@@ -4,8 +4,7 @@ getAndLock, release).
 
 from __future__ import annotations
 
-from types import MappingProxyType
-from typing import Final
+from typing import Final, Unpack
 
 from msgspec.structs import replace
 
@@ -20,7 +19,6 @@ from milepost_server.rules.decisions import (
     Accepted,
     Answer,
     Blocked,
-    Changes,
     Decision,
     DecisionContext,
     FinishNeeded,
@@ -73,7 +71,7 @@ def add(view: View, request: Add, context: DecisionContext) -> Decision:
         evicted_answers_at=old.evicted_answers_at if old else 0,
     ).holding(source.blob, source.data)
     orphans = (old.blob,) if old is not None and not old.gone else ()
-    return _changed(view, store, handle, request, context, orphans=orphans, created=True, beside=source.changes)
+    return _changed(view, store, handle, request, context, orphans=orphans, changes=source.changes)
 
 
 def replace_state(view: View, request: Replace, context: DecisionContext) -> Decision:
@@ -103,7 +101,7 @@ def replace_state(view: View, request: Replace, context: DecisionContext) -> Dec
         locks=locks.living(view, found.locks),
         freed=locks.living(view, found.freed),
     )
-    return _changed(view, store, handle, request, context, discards=(found.blob,), beside=source.changes)
+    return _changed(view, store, handle, request, context, discards=(found.blob,), changes=source.changes)
 
 
 def lock(view: View, request: LockHandle, context: DecisionContext) -> Decision:
@@ -132,7 +130,7 @@ def release(view: View, request: ReleaseHandle, context: DecisionContext) -> Dec
     if found is None or session.id not in locks.holders(view, store, found):
         return Accepted(Answer())
     freed = replace(locks.given_back(view, store, found, session, context.revision), changed=context.revision)
-    return _written(store, freed, request, context, Answer())
+    return replays.accepted(freed, request, context, Answer())
 
 
 def remove(view: View, request: Remove, context: DecisionContext) -> Decision:
@@ -141,7 +139,7 @@ def remove(view: View, request: Remove, context: DecisionContext) -> Decision:
     session = view.acting_session(request.session)
     old = view.handle(store.name, request.name)
     if isinstance(old, Corrupt):
-        return _written(store, _gone_without_trace(request.name, context), request, context, Answer({"removed": True}))
+        return replays.accepted(_gone_without_trace(request.name, context), request, context, Answer({"removed": True}))
     if old is None or absent(store, old):
         return Accepted(Answer({"removed": True}))
     finish = finish_of(store, old)
@@ -156,12 +154,12 @@ def remove(view: View, request: Remove, context: DecisionContext) -> Decision:
         if session.id not in held:
             return Accepted(answer)
         freed = replace(locks.given_back(view, store, old, session, context.revision), changed=context.revision)
-        return _written(store, freed, request, context, answer)
+        return replays.accepted(freed, request, context, answer)
     if old.data is not None:  # there is no blob that has to go first
         gone = _gone(replace(old, locks=(), freed=()), context)
-        return _written(store, gone, request, context, Answer({"removed": True}))
+        return replays.accepted(gone, request, context, Answer({"removed": True}))
     marked = replace(old, removing=True, locks=(), freed=(), changed=context.revision)
-    return _written(store, marked, request, context, Answer({"removed": True}), finish=finish)
+    return replays.accepted(marked, request, context, Answer({"removed": True}), finish=finish)
 
 
 def finish_removal(view: View, request: FinishRemoval, context: DecisionContext) -> Decision:
@@ -207,28 +205,11 @@ def _changed(
     handle: Handle,
     request: HandleRequest,
     context: DecisionContext,
-    *,
-    discards: tuple[str, ...] = (),
-    orphans: tuple[str, ...] = (),
-    created: bool = False,
-    beside: Changes = MappingProxyType({}),
+    **beside: Unpack[replays.Beside],
 ) -> Accepted:
-    answer = Answer(handle_body(view, store, handle), handle.version, created=created)
-    accepted = _written(store, handle, request, context, answer)
-    return Accepted(answer, {**accepted.changes, **beside}, discards, orphans)
-
-
-def _written(
-    store: Store,
-    handle: Handle,
-    request: HandleRequest,
-    context: DecisionContext,
-    answer: Answer,
-    *,
-    finish: FinishNeeded | None = None,
-) -> Accepted:
-    kept = replays.remember(handle, request, context, answer)
-    return Accepted(answer, {handle_key(store.name, handle.name): kept}, finish=finish)
+    """Accept a request that changes a handle, with the changed handle as the answer."""
+    answer = Answer(handle_body(view, store, handle), handle.version, created=isinstance(request, Add))
+    return replays.accepted(handle, request, context, answer, **beside)
 
 
 HANDLERS: Final[Handlers] = {

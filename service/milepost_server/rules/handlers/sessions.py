@@ -33,7 +33,7 @@ def open_session(view: View, request: OpenSession, context: DecisionContext) -> 
         owner=request.owner,
     )
     answer = Answer(session_body(session), created=True)
-    return Accepted(answer, {session_key(session.id): replays.remember(session, request, context, answer)})
+    return replays.accepted(session, request, context, answer)
 
 
 def _renewed(view: View, request: OpenSession, context: DecisionContext) -> Decision:
@@ -42,16 +42,13 @@ def _renewed(view: View, request: OpenSession, context: DecisionContext) -> Deci
     if (old.ttl, old.holder) == (request.ttl, request.holder):
         return Accepted(Answer(session_body(old)))
     renewed = replace(old, ttl=request.ttl, holder=request.holder)
-    answer = Answer(session_body(renewed))
-    return Accepted(answer, {session_key(old.id): replays.remember(renewed, request, context, answer)})
+    return replays.accepted(renewed, request, context, Answer(session_body(renewed)))
 
 
 def end_session(view: View, request: EndSession, context: DecisionContext) -> Decision:
     """End a session that its client asks to end: its locks go, its epochs become free to campaign for."""
     session = view.acting_session(request.session)
-    ended = replace(session, ended=context.revision)
-    answer = Answer()
-    return Accepted(answer, {session_key(session.id): replays.remember(ended, request, context, answer)})
+    return replays.accepted(replace(session, ended=context.revision), request, context, Answer())
 
 
 def expire_session(view: View, request: ExpireSession, context: DecisionContext) -> Decision:

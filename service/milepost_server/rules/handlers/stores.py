@@ -20,10 +20,8 @@ from milepost_server.model.records import (
     Store,
     Upload,
     handle_key,
-    store_key,
     store_of,
 )
-from milepost_server.model.requests.base import StoreRequest
 from milepost_server.model.requests.handles import Campaign, Clear, LockAll, ReleaseAll, Resign, Scrub
 from milepost_server.rules import locks, replays
 from milepost_server.rules.answers import epoch_body, epoch_holder, handle_body
@@ -44,8 +42,7 @@ def lock_all(view: View, request: LockAll, context: DecisionContext) -> Decision
         locked=locks.with_all_locked(view, store, session, context.revision),
         released=locks.living(view, store.released),
     )
-    accepted = _written(changed, request, context, Answer())
-    return Accepted(accepted.answer, accepted.changes, inventory=Inventory(store.name))
+    return replays.accepted(changed, request, context, Answer(), inventory=Inventory(store.name))
 
 
 def release_all(view: View, request: ReleaseAll, context: DecisionContext) -> Decision:
@@ -57,7 +54,7 @@ def release_all(view: View, request: ReleaseAll, context: DecisionContext) -> De
         locked=tuple(lock for lock in locks.living(view, store.locked) if lock.session != session.id),
         released=locks.with_all_released(view, store, session, context.revision),
     )
-    return _written(changed, request, context, Answer())
+    return replays.accepted(changed, request, context, Answer())
 
 
 def clear(view: View, request: Clear, context: DecisionContext) -> Decision:
@@ -67,8 +64,8 @@ def clear(view: View, request: Clear, context: DecisionContext) -> Decision:
     if not count:
         return Accepted(Answer({"cleared": 0}))
     damaged = {handle_key(store.name, name): None for name in view.damaged(store.name)}
-    accepted = _written(replace(store, cleared=context.revision), request, context, Answer({"cleared": count}))
-    return Accepted(accepted.answer, {**damaged, **accepted.changes})
+    cleared = replace(store, cleared=context.revision)
+    return replays.accepted(cleared, request, context, Answer({"cleared": count}), changes=damaged)
 
 
 def inventory_entry(view: Lookup, store: Store, name: str) -> dict[str, Any] | Corrupt | None:
@@ -78,11 +75,6 @@ def inventory_entry(view: Lookup, store: Store, name: str) -> dict[str, Any] | C
         return record
     handle = present(store, record)
     return None if handle is None else handle_body(view, store, handle)
-
-
-def _written(store: Store, request: StoreRequest, context: DecisionContext, answer: Answer) -> Accepted:
-    kept = replays.remember(store, request, context, answer)
-    return Accepted(answer, {store_key(store.name): kept})
 
 
 def scrub(view: View, request: Scrub, context: DecisionContext) -> Decision:
@@ -138,9 +130,7 @@ def campaign(view: View, request: Campaign, context: DecisionContext) -> Decisio
         epoch_since=context.wall,
         granted=context.revision,
     )
-    answer = Answer(epoch_body(view, granted), created=True)
-    kept = replays.remember(granted, request, context, answer)
-    return Accepted(answer, {store_key(store.name): kept})
+    return replays.accepted(granted, request, context, Answer(epoch_body(view, granted), created=True))
 
 
 def resign(view: View, request: Resign, context: DecisionContext) -> Decision:
@@ -156,9 +146,8 @@ def resign(view: View, request: Resign, context: DecisionContext) -> Decision:
             f"epoch {store.epoch} of {store.name!r} is held by another session",
             {"current": store.epoch, "holder": holder.holder},
         )
-    answer = Answer()
     resigned = replace(store, epoch_session=None, epoch_session_created=0, epoch_since=None)
-    return Accepted(answer, {store_key(store.name): replays.remember(resigned, request, context, answer)})
+    return replays.accepted(resigned, request, context, Answer())
 
 
 HANDLERS: Final[Handlers] = {

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from milepost.wire import Code
 from milepost_server.memory.view import View
 from milepost_server.model.paths import parent_of
-from milepost_server.model.records import Corrupt, Store, tree_key
+from milepost_server.model.records import Corrupt, Store
 from milepost_server.model.requests.trees import CloneTree, DropSavepoint, MakeSavepoint, RollBack
 from milepost_server.model.trees import (
     MOST_ROLLBACKS,
@@ -75,20 +75,15 @@ def _make_savepoint(store: Store, tree: Tree, request: MakeSavepoint, context: D
             Code.TOO_MANY_REQUESTS, f"{store.name!r} has {len(tree.savepoints)} savepoints, which is the most"
         )
     answer = Answer({"revision": savepoint.revision}, created=True)
-    return _kept(store, replace(tree, savepoints=(*tree.savepoints, savepoint)), request, context, answer)
+    return replays.accepted(replace(tree, savepoints=(*tree.savepoints, savepoint)), request, context, answer)
 
 
 def _drop_savepoint(store: Store, tree: Tree, request: DropSavepoint, context: DecisionContext) -> Decision:
     savepoints = tuple(savepoint for savepoint in tree.savepoints if savepoint.name != request.savepoint)
     if savepoints == tree.savepoints:
         return Refused(Code.NOT_EXIST, f"the tree of {store.name!r} has no savepoint {request.savepoint!r}")
-    return _kept(
-        store,
-        replace(tree, savepoints=savepoints, stale=bool(tree.manifests or tree.compacting)),
-        request,
-        context,
-        Answer(),
-    )
+    left = replace(tree, savepoints=savepoints, stale=bool(tree.manifests or tree.compacting))
+    return replays.accepted(left, request, context, Answer())
 
 
 def _roll_back(view: View, store: Store, tree: Tree, request: RollBack, context: DecisionContext) -> Decision:
@@ -129,7 +124,7 @@ def _roll_back(view: View, store: Store, tree: Tree, request: RollBack, context:
         passed_over=(*tree.passed_over, *later, *_as_it_is(tree, context.revision - 1))[-MOST_SNAPSHOTS:],
         compacting=0,
     )
-    return _kept(store, back, request, context, Answer({"revision": request.revision}))
+    return replays.accepted(back, request, context, Answer({"revision": request.revision}))
 
 
 def _as_it_is(tree: Tree, revision: int) -> tuple[TreeSnapshot, ...]:
@@ -157,7 +152,7 @@ def _clone(view: View, store: Store, tree: Tree, request: CloneTree, context: De
         snapshots=() if request.snapshot is None else (replace(request.snapshot, revision=context.revision),),
     )
     answer = Answer({"files": request.files, "bytes": request.bytes}, created=True)
-    return _kept(store, begun, request, context, answer)
+    return replays.accepted(begun, request, context, answer)
 
 
 def _is_dead(view: View, store: Store, tree: Tree) -> bool:
@@ -170,16 +165,6 @@ def _is_dead(view: View, store: Store, tree: Tree) -> bool:
         return next(visible_below(view, store, tree, ""), None) is None
     except TooManyTombstones:
         return True
-
-
-def _kept(
-    store: Store,
-    tree: Tree,
-    request: MakeSavepoint | DropSavepoint | RollBack | CloneTree,
-    context: DecisionContext,
-    answer: Answer,
-) -> Accepted:
-    return Accepted(answer, {tree_key(store.name): replays.remember(tree, request, context, answer)})
 
 
 HANDLERS: Final[Handlers] = {

@@ -86,6 +86,17 @@ class FragileService(Service):
         """The keys of the blobs that were discarded since the start, in order."""
         return self.rig.blobs.discarded
 
+    async def discards(self, keys: list[str], since: int) -> None:
+        """Wait until exactly these were discarded after the first ``since``.
+
+        A caller that is sent to another leader is not kept by a slow discard, which goes on after the answer.
+        """
+
+        async def are() -> bool:
+            return self.discarded[since:] == keys
+
+        await until(are)
+
     @property
     def put(self) -> list[str]:
         """The keys of the blobs that were put since the start, in order."""
