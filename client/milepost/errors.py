@@ -207,7 +207,9 @@ class JvmLost(SparkDriverError):
 
 
 class BatchTimeout(SparkDriverError):
-    """A batch took longer than allowed. The driver stopped it and resigned its epoch, so that a standby can take over."""
+    """A batch took longer than allowed. The driver stopped it and resigned its epoch, so that a standby can take
+    over.
+    """
 
 
 class BatchesGone(SparkDriverError):

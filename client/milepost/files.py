@@ -56,7 +56,9 @@ class JobFiles(NotPicklable):
         return self._driver.run(operation)
 
     def get(self, path: str, *, timeout: float | None = None) -> JobFile:
-        """Return the record of a file, without its age and epoch. Raises `NotExist`, also if the path is a directory."""
+        """Return the record of a file, without its age and epoch. Raises `NotExist`, also if the path is a
+        directory.
+        """
         return self._driver.run(self._of_files.get(path, timeout))
 
     def read(

@@ -85,7 +85,9 @@ class Session(NotPicklable):
         return self._lease.stood_still
 
     def raise_if_lost(self) -> None:
-        """Raise `SessionExpired` if the session is lost: its locks and its epoch may belong to another session by now."""
+        """Raise `SessionExpired` if the session is lost: its locks and its epoch may belong to another session by
+        now.
+        """
         self._lease.raise_if_lost()
 
     def store(self, name: str) -> StateHandleStore:

@@ -74,7 +74,9 @@ class AsyncClient(NotPicklable):
         *,
         timeout: float | None = None,
     ) -> AsyncSession:
-        """Make a session, which ``async with`` begins; the arguments and errors are those of `milepost.Client.session`."""
+        """Make a session, which ``async with`` begins; the arguments and errors are those of
+        `milepost.Client.session`.
+        """
         holder = default_holder() if holder is None else holder
         return AsyncSession(self._driver, self._caller, holder, ttl, session_id, on_lost, timeout)
 

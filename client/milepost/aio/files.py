@@ -50,7 +50,9 @@ class AsyncJobFiles(NotPicklable):
         return await self._driver.run(operation)
 
     async def get(self, path: str, *, timeout: float | None = None) -> JobFile:
-        """Return the record of a file, without its age and epoch. Raises `NotExist`, also if the path is a directory."""
+        """Return the record of a file, without its age and epoch. Raises `NotExist`, also if the path is a
+        directory.
+        """
         return await self._driver.run(self._of_files.get(path, timeout))
 
     async def read(
