@@ -1,4 +1,4 @@
-"""The command `expire`: the retention of what a job has published by `Job.files`."""
+"""The command `expire`: the retention of the batches that a job has published with `Job.files`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def expire(
     calls job.expire.
     """
     options: Options = context.obj
-    with options.client() as client:  # before there is an epoch, which would make a store that is not there
+    with options.client() as client:  # before the epoch, which would create a store that does not exist
         known = decode(client.store(store).read(JOB))
         record = _expiring(store, known, before, known.epoch)
     if dry_run:

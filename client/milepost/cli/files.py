@@ -1,4 +1,4 @@
-"""The commands of ``milepost files``: what is kept of the files of a job."""
+"""The commands of ``milepost files``: the snapshots and savepoints of the files of a job."""
 
 from __future__ import annotations
 
@@ -123,7 +123,8 @@ def roll_back(
     that has published later batches. What the files were is kept as a snapshot of its own, to undo this.
     """
     options: Options = context.obj
-    with options.client() as client:  # before there is an epoch, which a refusal would have raised
+    # before the epoch, which would make a driver lose the lead for a rollback that is refused
+    with options.client() as client:
         known = client.store(store)
         require_safe(known, snapshot_of(known.files.snapshots(), snapshot)[1])
     with changing(context, store, campaign=True) as opened:
@@ -144,7 +145,7 @@ def clone(
 ) -> None:
     """Begin a job with the files of a snapshot of another."""
     options: Options = context.obj
-    with options.client() as client:  # before there is an epoch, which would make a store that is not there
+    with options.client() as client:  # before the epoch, which would create a store that does not exist
         _, name = snapshot_of(client.store(source).files.snapshots(), snapshot)
         _require_no_files(client.store(store))
     with changing(context, store, campaign=True) as opened:
@@ -176,7 +177,7 @@ def _line(name: str, kind: str, snapshot: Snapshot) -> SnapshotLine:
 
 
 def _in_brief(found: Verification) -> dict[str, Any]:
-    """Return what fits into a table: the paths of damaged files, and how many snapshots there are."""
+    """Return the fields for a table: the paths of damaged files, and the number of snapshots."""
     kept = [
         *found.kept.snapshots,
         *(savepoint.snapshot for savepoint in found.kept.savepoints),

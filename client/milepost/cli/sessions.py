@@ -55,7 +55,7 @@ def _holding(client: Client, store: str) -> Iterator[SessionInfo]:
         try:
             yield client.session_info(session)
         except SessionLost:
-            continue  # it ended since then
+            continue  # the session ended since then
 
 
 @shared

@@ -1,4 +1,4 @@
-"""The commands that only look: `status`, `ls`, `show` and `epochs`."""
+"""The read-only commands: `status`, `ls`, `show` and `epochs`."""
 
 from __future__ import annotations
 

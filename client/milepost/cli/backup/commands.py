@@ -147,7 +147,7 @@ def restore(
 
 
 def _planned(planner: Planner, found: Backup, patterns: list[str] | None, names: dict[str, str]) -> list[Planned]:
-    """Return the plans of all stores, each looked at before anything is written. Raises `CannotRestore`."""
+    """Return the plans of all stores, each checked before anything is written. Raises `CannotRestore`."""
     records = [record for record in found.stores() if _wanted(record.name, patterns)]
     planned = [planner.plan(record, names.get(record.name, record.name)) for record in records]
     conflicts = planner.conflicts
@@ -179,9 +179,10 @@ def _file_name() -> str:
 
 @contextmanager
 def _written(path: Path) -> Iterator[BinaryIO]:
-    """A file that is under its name once it is whole, and that only its owner may read: it has all states.
+    """Yield a file that appears under its name once it is whole, and that only its owner may read, because it contains
+    all states.
 
-    A link is followed, and what is no file (a pipe, a device) is written as it is.
+    A symbolic link is followed; a target that is not a regular file (a pipe, a device) is written directly.
     """
     if path == _STANDARD:
         yield cast(BinaryIO, sys.stdout.buffer)
@@ -211,7 +212,7 @@ def _say_lost(lost: Iterable[str]) -> None:
 
 
 def _counted(counts: dict[str, int], lost: Counter[str]) -> str:
-    """Return how much there is; where some could not be saved, of how much."""
+    """Return the number of saved items; if some could not be saved, also the total."""
     stores, handles, files = (
         f"{counts[kind] - lost[kind]} of {counts[kind]} {kind}" if lost[kind] else f"{counts[kind]} {kind}"
         for kind in ("stores", "handles", "files")

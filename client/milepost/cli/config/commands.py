@@ -167,7 +167,9 @@ def view(context: typer.Context, raw: Annotated[bool, typer.Option("--raw", help
 
 
 def _is_replaced(member: str, given: dict[str, str]) -> bool:
-    """Return whether what was there goes: a token has one place, and a key belongs to its certificate."""
+    """Return whether a setting disappears: a context has one source for its token, and a key belongs to its
+    certificate.
+    """
     if member in (TOKEN, TOKEN_FILE):
         return TOKEN in given or TOKEN_FILE in given
     return member == "key" and "cert" in given
