@@ -40,7 +40,7 @@ _ADDRESS = re.compile(r"\{([^{}]*)\}")
 
 
 def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
-    """Return the parser of the flags. An environment variable can replace each: ``MILEPOST_LISTEN`` for
+    """Return the parser of the flags. An environment variable can set each: ``MILEPOST_LISTEN`` sets
     ``--listen``.
     """
 

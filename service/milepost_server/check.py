@@ -218,7 +218,7 @@ class BlobTrial:
             raise Misconfigured(f"{_SIGNED_GET} is answered {part.status_code}, and not with the range")
         return "signed requests work from this machine"
 
-    # -- within ------------------------------------------------------------------------------------------------------
+    # -- private -----------------------------------------------------------------------------------------------------
 
     async def _leave_nothing(self) -> None:
         for key in (self._large, self._small, self._signed):

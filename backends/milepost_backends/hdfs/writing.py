@@ -148,7 +148,7 @@ class TemporaryFile:
         except (PathMissing, PathExists) as error:
             raise StorageRefused(f"cannot complete a blob: {self._target} lies below a file") from error
 
-    # -- tidying up --------------------------------------------------------------------------------------------------
+    # -- clean-up ----------------------------------------------------------------------------------------------------
 
     async def _is_visible(self) -> bool:
         """Return whether the blob has its own name; if not, it never will have. Raises `StorageUnavailable`."""

@@ -155,7 +155,7 @@ class PendingBlob:
         with suppress(client.exceptions.NoSuchUpload):  # the upload is already completed or aborted
             client.abort_multipart_upload(Bucket=self._connection.bucket, Key=self._path, UploadId=self._upload)
 
-    # -- tidying up --------------------------------------------------------------------------------------------------
+    # -- clean-up ----------------------------------------------------------------------------------------------------
 
     async def _clean_up(self) -> None:
         """Delete the written bytes, if that succeeds soon. The error that led here is more important."""

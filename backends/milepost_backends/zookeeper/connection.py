@@ -55,7 +55,7 @@ class ZooKeeperConnection:
         self._bridge: Bridge | None = None
         self._rebuilding: asyncio.Task[None] | None = None
 
-    # -- life ------------------------------------------------------------------------------------------------------
+    # -- open and close --------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
         """Connect. Idempotent. Raises `Misconfigured`, `StorageUnavailable`, and then leaves nothing open."""
@@ -117,7 +117,7 @@ class ZooKeeperConnection:
         """
         return self._lost
 
-    # -- asking ----------------------------------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------------------------------
 
     def submit(self, act: Act) -> asyncio.Future[Any]:
         """Send a request now, and return the future of its answer, which fails with kazoo's exceptions.
@@ -159,7 +159,7 @@ class ZooKeeperConnection:
             await self._up.wait()
             await asyncio.sleep(_MOMENT_SECONDS)
 
-    # -- within ----------------------------------------------------------------------------------------------------
+    # -- private ---------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
         """Start a client. Raises `Misconfigured`, `StorageUnavailable`, and then changes nothing."""

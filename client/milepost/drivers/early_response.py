@@ -86,7 +86,7 @@ class _Listening(httpcore.AsyncNetworkStream):
             try:
                 await self._stream.write(buffer, timeout)
             except (httpcore.WriteError, httpcore.WriteTimeout) as error:
-                broken = error  # it is raised below: the task group would wrap it
+                broken = error  # the error is raised below: the task group would wrap it
             tasks.cancel_scope.cancel()
         if broken is not None:
             raise broken

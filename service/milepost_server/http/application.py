@@ -98,7 +98,7 @@ class Application:
             self._context.metrics.note(scope["method"], status, seconds)
             if self._context.access is not None and not (
                 path == HEARTBEAT_DATA_NODE.path and status == 200
-            ):  # once each second
+            ):  # a data node sends one each second
                 self._context.access.note(scope["method"], path, status, seconds, request_id, request.token_name)
 
     def refusal(self, error: Problem, fields: Fields, line: bytes) -> Response:

@@ -151,7 +151,7 @@ class ChainMemory:
         """Return the value of ``live`` after these entries are written."""
         return self.live + sum(_live(key, text) - self._live_size(key) for key, text in entries.items())
 
-    # -- within ----------------------------------------------------------------------------------------------------
+    # -- private ---------------------------------------------------------------------------------------------------
 
     def _older(self, key: str) -> bool:
         places = self._places.get(key)

@@ -151,7 +151,7 @@ class Checks:
                 await restore(self._maps, memory, segment, found)
             await rewrite(self._maps, memory, segment)
 
-    # -- within ----------------------------------------------------------------------------------------------------
+    # -- private ---------------------------------------------------------------------------------------------------
 
     def _leads(self) -> bool:
         return self._stands() and not self.deposed

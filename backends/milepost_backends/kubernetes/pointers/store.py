@@ -211,7 +211,7 @@ class KubernetesPointers:
                 async with self._turn(name):
                     await self._forget_if_superseded(name, journal)
 
-    # -- within ----------------------------------------------------------------------------------------------------
+    # -- private ---------------------------------------------------------------------------------------------------
 
     def _layout(self, journal: str) -> ConfigMapLayout:
         return ConfigMapLayout(self._instance, journal)

@@ -29,7 +29,7 @@ _BY_THEMSELVES = "the batches of another type by themselves, with batches= and s
 _RANGES = 10
 _log = logging.getLogger(__name__)
 _READS = 5
-"""The most readings of the job record, which is read again if its pages were replaced meanwhile."""
+"""The most attempts at reading the job record, which is read again if its pages were replaced meanwhile."""
 
 
 def published_batches(

@@ -64,7 +64,7 @@ class Current:
         self._whole = self._group + key
 
     def unset(self) -> None:
-        """Leave no key as the current one."""
+        """Clear the current key."""
         self._group = None
 
     @property

@@ -20,7 +20,7 @@ class Unloading(Protocol):
 
     @property
     def state_store_id(self) -> StateStoreId:
-        """The id of its store."""
+        """The id of the provider's store."""
 
     def unload(self) -> None:
         """Unload the versions that no store has open."""

@@ -198,7 +198,7 @@ def _lost(request: HttpRequest) -> str:
     return ": Java sends '?' for letters that its file.encoding does not have, so start it with -Dfile.encoding=UTF-8"
 
 
-# -- what changes nothing ----------------------------------------------------------------------------------------------
+# -- operations that change nothing ------------------------------------------------------------------------------------
 
 
 async def _status(request: HttpRequest, place: At | Above) -> Response:
@@ -314,7 +314,7 @@ async def _trash_root(_request: HttpRequest, place: At | Above) -> Response:
     return _json({"Path": f"{above}/{TRASH}/{OWNER}"})
 
 
-# -- what changes something --------------------------------------------------------------------------------------------
+# -- operations that change something ----------------------------------------------------------------------------------
 
 
 async def _create(request: HttpRequest, place: At | Above) -> Response:

@@ -88,7 +88,7 @@ def content_summary(summary: Summary) -> dict[str, Any]:
 
 
 def quota_usage(summary: Summary) -> dict[str, Any]:
-    """Return a directory's use of its quotas: there are none."""
+    """Return the numbers of Hadoop's quota report on a directory, which has no quotas."""
     return {"fileAndDirectoryCount": summary.files + summary.directories, **_used(summary)}
 
 

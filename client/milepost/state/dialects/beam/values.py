@@ -143,7 +143,7 @@ class CombiningState(_OneValue[AccumT], GroupingState[InputT, OutputT], Generic[
 
 
 class _Folded(_OneValue[T], GroupingState[T, "T | None"]):
-    """A value with which a function of two values combines each further one."""
+    """A value that a function of two values combines with each added value."""
 
     @abstractmethod
     def _fold(self, one: T, other: T) -> T:
@@ -159,7 +159,7 @@ class _Folded(_OneValue[T], GroupingState[T, "T | None"]):
 
 
 class ReducingState(_Folded[T]):
-    """A value with which a function of two values combines each further one (Flink's ``ReducingState``)."""
+    """A value that a function of two values combines with each added value (Flink's ``ReducingState``)."""
 
     def __init__(self, cell: Cell, coder: Coder[T], function: Callable[[T, T], T]) -> None:
         super().__init__(cell, coder)

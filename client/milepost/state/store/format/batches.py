@@ -77,7 +77,7 @@ def rows_of(batch: pa.RecordBatch) -> list[Row]:
 def rows_of_format_1(batch: pa.RecordBatch) -> list[Row]:
     """Turn a record batch of `ROWS_SCHEMA` into rows."""
     numbers, keys, ops, values = (column.to_pylist() for column in batch.columns)
-    if numbers[0] == numbers[-1]:  # the numbers are sorted, so all are the same
+    if numbers[0] == numbers[-1]:  # the numbers are sorted, so all of them are equal
         prefix = prefix_of(numbers[0])
         keys = [prefix + key for key in keys]
     else:

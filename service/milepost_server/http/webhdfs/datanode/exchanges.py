@@ -79,7 +79,7 @@ class _Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    # -- what the transport and the parser call ------------------------------------------------------------------------
+    # -- callbacks of the transport and the parser ---------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
