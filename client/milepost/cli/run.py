@@ -92,7 +92,7 @@ def run(
 ) -> None:
     """Run a Spark job, one driver at a time.
 
-    It has a fenced checkpoint location, and is started again when it fails. The location is in
+    The job has a fenced checkpoint location, and is restarted when it fails. The location is in
     MILEPOST_CHECKPOINT_LOCATION; queries that name none get one below it.
     """
     options: Options = context.obj

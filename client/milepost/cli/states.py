@@ -47,8 +47,8 @@ def put(
 ) -> None:
     """Set the state of a handle, from a file or standard input.
 
-    A handle that is not there is added. The record is shown. It is refused if somebody else replaces the state at the
-    same time.
+    A handle that does not exist is added. The output is the handle's record. The command fails if another client
+    replaces the state at the same time.
     """
     if new and version is not None:
         raise typer.BadParameter("is for a handle that has no version yet", param_hint="'--new'")
@@ -114,8 +114,8 @@ def rm(
 ) -> None:
     """Remove a handle with its state, unless sessions hold it.
 
-    A lock of the session in whose name it is removed is released first. It is refused while other sessions hold one. A
-    handle that does not exist counts as removed.
+    The command first releases a lock of its own session. It fails while other sessions hold a lock. A handle that does
+    not exist counts as removed.
     """
     with changing(context, store, session, epoch, campaign) as opened:
         removal = opened.release_and_try_remove(name, version)

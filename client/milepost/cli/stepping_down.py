@@ -25,7 +25,7 @@ def step_down(
 ) -> None:
     """Let another replica lead, and wait until it does.
 
-    The leader first ends what is in flight. Where no other replica stands by, the same one leads again.
+    The leader first finishes requests in flight. If no other replica is ready, the same one leads again.
     """
     options: Options = context.obj
     with options.client() as client:

@@ -43,7 +43,7 @@ def backup(
 ) -> None:
     """Save handles, states and the files of jobs, while the service runs.
 
-    What is damaged cannot be saved: it is named, all else is saved, and the exit code is 1.
+    Damaged data cannot be saved: the command names it, saves everything else, and exits with code 1.
     """
     options: Options = context.obj
     damages: list[str] = []
@@ -101,8 +101,8 @@ def restore(
 ) -> None:
     """Restore a backup into a service.
 
-    The backup is read through first, and all that stands in the way is named before anything is written. After an
-    interruption, the same command with --skip-existing goes on.
+    The command reads the whole backup first, and names every obstacle before anything is written. After an
+    interruption, the same command with --skip-existing continues.
     """
     options: Options = context.obj
     names = _names(rename or [])

@@ -45,10 +45,10 @@ def fsck(
     quiet: Quiet = False,
     no_progress: NoProgress = False,
 ) -> None:
-    """Look through all stores for damage.
+    """Check all stores for damage.
 
-    The exit code is 1 if there is any, repaired or not. What cannot be repaired here is named with the page that says
-    what to do.
+    The exit code is 1 if there is any, repaired or not. For damage that cannot be repaired here, the command names the
+    page that says what to do.
     """
     if repair and not yes and not sys.stdin.isatty():
         raise typer.BadParameter("asks for each step on a terminal; without one, give --yes", param_hint="'--repair'")
