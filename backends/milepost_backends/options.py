@@ -1,4 +1,4 @@
-"""Parse the options of an address: what stands behind the question mark of a URL."""
+"""Parses the options of an address: the part after the question mark of a URL."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Find the backend behind the scheme of an address: one of this distribution, or one that another distribution adds.
+"""Finds the backend for the scheme of an address: one of this distribution, or one that another distribution adds.
 
 A distribution adds a backend by an entry point of the group `milepost.backends`. The entry point's name is the scheme,
 and the object it points to is a `Backend`. A backend is imported when an address asks for it, not before.
 
-Libraries that one of this distribution's own backends needs alone come with an extra of that backend's name. Whoever
-asks for a backend without its extra is told which one to install.
+Libraries that only one of this distribution's own backends needs come with an extra of that backend's name. The error
+for a backend without its extra names the extra to install.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ _BUILT_IN: Final = {
     "s3": "milepost_backends.s3",
     "hdfs": "milepost_backends.hdfs",
 }
-"""These packages have a ``BACKEND`` each. A scheme that is listed here is never taken from an entry point."""
+"""The packages with a ``BACKEND`` of this distribution. A scheme that is listed here is never taken from an entry
+point.
+"""
 
 _DISTRIBUTION: Final = "milepost-server-core"
 
@@ -87,7 +89,7 @@ def make_service_accounts(pointers: str, audience: str) -> Accounts:
 
 @contextmanager
 def _faults_named(url: str) -> Iterator[None]:
-    """Say of which backend an error is that its factory should not have raised. Raises `Misconfigured`."""
+    """Name the backend in an error that its factory should not have raised. Raises `Misconfigured`."""
     try:
         yield
     except (BackendError, ValueError, OSError):
@@ -99,7 +101,7 @@ def _faults_named(url: str) -> Iterator[None]:
 
 
 def _without(scheme: str, missing: ModuleNotFoundError) -> str:
-    """Say which module a backend lacks, and where an extra has it, by which command it comes."""
+    """Return which module a backend lacks and, if an extra has it, the command that installs it."""
     said = f"the backend {scheme!r} needs the module {missing.name}, which is not installed"
     extra = _BUILT_IN.get(scheme, "").rpartition(".")[2]
     offered = metadata(_DISTRIBUTION).get_all("Provides-Extra") or []
@@ -122,7 +124,7 @@ def _backend(url: str) -> Backend | None:
 
 
 def _loaded(point: EntryPoint) -> Backend:
-    """Load the backend of an entry point. Raises `Misconfigured`, whatever the code of others raises."""
+    """Load the backend of an entry point. Raises `Misconfigured` for any exception of its code."""
     try:
         backend = point.load()
     except Exception as error:

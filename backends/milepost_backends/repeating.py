@@ -1,6 +1,7 @@
-"""Repeat a call of a blob store that failed for a moment, with growing pauses, for as long as its caller is patient.
+"""Repeats a call of a blob store that failed for a moment, with growing pauses, within the caller's patience.
 
-Only the caller of this module knows that a repeat is safe: it reads, it is known by a mark, or it is undone before.
+Only the caller of this module knows that a repeat is safe: the call reads, a mark identifies it, or it is undone
+before.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from milepost_backends.contract import StorageRefused, StorageUnavailable
 T = TypeVar("T")
 
 READ_SECONDS: Final = 2.5
-"""How long a read without progress is repeated: less than clients wait for the beginning of an answer."""
+"""The seconds for which a read without progress is repeated: less than clients wait for the beginning of an answer."""
 READ_REPEATS: Final = 5
-"""A read is repeated so often at least, however long each attempt took."""
+"""The least number of repeats of a read, however long each attempt took."""
 
 _FIRST_PAUSE_SECONDS: Final = 0.1
 _LONGEST_PAUSE_SECONDS: Final = 2.0
@@ -25,9 +26,9 @@ _LONGEST_PAUSE_SHARE: Final = 0.2  # of the patience, so that a short one has se
 
 
 class Pauses:
-    """The pauses between attempts, which grow, and are drawn at random so that callers do not repeat in step.
+    """The growing pauses between attempts, drawn at random so that callers do not repeat in step.
 
-    They end ``patience`` seconds from now, but not before ``least`` of them.
+    They end ``patience`` seconds from now, but not before the first ``least`` pauses.
     """
 
     def __init__(self, patience: float, least: int = 0) -> None:
@@ -37,7 +38,7 @@ class Pauses:
         self._next = _FIRST_PAUSE_SECONDS
 
     async def after(self, error: StorageUnavailable) -> None:
-        """Wait until the next attempt. Raises ``error`` if there is to be none: it is a refusal, or time is over."""
+        """Wait until the next attempt. Raises ``error`` if there must be none: it is a refusal, or time is over."""
         if isinstance(error, StorageRefused):
             raise error
         pause = self._next * random.uniform(0.5, 1.5)
@@ -50,10 +51,10 @@ class Pauses:
 
 
 async def repeated(attempt: Callable[[], Awaitable[T]], patience: float, least: int = 0) -> T:
-    """Return what ``attempt`` returns. Repeat it for ``patience`` seconds while it raises `StorageUnavailable`.
+    """Return the result of ``attempt``. Repeat it for ``patience`` seconds while it raises `StorageUnavailable`.
 
-    The last attempt begins within that time, but for the first ``least`` repeats. A `StorageRefused` passes through at
-    once.
+    The last attempt begins within that time, except for the first ``least`` repeats. A `StorageRefused` passes through
+    at once.
     """
     pauses = Pauses(patience, least)
     while True:
@@ -64,7 +65,7 @@ async def repeated(attempt: Callable[[], Awaitable[T]], patience: float, least: 
 
 
 async def read_again(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Return what a read returns that makes no progress before its end; see `repeated`."""
+    """Return the result of a read that makes no progress before its end; see `repeated`."""
     return await repeated(attempt, READ_SECONDS, READ_REPEATS)
 
 

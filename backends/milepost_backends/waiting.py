@@ -1,8 +1,8 @@
-"""Wait, with a bound, for work that must not be left half done, and run calls that block in threads.
+"""Waits, with a bound, for work that must not be left half done, and runs blocking calls in threads.
 
-`finish` waits until work has ended even if its caller is cancelled. So whoever cleans up after a cancellation finds
-nothing that still works on what is cleaned up. `run_in_executor` does the same for a call in a thread of a pool, and
-`begin_in_thread` gives a call that may hang a thread that can be left behind.
+`finish` waits until work has ended even if its caller is cancelled. So the clean-up after a cancellation finds no work
+that still runs on the same objects. `run_in_executor` does the same for a call in a thread of a pool, and
+`begin_in_thread` starts a call that may hang in a thread that can be left behind.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ async def finish(
 ) -> T:
     """Return the result of ``work``. A cancellation is passed on once the work has ended, or ``seconds`` are over.
 
-    Where ``withdraw`` says that the work never began and will not, a cancellation is passed on at once. Raises
-    TimeoutError after ``seconds``; the work then goes on, and nobody waits for it.
+    If ``withdraw`` says that the work never began and will not, a cancellation is passed on at once. Raises
+    TimeoutError after ``seconds``; the work then continues, and no caller waits for it.
     """
     task = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()

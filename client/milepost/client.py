@@ -27,11 +27,11 @@ from milepost.types import SessionInfo, SessionSummary, Status, SteppedDown, Sto
 class Client(NotPicklable):
     """A client of one Milepost service.
 
-    It finds the leader among its addresses and remembers it. Each call is one request under one idempotency key, which
-    is sent again as long as that is safe and ``timeout`` (seconds) has not passed.
+    It finds the leader among its addresses and remembers it. Each call sends one request under one idempotency key. It
+    sends the request again as long as a retry is safe and ``timeout`` (seconds) has not passed.
 
-    Threads may share a client. A forked process may go on using it: it makes connections of its own there, unless it
-    has a ``transport``; its sessions stay with the process that began them.
+    Threads may share a client. A forked process may go on using the client, which makes new connections there unless it
+    has a ``transport``. Its sessions stay with the process that began them.
     """
 
     def __init__(
@@ -49,25 +49,26 @@ class Client(NotPicklable):
         transport: httpx.BaseTransport | None = None,
         direct_above: int | None = DIRECT_ABOVE,
     ) -> None:
-        """Make a client; it connects with the first call.
+        """Make a client, which connects with the first call.
 
-        ``url`` is the address of the service, or several: those of its replicas. Without it, the environment describes
-        the service: ``MILEPOST_URL`` (with commas between several), and for what is not given here ``MILEPOST_TOKEN``
-        or ``MILEPOST_TOKEN_FILE``, ``MILEPOST_CA``, ``MILEPOST_CERT`` and ``MILEPOST_KEY``. With it, the environment is
-        not asked.
+        ``url`` is the address of the service, or several: those of its replicas. Without ``url``, the environment
+        describes the service: ``MILEPOST_URL`` (with commas between several addresses) and, for arguments that are not
+        given, ``MILEPOST_TOKEN`` or ``MILEPOST_TOKEN_FILE``, ``MILEPOST_CA``, ``MILEPOST_CERT`` and ``MILEPOST_KEY``.
+        With ``url``, the client does not read the environment.
 
-        ``token`` is a bearer token, or a function that returns one: it is called before each attempt, and once more if
-        the service answers 401. ``token_file`` is a file with a token in it, which is read for each request, so that it
-        may be replaced.
+        ``token`` is a bearer token, or a function that returns one: the client calls it before each attempt, and once
+        more if the service answers 401. ``token_file`` is a file that contains a token. The client reads it for each
+        request, so you may replace it.
 
-        ``verify`` says which certificates are trusted: True (the default) those of public authorities, a path those of
-        the authorities in that file (PEM), False any; an `ssl.SSLContext` decides itself, and may show a certificate of
-        its own. ``cert`` and ``key`` are files (PEM) of the certificate to show.
+        ``verify`` says which certificates the client trusts: True (the default) trusts those of public authorities, a
+        path those of the authorities in that file (PEM), and False any; an `ssl.SSLContext` decides itself, and may
+        present a certificate of its own. ``cert`` and ``key`` are files (PEM) of the certificate that the client
+        presents.
 
-        ``proxy`` is the URL of a proxy. Without it, and with ``trust_env``, those of ``HTTPS_PROXY``, ``HTTP_PROXY``,
-        ``ALL_PROXY`` and ``NO_PROXY`` count, networks among them. ``transport`` carries the requests in the place of
-        connections; the client closes it. One that is no `httpx.HTTPTransport` keeps to the request's timeouts itself,
-        since nothing can interrupt it from outside.
+        ``proxy`` is the URL of a proxy. Without it, and with ``trust_env``, the client uses those of ``HTTPS_PROXY``,
+        ``HTTP_PROXY``, ``ALL_PROXY`` and ``NO_PROXY``, which may also name networks. ``transport`` carries the requests
+        instead of connections; the client closes it. A transport that is not an `httpx.HTTPTransport` must keep to the
+        request's timeouts itself, since nothing can interrupt it from outside.
 
         ``timeout`` (seconds) is how long one call may take, unless the call has one of its own. A state of more than
         ``direct_above`` bytes (None: none) is transferred directly between this process and the blob store, if the blob
@@ -87,7 +88,7 @@ class Client(NotPicklable):
 
     @property
     def addresses(self) -> Sequence[str]:
-        """The addresses of the service, first that of the replica which led when the last call was answered."""
+        """The addresses of the service; the first is that of the replica that led when the last call was answered."""
         return self._caller.replicas.leader_first()
 
     @property
@@ -104,12 +105,12 @@ class Client(NotPicklable):
         *,
         timeout: float | None = None,
     ) -> Session:
-        """Begin a session of ``ttl`` seconds (1 to 3600) that keeps itself alive, or continue a living one with this
-        id. A thread keeps it alive.
+        """Begin a session of ``ttl`` seconds (1 to 3600), or continue the living session ``session_id``. A thread keeps
+        it alive.
 
         Others see ``holder`` as the name of the epoch's holder; its default is ``user@host:pid``. ``on_lost(session,
-        reason)`` is called once, from the keeper's thread, when the session is lost. ``timeout`` (seconds) replaces the
-        client's. Raises `SessionExpired` for an id whose session has ended.
+        reason)`` is called once, from that thread, when the session is lost. ``timeout`` (seconds) replaces the
+        client's timeout. Raises `SessionExpired` if the session ``session_id`` has ended.
         """
         holder = default_holder() if holder is None else holder
         lease = self._driver.run(service.begin_session(self._caller, holder, ttl, session_id, timeout))
@@ -128,23 +129,24 @@ class Client(NotPicklable):
     def sessions(self, *, timeout: float | None = None) -> Iterator[SessionSummary]:
         """Iterate over all living sessions by id; they are fetched page by page, each within ``timeout`` seconds.
 
-        Raises `NotSupported` where the service is of a release that cannot list them.
+        Raises `NotSupported` if the service is of a release that cannot list sessions.
         """
         return self._driver.stream(service.sessions(self._caller, timeout))
 
     def session_info(self, session_id: str, *, timeout: float | None = None) -> SessionInfo:
-        """Return how the service sees any session. Raises `SessionExpired`, `SessionUnknown`."""
+        """Return any session as the service sees it. Raises `SessionExpired`, `SessionUnknown`."""
         return self._driver.run(service.session_info(self._caller, session_id, timeout))
 
     def status(self, *, timeout: float | None = None) -> Status:
-        """Return the status of one replica, with the leader that it knows."""
+        """Return the status of one replica, and the leader that this replica knows."""
         return self._driver.run(service.status(self._caller, timeout))
 
     def step_down(self, term: int | None = None, *, timeout: float | None = None) -> SteppedDown:
-        """Let another replica lead, once the leader has ended what is in flight; it leads again if no other does.
+        """Ask the leader to finish the requests in flight and let another replica lead; it leads again if no other
+        does.
 
-        With the ``term`` of `Status` it is the leader of that term or none: then it is safe to ask again. ``timeout``
-        (seconds) replaces the client's. Raises `Fenced` if ``term`` does not lead.
+        With ``term`` (from `Status`) only the leader of that term steps down, so the call is safe to repeat.
+        ``timeout`` (seconds) replaces the client's timeout. Raises `Fenced` if ``term`` is not the leader's.
         """
         return self._driver.run(service.step_down(self._caller, term, timeout))
 

@@ -23,13 +23,13 @@ def from_json(state: bytes) -> Any:
 
 
 def pickle_state(value: object) -> bytes:
-    """Encode ``value`` with pickle. Its readers must trust everybody who may write to the store."""
+    """Encode ``value`` with pickle. Readers of the state must trust everyone who may write to the store."""
     return pickle.dumps(value, protocol=4)
 
 
 def unsafe_from_pickle(state: bytes) -> Any:
     """Decode a pickled state.
 
-    This runs code that the state brings along, so every writer to the store must be trusted.
+    Decoding runs code from the state, so you must trust every writer to the store.
     """
     return pickle.loads(state)

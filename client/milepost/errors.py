@@ -1,4 +1,4 @@
-"""The errors that the SDK raises, which all have one root.
+"""The errors that the SDK raises; they all derive from `MilepostError`.
 
 ::
 
@@ -58,8 +58,8 @@
 
 A write whose connection broke after it was sent ends as `OutcomeUnknown`, never as `ConnectionFailed`.
 
-This file is long and stays one: almost all of it are classes without a body, which are read beside the tree above, and
-an error is imported and unpickled by the name of this module.
+This module stays one long file: almost all classes have no body and are read beside the tree above, and programs import
+and unpickle errors by the name of this module.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ from milepost.wire import PROBLEM_TYPE_PREFIX, PROBLEMS, Code, Outcome
 class MilepostError(Exception):
     """The root of all errors that Milepost's SDK raises on purpose.
 
-    ``request_id`` names the request that it is about, as the service's log does; None if it is about no single request.
+    ``request_id`` is the id of the failed request in the service's log; None if the error is not about a single
+    request.
     """
 
     request_id: str | None = None
@@ -103,7 +104,8 @@ class Closed(MilepostError):
 class LabelsLost(MilepostError):
     """A state was written, but not with its labels: a proxy dropped their header, or an older service did not read it.
 
-    ``handle`` is what is stored now. Do not write again what is there; `replace` at its version sets the labels.
+    ``handle`` is the handle as it is stored now. Do not write the state again; `replace` at the handle's version sets
+    the labels.
     """
 
     def __init__(self, message: str, handle: Handle) -> None:
@@ -119,7 +121,7 @@ class CleanUpLags(MilepostError):
 
 
 class NoIntactCheckpoint(MilepostError):
-    """All stored checkpoints are damaged. The job must not silently start from nothing; nothing was removed."""
+    """All stored checkpoints are damaged; nothing was removed. The job must not silently start from nothing."""
 
 
 class SparkDriverError(MilepostError):
@@ -131,17 +133,19 @@ class UnsafeQuery(SparkDriverError):
 
 
 class WrongCheckpoint(SparkDriverError):
-    """The query does not go on from the job's checkpoint as this driver found it, or Spark cannot read that."""
+    """The query does not continue from the job's checkpoint as this driver found it, or Spark cannot read that
+    checkpoint.
+    """
 
 
 class NoSafeCheckpoint(SparkDriverError):
-    """The job's checkpoint does not hold what it takes to go on without repeating published batches."""
+    """The job cannot continue from its checkpoint without repeating published batches."""
 
 
 class CheckpointDamaged(NoSafeCheckpoint):
-    """Files of the job are damaged, and it does not go on: it is not allowed to, or no snapshot is safe to go back to.
+    """Files of the job are damaged, and the job does not continue: falling back is not allowed, or no snapshot is safe.
 
-    ``damaged`` has the paths of a hundred of them at most.
+    ``damaged`` lists the paths of up to a hundred damaged files.
     """
 
     def __init__(self, message: str, damaged: Sequence[str]) -> None:
@@ -153,7 +157,7 @@ class CheckpointDamaged(NoSafeCheckpoint):
 
 
 class RestartNeeded(SparkDriverError):
-    """The job went back because of damaged files, and is where it was again once it was started once more."""
+    """The job went back to a snapshot because of damaged files; start it once more, and it catches up."""
 
 
 class InputMissing(SparkDriverError):
@@ -161,7 +165,9 @@ class InputMissing(SparkDriverError):
 
 
 class LostOffsets(NamedTuple):
-    """A partition of Kafka is to be read from offset ``wanted`` on, and has only ``earliest`` up to ``latest``."""
+    """A query would read a Kafka partition from offset ``wanted``, but the brokers have only ``earliest`` to
+    ``latest``.
+    """
 
     topic: str
     partition: int
@@ -171,7 +177,7 @@ class LostOffsets(NamedTuple):
 
 
 class OffsetsExpired(SparkDriverError):
-    """Kafka no longer has records that a query would read next; nothing was read. ``lost`` has each partition."""
+    """Kafka no longer has records that a query would read next; nothing was read. ``lost`` lists the partitions."""
 
     def __init__(self, message: str, lost: Sequence[LostOffsets]) -> None:
         super().__init__(message)
@@ -182,31 +188,32 @@ class OffsetsExpired(SparkDriverError):
 
 
 class JobUnknown(SparkDriverError):
-    """The service does not know the job that the output belongs to: it is another service, or its storage is another or
-    empty.
-    """
+    """The service does not know the output's job: it is another service, or its storage was replaced or is empty."""
 
 
 class NoProgress(SparkDriverError):
     """Drivers have begun one batch as often as allowed, and none of them has finished it.
 
-    Or they have begun it three times, and this one lost its session because its Python stood still in it.
+    Or drivers have begun the batch three times, and this one lost its session because its Python stood still during the
+    batch.
     """
 
 
 class JvmLost(SparkDriverError):
     """Spark's JVM has ended, or did not answer for too long.
 
-    The epoch was given up, so that a standby can take over.
+    The driver resigned its epoch, so that a standby can take over.
     """
 
 
 class BatchTimeout(SparkDriverError):
-    """A batch took longer than allowed. It was stopped, and the epoch given up, so that a standby can take over."""
+    """A batch took longer than allowed. The driver stopped it and resigned its epoch, so that a standby can take
+    over.
+    """
 
 
 class BatchesGone(SparkDriverError):
-    """Published batches that were to be read are expired, or their files are gone; ``batches`` has their numbers."""
+    """Published batches that a reader wants are expired, or their files are gone; ``batches`` lists their numbers."""
 
     def __init__(self, message: str, batches: Sequence[int]) -> None:
         super().__init__(message)
@@ -223,8 +230,8 @@ class RecordUnreadable(SparkDriverError):
 class Problem(MilepostError):
     """The service answered with a problem document.
 
-    ``outcome`` says how the write ended; for a read it is always ``not_applied``. ``extras`` holds the members that
-    belong to the code (``current``, ``holder``, ``epoch``, ``locks`` …).
+    ``outcome`` says how the write ended; for a read it is always ``not_applied``. ``extras`` holds the problem's
+    members that are specific to its code (``current``, ``holder``, ``epoch``, ``locks`` …).
     """
 
     def __init__(
@@ -258,12 +265,12 @@ class Problem(MilepostError):
 
     @property
     def current(self) -> Any:
-        """The version (`VersionMismatch`) or epoch (`Fenced`) that is current, if the answer named it."""
+        """The current version (`VersionMismatch`) or epoch (`Fenced`), if the answer named it."""
         return self.extras.get("current")
 
 
 def _again(kind: type[Problem], code: Code, detail: str, fields: dict[str, Any], request_id: str | None) -> Problem:
-    """Make a problem anew when it is unpickled, as when an executor hands an error to its driver."""
+    """Make an unpickled problem, as when an executor sends an error to its driver."""
     problem = kind(code, detail, **fields)
     if request_id is not None:
         problem.request_id = request_id

@@ -16,14 +16,15 @@ from milepost.wire import MAX_PAGE
 
 
 class JobFiles(NotPicklable):
-    """The files of a job, which Spark reads and writes at its checkpoint location, and what is kept of them.
+    """The files of a job, which Spark reads and writes at its checkpoint location, with their snapshots and savepoints.
 
-    They are written under the epoch of the store and need no session, so an executor that got the epoch writes with
-    ``client.store(job).under(epoch).files``. Paths are relative to the root of the job's tree. Nothing is written in
-    ``.snapshot``, and files under temporary names (``.x.tmp``, ``__temp…``) go with the grant of the next epoch.
+    Writes carry the epoch of the store and need no session, so an executor that got the epoch writes with
+    ``client.store(job).under(epoch).files``. Paths are relative to the root of the job's tree. The directory
+    ``.snapshot`` is read-only. The grant of the next epoch deletes files under temporary names (``.x.tmp``,
+    ``__temp…``).
 
-    A snapshot is what they were right after a query committed a batch; the last ten of each query are kept. The errors
-    are those of `StateHandleStore`, and so is ``timeout``. Threads may share it.
+    A snapshot shows the files right after a query committed a batch; the service keeps the last ten snapshots of each
+    query. The errors and ``timeout`` are those of `StateHandleStore`. Threads may share the object.
     """
 
     def __init__(self, driver: BlockingDriver, calls: StoreCalls) -> None:
@@ -46,15 +47,18 @@ class JobFiles(NotPicklable):
     ) -> WrittenFile:
         """Write a file, once and whole, under this store's epoch.
 
-        ``content`` and ``progress`` are as in `StateHandleStore.add_and_lock`. The directories above it are made. With
-        ``only_new`` nothing may be there; otherwise a file that is there is replaced. Others see it whole or not at
-        all. Raises `Fenced` under any other epoch than the current one, `AlreadyExists` and `NotDirectory`.
+        ``content`` and ``progress`` are as in `StateHandleStore.add_and_lock`. The call makes missing parent
+        directories. With ``only_new`` the path must be free; otherwise an existing file is replaced. Readers see the
+        whole file or nothing of it. Raises `Fenced` if the epoch is not the current one, `AlreadyExists` and
+        `NotDirectory`.
         """
         operation = self._of_files.write(path, content, only_new=only_new, timeout=timeout, progress=progress)
         return self._driver.run(operation)
 
     def get(self, path: str, *, timeout: float | None = None) -> JobFile:
-        """Return the record of a file, without its age and epoch. Raises `NotExist`, also for a directory."""
+        """Return the record of a file, without its age and epoch. Raises `NotExist`, also if the path is a
+        directory.
+        """
         return self._driver.run(self._of_files.get(path, timeout))
 
     def read(
@@ -66,11 +70,11 @@ class JobFiles(NotPicklable):
         timeout: float | None = None,
         progress: Progress | None = None,
     ) -> bytes:
-        """Read a file, verified against its digest; or ``length`` bytes of it from ``start`` on, which cannot be: the
-        service verifies them for a file up to 1 MiB, and nobody for a larger one.
+        """Read a file and verify its digest; or read ``length`` bytes from ``start``, which this side cannot verify:
+        the service verifies them for a file up to 1 MiB, and no one for a larger file.
 
-        Fewer come only where the file ends. ``timeout`` bounds the whole call with all bytes, and ``progress`` is told
-        of them. Raises `NotExist`, `BlobMissing`, `Corrupt`, `StateTruncated`.
+        Fewer bytes come only at the end of the file. ``timeout`` bounds the whole call with all bytes; ``progress`` is
+        as in `StateHandleStore.read`. Raises `NotExist`, `BlobMissing`, `Corrupt`, `StateTruncated`.
         """
         chunks = self._of_files.read(path, start=start, length=length, timeout=timeout, whole=True, progress=progress)
         return b"".join(self._driver.stream(chunks))
@@ -86,50 +90,51 @@ class JobFiles(NotPicklable):
     ) -> Iterator[Iterator[bytes]]:
         """Read a file in chunks, as `StateHandleStore.open` reads a state.
 
-        The last chunk comes only after size and digest were verified. With ``version`` only that file is read.
+        The last chunk comes only after size and digest were verified. With ``version`` only that version of the file is
+        read.
         """
         download = self._of_files.read(path, version, timeout=timeout, progress=progress)
         with closing(self._driver.stream(download)) as chunks:
-            next(chunks)  # empty: it only shows that the file can be read
+            next(chunks)  # the first chunk is empty: it only shows that the file can be read
             yield chunks
 
     def list(
         self, directory: str = "", page_size: int = MAX_PAGE, *, timeout: float | None = None
     ) -> Iterator[JobFile]:
-        """Iterate over what lies right in a directory, by name; ``page_size`` (1 to 1000) entries are fetched at a
+        """Iterate over the direct entries of a directory by name; ``page_size`` (1 to 1000) entries are fetched at a
         time, each page within ``timeout`` seconds.
 
-        ``.snapshot/`` and a snapshot's name is the directory that shows it. Raises `NotExist`, `NotDirectory`.
+        The directory ``.snapshot/<name>`` shows the snapshot of that name. Raises `NotExist`, `NotDirectory`.
         """
         return self._driver.stream(self._of_files.list_directory(directory, page_size, timeout))
 
     def make_directory(self, path: str, *, timeout: float | None = None) -> None:
-        """Make a directory, with those above it, if it is not there. Raises `NotDirectory` and `Fenced`."""
+        """Make a directory and its missing parents, unless it exists. Raises `NotDirectory` and `Fenced`."""
         self._driver.run(self._of_files.make_directory(path, timeout))
 
     def delete(self, path: str, *, recursive: bool = False, timeout: float | None = None) -> None:
-        """Delete a file or a directory, if it is there; one that is not empty only if ``recursive``.
+        """Delete a file or a directory, if it exists; a directory that is not empty only if ``recursive``.
 
         Raises `NotEmpty` and `Fenced`.
         """
         self._driver.run(self._of_files.delete(path, recursive, timeout))
 
     def snapshots(self, *, timeout: float | None = None) -> KeptSnapshots:
-        """Return the snapshots and savepoints that are kept. Raises `Corrupt`."""
+        """Return the kept snapshots and savepoints. Raises `Corrupt`."""
         return self._driver.run(self._operations.kept_snapshots(timeout))
 
     def verify(self, *, digests: bool = False, timeout: float | None = None) -> Verification:
-        """Look whether the bytes of all files are there, now and at each snapshot and savepoint; with ``digests``, read
-        them all.
+        """Check that the bytes of all files exist, now and at each snapshot and savepoint; with ``digests``, read all
+        bytes.
 
-        Many files take long: give it a ``timeout`` above the client's. Raises `Corrupt`.
+        Many files take long, so pass a ``timeout`` above the client's. Raises `Corrupt`.
         """
         return self._driver.run(self._operations.verify(digests, timeout))
 
     def make_savepoint(self, name: str, revision: int = 0, *, timeout: float | None = None) -> int:
-        """Keep the snapshot at ``revision``, or the newest if that is 0, under a name; return its revision.
+        """Keep the snapshot at ``revision`` (0: the newest) as a savepoint ``name``; return its revision.
 
-        Raises `NotExist` if there is no such snapshot, and `AlreadyExists` if the name keeps another one.
+        Raises `NotExist` if there is no such snapshot, and `AlreadyExists` if the name already keeps another snapshot.
         """
         return self._driver.run(self._operations.make_savepoint(name, revision, timeout))
 
@@ -138,21 +143,20 @@ class JobFiles(NotPicklable):
         self._driver.run(self._operations.drop_savepoint(name, timeout))
 
     def roll_back(self, revision: int, *, keep: Collection[str] = (), timeout: float | None = None) -> int:
-        """Let the files be those of a snapshot or a savepoint again, under this store's epoch, while no query of the
-        job runs.
+        """Roll the files back to a snapshot or a savepoint, under this store's epoch, while no query of the job runs.
 
-        What is at the paths ``keep``, and below them, stays as it is. Snapshots that came later, and what
-        is there now, are kept as passed over (`KeptSnapshots`). It is not compared with the record of a Spark job: to a
-        snapshot without the offsets of its newest batch, ``milepost files roll-back`` refuses to go back. Raises
-        `NotExist` and `Fenced`; `Unavailable` while what was deleted before is still being cleared away.
+        The paths ``keep``, and everything below them, stay unchanged. Later snapshots and the present files are kept as
+        passed over (`KeptSnapshots`). The call does not compare the snapshot with the record of a Spark job; ``milepost
+        files roll-back`` does, and refuses a snapshot without the offsets of the job's newest batch. Raises `NotExist`
+        and `Fenced`; `Unavailable` while the service still clears away what was deleted before.
         """
         return self._driver.run(self._operations.roll_back(revision, keep, timeout))
 
     def clone(self, source: str, snapshot: str, *, timeout: float | None = None) -> Clone:
         """Begin this job with copies of the files in a snapshot of the job ``source``, under this store's epoch.
 
-        ``snapshot`` is `Savepoint.name` or `Snapshot.name`. There must be no files yet; afterwards there are
-        all or none. Many bytes take long: give it a ``timeout`` above the client's. Raises `NotExist`, `NotEmpty`,
-        `Fenced`, and `InvalidRequest` if a file has the directory of ``source`` in it.
+        ``snapshot`` is `Savepoint.name` or `Snapshot.name`. This job must have no files yet; afterwards it has all of
+        them or none. Many bytes take long, so pass a ``timeout`` above the client's. Raises `NotExist`, `NotEmpty`,
+        `Fenced`, and `InvalidRequest` if the content of a file names the directory of ``source``.
         """
         return self._driver.run(self._operations.clone(source, snapshot, timeout))

@@ -1,4 +1,4 @@
-"""Looks, before a driver starts, whether the bytes of a job's files are there, and says what is damaged."""
+"""Checks, before a driver starts, that the bytes of a job's files exist, and reports damaged files."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from milepost.types import Snapshot, Verification
 _log = logging.getLogger("milepost.jobs")
 
 VERIFY_SECONDS: Final = 120.0
-"""How long a look at all files of a job may take."""
+"""The most seconds that a check of all files of a job may take."""
 _NAMED: Final = 5
-"""So many damaged files are named in a message at most."""
+"""The most damaged files that one message names."""
 
 
 class IfDamaged(str, Enum):
-    """What a driver does that finds files of its job damaged.
+    """What a driver does when it finds damaged files of its job.
 
-    It refuses to start, falls back to the newest whole snapshot that is safe, or goes on: the service never hands out
-    damaged bytes, so a query that needs them fails.
+    The driver refuses to start, falls back to the newest whole snapshot that is safe, or continues: the service never
+    returns damaged bytes, so a query that needs them fails.
     """
 
     REFUSE = "refuse"
@@ -32,11 +32,11 @@ class IfDamaged(str, Enum):
 
 
 def look(store: StateHandleStore, *, digests: bool) -> Verification | None:
-    """Look at the files of the job, as they are now and at each snapshot: whether they are there, in their full size;
-    with ``digests`` also whether each byte is right. Logs where they are whole now, and snapshots are not.
+    """Check the job's present files and those of each snapshot: that they exist in full size and, with ``digests``,
+    that each byte is right. Log when the present files are whole but snapshots are not.
 
-    Returns None if that takes too long: the job goes on then, since damaged bytes are never handed out. Raises
-    `Corrupt` if it cannot be known what files there are.
+    Returns None if the check takes too long: the job then continues, since the service never returns damaged bytes.
+    Raises `Corrupt` if the list of files itself cannot be read.
     """
     try:
         found = store.files.verify(digests=digests, timeout=VERIFY_SECONDS)
@@ -54,7 +54,7 @@ def look(store: StateHandleStore, *, digests: bool) -> Verification | None:
 
 
 def described(found: Verification) -> str:
-    """Say what is damaged."""
+    """Describe the damage in words."""
     named = [f"{file.path} ({file.reason})" for file in found.damaged[:_NAMED]]
     more = found.damaged_count - len(named)
     return f"{found.damaged_count} of the job's files are damaged: {', '.join(named)}" + (
@@ -63,14 +63,14 @@ def described(found: Verification) -> str:
 
 
 def newest_whole(snapshots: Iterable[Snapshot]) -> Snapshot | None:
-    """Return the newest snapshot whose files are all there, if there is one."""
+    """Return the newest snapshot whose files all exist; None if there is none."""
     return max(
         (snapshot for snapshot in snapshots if snapshot.intact), key=lambda snapshot: snapshot.revision, default=None
     )
 
 
 def refusal(found: Verification, why: str) -> CheckpointDamaged:
-    """Make the error for a job that must not start; ``why`` it must not, in a sentence's words."""
+    """Make the error for a job that must not start; ``why`` is the reason, in the words of a sentence."""
     snapshots = [_described(each) for each in found.kept.snapshots if each.intact]
     savepoints = [
         f"{each.name} ({_described(each.snapshot)})" for each in found.kept.savepoints if each.snapshot.intact
@@ -84,8 +84,9 @@ def refusal(found: Verification, why: str) -> CheckpointDamaged:
 
 
 def go_back(store: StateHandleStore, found: Verification | None, if_damaged: IfDamaged) -> None:
-    """Go back to the newest whole snapshot of any query, if files of the job are damaged and that is wanted; what came
-    after it is run again, for sinks of which nothing is known. Raises `CheckpointDamaged`, `Fenced`.
+    """If files of the job are damaged and ``if_damaged`` allows it, roll back to the newest whole snapshot of any
+    query. Later batches run again, so this is for sinks that Milepost knows nothing of. Raises `CheckpointDamaged`,
+    `Fenced`.
     """
     if found is None or found.intact:
         return

@@ -1,6 +1,6 @@
 """The job record: one small JSON state, under the handle ``job``, that says how far a job has come.
 
-It is changed only by compare-and-set: when a driver enters its first batch, and when a batch is published.
+A driver changes it only by compare-and-set: when it enters its first batch, and when it publishes a batch.
 """
 
 from __future__ import annotations
@@ -14,31 +14,30 @@ from milepost.errors import RecordUnreadable
 
 SCHEMA = 2
 _STATE_SCHEMA = 3
-"""The schema of records that have managed state, which a release that does not know it would lose."""
+"""The schema of records with managed state; a release that does not know it would lose that state."""
 _EXPIRED_SCHEMA = 4
-"""The schema of records that say which batches are expired, which a release that does not know it would lose."""
+"""The schema of records that list expired batches; a release that does not know it would lose them."""
 _LAYERED_SCHEMA = 1
-"""The schema of releases that stored checkpoints as archives, and named them in the record."""
+"""The schema of older releases, which stored checkpoints as archives and named them in the record."""
 KIND = "files"
-"""The member ``kind`` of a record's manifest that `Job.files` wrote.
+"""The value of ``kind`` in the manifest of a record that `Job.files` wrote.
 
-A job record holds as ``manifest`` whatever the publishing function of its last batch returned, and that function may
-also be a user's own.
+The manifest is the return value of the publishing function of the last batch, which may also be a user's own function.
 """
 JOB = "job"
-"""Name of the handle that holds the record."""
+"""The name of the handle that holds the record."""
 
 
 @dataclass(frozen=True)
 class JobRecord:
     """The progress of a job.
 
-    ``job`` is the job's own identity, made once. ``published`` is the batch published last, -1 before the first, and
-    ``manifest`` (JSON) is what its publishing function returned. ``authority`` is the one that stands in the job's
-    checkpoint location, for ever. ``entered`` and ``entries`` count how often drivers began with the newest batch and
-    did not finish it. ``layered`` says that an older release stored the job's checkpoint, in a form of its own.
-    ``state`` has the published snapshots of the job's managed states (JSON) by name, None where it has none. Published
-    batches below ``expired`` are expired: their files are deleted, or about to be.
+    ``job`` is the job's own identity, made once. ``published`` is the last published batch, -1 before the first, and
+    ``manifest`` (JSON) is the return value of its publishing function. ``authority`` is the host part of the job's
+    checkpoint location and never changes. ``entered`` is the newest batch that drivers began, and ``entries`` counts
+    how often they began it without finishing it. ``layered`` says that an older release stored the job's checkpoint in
+    its own format. ``state`` has the published snapshots of the job's managed states (JSON) by name; None if the job
+    has none. Published batches below ``expired`` are expired: their files are deleted, or about to be.
     """
 
     job: str
@@ -54,7 +53,7 @@ class JobRecord:
 
     @property
     def begun(self) -> int:
-        """The newest batch that was published or that a driver entered: files without its offsets are too old."""
+        """The newest batch that was published or that a driver entered; files without its offsets are too old."""
         return max(self.published, self.entered)
 
     def entering(self, batch: int, entries: int, epoch: int) -> JobRecord:
@@ -62,19 +61,19 @@ class JobRecord:
         return replace(self, epoch=epoch, entered=batch, entries=entries)
 
     def publishing(self, batch: int, manifest: Any, epoch: int, state: Any = None) -> JobRecord:
-        """Return the record with ``batch`` published, and with it what its states are now."""
+        """Return the record with ``batch`` published, and with it the job's managed ``state``."""
         return replace(self, epoch=epoch, published=batch, manifest=manifest, entries=0, state=state)
 
     def replayed(self, epoch: int) -> JobRecord:
-        """Return the record after the published batch was evaluated once more, so that no driver counts as ended inside
-        it.
+        """Return the record after the published batch was evaluated once more, so that no driver counts as having ended
+        in it.
         """
         return replace(self, epoch=epoch, entries=0)
 
     def expiring(self, before: int, epoch: int) -> JobRecord:
-        """Return the record with the published batches below ``before`` expired, and those that were before.
+        """Return the record with the published batches below ``before`` expired, in addition to those expired earlier.
 
-        Raises ValueError for a batch that is not published: the one that was published last stays.
+        Raises ValueError for a batch that is not published; the last published batch never expires.
         """
         if before < 0 or before > self.published:
             raise ValueError(f"before must be from 0 to {self.published}, the batch that was published last")
@@ -82,13 +81,13 @@ class JobRecord:
 
     @property
     def labels(self) -> dict[str, str]:
-        """The labels of the handle, which a person sees in a listing."""
+        """The labels of the handle, for people who read a listing."""
         return {"published": str(self.published), "epoch": str(self.epoch)}
 
     def encode(self) -> bytes:
-        """Return the state to store.
+        """Return the record as the state to store.
 
-        Each call returns different bytes, so that the digest of a stored state shows whose write it was.
+        Each call returns different bytes, so that the digest of a stored state shows which write it came from.
         """
         state = {} if self.state is None else {"state": self.state}
         schema = SCHEMA if self.state is None else _STATE_SCHEMA
@@ -113,8 +112,8 @@ class JobRecord:
 
 
 def published_by_files(manifest: Any) -> bool:
-    """Return whether a job record's manifest was written by `Job.files`; if not, a user's own function returned it,
-    which may have a ``kind`` as well.
+    """Return whether `Job.files` wrote a job record's manifest; otherwise a user's own function returned it, which may
+    also set ``kind``.
     """
     return (
         isinstance(manifest, dict)
@@ -166,7 +165,7 @@ def _documents(value: Any) -> dict[str, Any]:
 
 
 def _number(value: Any) -> int:
-    """Return a whole number as it is: a record that says it in another way is not one of Milepost's."""
+    """Return a whole number unchanged. A record in which the number has another type is not one of Milepost's."""
     if type(value) is not int:
         raise TypeError(f"{value!r} is no whole number")
     return value

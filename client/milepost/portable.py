@@ -1,4 +1,4 @@
-"""What POSIX and Windows do differently with files of this machine."""
+"""Operations on local files that differ between POSIX and Windows."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ else:
 
 
 def try_lock(descriptor: int) -> bool:
-    """Lock a file that is open for writing, until it is closed; return False if another process has it locked.
+    """Lock a file that is open for writing, until it is closed; return False if another process holds the lock.
 
-    Raises OSError where the file system has no locks.
+    Raises OSError if the file system has no locks.
     """
     if sys.platform == "win32":
         with suppress(PermissionError):
@@ -30,9 +30,9 @@ def try_lock(descriptor: int) -> bool:
 
 
 def sync(path: Path) -> None:
-    """Make what a file contains durable, or the names in a directory. Raises OSError."""
+    """Make the content of a file, or the names in a directory, durable. Raises OSError."""
     if sys.platform == "win32" and path.is_dir():
-        return  # Windows opens no directory, and NTFS keeps a journal of the names
+        return  # Windows cannot open a directory, and NTFS journals the names itself
     descriptor = os.open(path, os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -41,7 +41,7 @@ def sync(path: Path) -> None:
 
 
 def others_may_read(mode: int) -> bool:
-    """Return whether users other than a file's owner may read it, by its ``st_mode``. On Windows that does not say it,
-    so the answer there is False.
+    """Return whether ``mode`` (``st_mode``) lets users other than a file's owner read it. On Windows ``st_mode`` does
+    not show this, so the answer is False.
     """
     return sys.platform != "win32" and bool(mode & 0o077)

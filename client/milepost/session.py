@@ -1,4 +1,4 @@
-"""A blocking session, which a thread of its own keeps alive."""
+"""A blocking session, which its own thread keeps alive."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ OnLost = Callable[["Session", str], None]
 
 
 class _Stopped(Exception):
-    """The session was closed while its keeper was waiting."""
+    """The session was closed while the thread that renews it was waiting."""
 
 
 class Session(NotPicklable):
-    """A lease on the service. A daemon thread renews it each time a third of it has passed, until it is closed or lost.
+    """A session with the service. A daemon thread renews it each time a third of its TTL has passed, until it is closed
+    or lost.
 
     `Client.session` makes it. Threads may share it. A forked process has no such thread: there the session counts as
     lost after one TTL, and closing it does not end the session of the parent.
@@ -57,29 +58,36 @@ class Session(NotPicklable):
 
     @property
     def ttl(self) -> float:
-        """The length of the lease in seconds."""
+        """The TTL of the session in seconds."""
         return self._lease.ttl
 
     @property
     def lost(self) -> bool:
-        """Return whether the lease may have run out by the clock, or the service said so. A lost session stays lost."""
+        """Return whether the session may have expired by this side's clock, or the service said that it has. A lost
+        session stays lost.
+        """
         return self._lease.lost
 
     @property
     def expires_in(self) -> float:
-        """Seconds for which the lease is certain, counted from before its last renewal was sent; 0 once it is lost."""
+        """Seconds for which the session is certainly alive, counted from before its last renewal was sent; 0 once it is
+        lost.
+        """
         return self._lease.expires_in
 
     @property
     def stood_still(self) -> float:
-        """Seconds for which this process's Python stood still since the last renewal; 0 up to half of the TTL.
+        """Seconds for which this process's Python stood still since the last renewal; 0 if that was less than half of
+        the TTL.
 
-        If the session is lost, this is why, and `raise_if_lost` says what to do.
+        If the session is lost, a value above 0 is the cause, and the error of `raise_if_lost` says what to do.
         """
         return self._lease.stood_still
 
     def raise_if_lost(self) -> None:
-        """Raise `SessionExpired` if the session is lost: its locks and its epoch may belong to somebody else by now."""
+        """Raise `SessionExpired` if the session is lost: its locks and its epoch may belong to another session by
+        now.
+        """
         self._lease.raise_if_lost()
 
     def store(self, name: str) -> StateHandleStore:
@@ -87,8 +95,8 @@ class Session(NotPicklable):
         return StateHandleStore(self._driver, StoreOperations(self._caller, name, SessionContext(self._lease)))
 
     def close(self, *, timeout: float | None = None) -> None:
-        """End the session at the service, with all its locks. If that fails within ``timeout`` (default: two) seconds,
-        its TTL ends it.
+        """End the session at the service, and release all its locks. If the call fails within ``timeout`` (default:
+        two) seconds, the session ends when its TTL has passed.
         """
         if self._stop.is_set() or self._process != os.getpid():
             return
@@ -103,7 +111,7 @@ class Session(NotPicklable):
     def detach(self) -> None:
         """Stop keeping the session alive, without ending it: it lives on for its TTL, with its locks and its epoch.
 
-        Who knows its id can continue it (`Client.session`). Later calls of `close` do nothing.
+        A program that knows its id can continue it (`Client.session`). Later calls of `close` do nothing.
         """
         self._stop.set()
 

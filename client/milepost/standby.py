@@ -1,4 +1,4 @@
-"""Stands by until this driver leads: campaigns through outages, and begins another session when one is lost."""
+"""Campaigns for a driver's epoch, through outages, and begins a new session when one is lost."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from milepost.session import Session
 from milepost.store import StateHandleStore
 
 _log = logging.getLogger("milepost.jobs")
-_PAUSE = 1.0  # seconds before another try
+_PAUSE = 1.0  # seconds before the next attempt
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
 class Leadership:
-    """The lead of a store: ``session`` has the epoch under which ``store`` is changed."""
+    """The leadership over a store: ``session`` holds the epoch under which ``store`` is changed."""
 
     session: Session
     store: StateHandleStore
@@ -32,10 +32,11 @@ class Leadership:
 class Standby:
     """A driver's candidacy for the epoch of ``store``, for at most ``wait`` seconds (None: for ever).
 
-    A service that is away is waited for as one that another driver leads in. A session that is lost meanwhile, as in an
-    outage that outlasts it, is replaced by a new one. So is a session to which the epoch was granted only after this
-    side had counted it as lost. ``on_lost`` is called, from a thread of the session's own, when the newest session is
-    lost; ``prepare`` once, when another driver leads. The end of a block of ``with`` resigns.
+    The candidate waits through an outage of the service as it waits while another driver leads. If its session is lost
+    meanwhile, for example in an outage longer than the TTL, it begins a new one. It also does so if the epoch was
+    granted only after this side had counted the session as lost. ``on_lost`` is called, from a thread of the session,
+    when the newest session is lost; ``prepare`` is called once, when another driver leads. At its end, a ``with`` block
+    resigns.
     """
 
     def __init__(
@@ -60,11 +61,11 @@ class Standby:
         self._prepare = prepare
         self._leadership: Leadership | None = None
         self._cancelled = False
-        self._waited = False  # whether it was logged that this driver stands by
+        self._waited = False  # whether the log already says that this driver stands by
 
     @property
     def over(self) -> bool:
-        """Return whether the wait has ended or the candidacy was withdrawn."""
+        """Return whether the wait has ended or the candidacy was cancelled."""
         return self._cancelled or (self._until is not None and time.monotonic() >= self._until)
 
     def __enter__(self) -> Standby:
@@ -76,10 +77,11 @@ class Standby:
         self.resign()
 
     def take_over(self, take: Callable[[Leadership], _T]) -> _T:
-        """Wait for the epoch, as `lead` does; return what ``take`` makes of the leadership.
+        """Wait for the epoch, as `lead` does; call ``take`` with the leadership and return its result.
 
-        If ``take`` fails because another driver was granted the epoch, the session was lost, or the service is away,
-        this driver stands by again. Raises that error if the candidacy is over, and other errors of ``take`` at once.
+        If ``take`` fails because another driver was granted the epoch, the session was lost, or the service is
+        unavailable, this driver stands by again. Raises that error if the candidacy is over, and other errors of
+        ``take`` at once.
         """
         while True:
             leadership = self.lead()
@@ -92,18 +94,18 @@ class Standby:
         """Wait for the epoch; return the leadership, whose session is alive.
 
         If the candidacy is over first, raises `EpochHeld`, `SessionLost` or the error of the outage that still goes on.
-        A service that has never answered is waited for as well: it may be started later than its drivers. What it
-        refuses for good, such as a token, is raised at once.
+        It also waits for a service that has never answered, because the service may start later than its drivers. A
+        permanent refusal, such as that of a token, is raised at once.
         """
         began = time.monotonic()
         while True:
             session = self._session = self._session or self._another_session()
-            if self._cancelled:  # cancel() may have come before this session, and not have closed it
+            if self._cancelled:  # cancel() may have come before this session began, and then did not close it
                 session.close()
             handles = session.store(self._store)
             try:
                 self._win(handles)
-                session.raise_if_lost()  # the epoch may have been granted after the session counts as lost here
+                session.raise_if_lost()  # this side may have counted the session as lost before the epoch was granted
             except SessionLost as error:
                 self.leave()
                 if self.over:
@@ -123,14 +125,15 @@ class Standby:
                     )
                     self._waited = False
                 else:
-                    # Python shows warnings where a program has set up no logging: there it is seen beside a standby's.
+                    # Python shows warnings even if the program has set up no logging: the operator sees this one beside
+                    # a standby's log.
                     level = logging.INFO if _log.hasHandlers() else logging.WARNING
                     _log.log(level, "leading store %s now under epoch %s", self._store, handles.epoch)
                 self._leadership = Leadership(session, handles)
                 return self._leadership
 
     def wait_anew(self) -> None:
-        """Let the next `lead` wait as long as the first one could, however long ago that was."""
+        """Let the next `lead` wait for the full ``wait`` seconds again, however long ago the first one began."""
         self._until = None if self._wait is None else time.monotonic() + self._wait
 
     def resign(self) -> None:
@@ -144,15 +147,16 @@ class Standby:
         self.leave()
 
     def leave(self) -> None:
-        """End the session, and with it the epoch if the service granted it one."""
+        """End the session; this also ends the epoch if the service granted it one."""
         session, self._session, self._leadership = self._session, None, None
         if session is not None:
             session.close()
 
     def cancel(self) -> None:
-        """End the candidacy for good, from another thread: this driver cannot lead any more."""
+        """End the candidacy permanently, from another thread: this driver cannot lead any more."""
         self._cancelled = True
-        session = self._session  # it stays set: by it the driver's own thread sees that it has ended
+        # the attribute stays set: by it the driver's own thread sees that the session has ended
+        session = self._session
         if session is not None:
             session.close()
 
@@ -168,11 +172,11 @@ class Standby:
         time.sleep(_PAUSE)
 
     def _lost(self, session: Session, _reason: str) -> None:
-        if session is self._session:  # none that was left, and is lost since
+        if session is self._session:  # not if the driver left this session earlier and it is lost only now
             self._on_lost()
 
     def _win(self, handles: StateHandleStore) -> None:
-        """Campaign, at first without waiting, so that the log can say who leads; then wait for the epoch."""
+        """Campaign first without waiting, so that the log can name the present leader; then wait for the epoch."""
         try:
             handles.campaign(0.0)
         except (EpochHeld, *OUTAGES_OR_DOUBT) as error:
@@ -187,8 +191,8 @@ class Standby:
             handles.campaign(None if self._until is None else max(0.0, self._until - time.monotonic()))
 
     def _session_timeout(self) -> float:
-        """Return how many seconds beginning a session may take: the client's timeout, or what is left of the wait if
-        that is less, but at least one.
+        """Return the most seconds that beginning a session may take: the client's timeout or, if less, the rest of the
+        wait, but at least one.
         """
         timeout = self._client.timeout
         return timeout if self._until is None else min(timeout, max(1.0, self._until - time.monotonic()))

@@ -17,17 +17,17 @@ from milepost.wire import MAX_PAGE
 
 
 class StateHandleStore(NotPicklable):
-    """The handles of one store: the ten operations of Flink's StateHandleStore, their states, and the epoch.
+    """The handles of one store, with the ten operations of Flink's StateHandleStore, the states, and the epoch.
 
     Any call may raise `Unavailable`, `ConnectionFailed` or `DeadlineExceeded`: in all three cases nothing was applied.
     A call that changes something may also raise `OutcomeUnknown` (read back before anything else), `StorageFull`,
     `SessionLost`, and `Fenced` once a newer driver leads the store; in a store that was opened for reading it raises
-    `InvalidRequest`. Names that the service would refuse raise `InvalidName` at once.
+    `InvalidRequest`. A name that the service would refuse raises `InvalidName` at once.
 
-    ``timeout`` is how many seconds a call may take with all its retries; None is the client's.
+    ``timeout`` is the most seconds that a call may take with all its retries; None is the client's timeout.
 
-    Threads may share a store. Its ``epoch`` is one for all of them: a `campaign` or `resign` of one thread counts in
-    the calls that the others begin after it.
+    Threads may share a store. They share its ``epoch``: after a `campaign` or `resign` of one thread, the calls of all
+    threads use the new epoch.
     """
 
     def __init__(self, driver: BlockingDriver, operations: StoreOperations) -> None:
@@ -44,7 +44,7 @@ class StateHandleStore(NotPicklable):
 
     @property
     def session_id(self) -> str | None:
-        """The id of the session in whose name the store is changed; None for a store that was opened for reading."""
+        """The id of the session that changes the store; None for a store that was opened for reading."""
         return self._operations.context.session
 
     @property
@@ -57,11 +57,11 @@ class StateHandleStore(NotPicklable):
 
     @property
     def files(self) -> JobFiles:
-        """What is kept of the files of the job: snapshots, savepoints, and whether they are whole."""
+        """The files of the store's job, with their snapshots and savepoints."""
         return JobFiles(self._driver, self._operations)
 
     def under(self, epoch: int) -> StateHandleStore:
-        """Return this store under a given epoch, for executors that got the epoch from their driver."""
+        """Return the same store under a given epoch, for executors that got the epoch from their driver."""
         return StateHandleStore(self._driver, self._operations.under(epoch))
 
     def add_and_lock(
@@ -78,13 +78,13 @@ class StateHandleStore(NotPicklable):
 
         ``state`` is bytes, a path, a binary file or an iterable of bytes. A state that can be read twice (bytes, a
         path, a seekable file, a list) is sent with its digest, and again if a retry is needed. A generator or a pipe
-        can be sent only once, so the leader is looked for first. With such a state, the call raises `OutcomeUnknown` if
-        the answer is lost, and `Unavailable` if a replica took the bytes and refused them.
+        can be sent only once, so the client finds the leader first. With such a state, the call raises `OutcomeUnknown`
+        if the answer is lost, and `Unavailable` if a replica took the bytes and refused them.
 
-        ``progress(done, total)`` is told how many bytes were sent, and of how many (None: not known), by the thread of
-        this call, about ten times a second; after a retry, ``done`` begins at 0 again. The last call comes once the
-        state is stored. An exception that it raises ends the call, and nothing is applied; after the state was stored
-        it is only logged.
+        The thread of this call calls ``progress(done, total)`` about ten times a second, with the number of bytes sent
+        and the total (None: not known); after a retry, ``done`` begins at 0 again. The last call comes once the state
+        is stored. An exception of ``progress`` ends the call, and nothing is applied; after the state was stored the
+        exception is only logged.
         """
         return self._driver.run(self._operations.add_and_lock(name, state, labels, timeout, progress))
 
@@ -130,8 +130,8 @@ class StateHandleStore(NotPicklable):
     ) -> bytes:
         """Read a state, verified against its size and digest. With ``version`` only that version is read.
 
-        ``timeout`` bounds the whole call with all bytes, so a large state needs more than the client's.
-        ``progress(done, total)`` is told how many bytes of how many were received, and what it raises ends the call.
+        ``timeout`` bounds the whole call with all bytes, so a large state needs more than the client's timeout.
+        ``progress(done, total)`` gets the number of bytes received and the total; an exception of it ends the call.
         Raises `NotExist`, `VersionMismatch`, `BlobMissing`, `Corrupt`, `StateTruncated`.
         """
         chunks = self._operations.download(name, version, timeout, whole=True, progress=progress)
@@ -146,48 +146,50 @@ class StateHandleStore(NotPicklable):
         timeout: float | None = None,
         progress: Progress | None = None,
     ) -> Iterator[Iterator[bytes]]:
-        """Read a state in chunks, for one too large for memory. Raises the errors of `read`, on entering or while
-        iterating.
+        """Read a state in chunks, for a state that is too large for memory. Raises the errors of `read`, on entering or
+        while iterating.
 
         The last chunk comes only after size and digest were verified. The block may be left early. ``timeout`` bounds
-        the start, and each resumption of a connection that broke; between them the reader takes the time it needs.
+        the start, and each resumption of a connection that broke; the reader itself may take any time between chunks.
         ``progress`` is as in `read`.
         """
         download = self._operations.download(name, version, timeout, progress=progress)
         with closing(self._driver.stream(download)) as chunks:
-            next(chunks)  # empty: it only shows that the state can be read
+            next(chunks)  # the first chunk is empty: it only shows that the state can be read
             yield chunks
 
     def get_all_and_lock(self, *, timeout: float | None = None) -> LockedHandles:
-        """Lock every handle for this session; return their records, sorted by name, and which records are damaged."""
+        """Lock every handle for this session; return their records, sorted by name, and the damaged records."""
         return self._driver.run(self._operations.get_all_and_lock(timeout))
 
     def get_all_handles(self, page_size: int = MAX_PAGE, *, timeout: float | None = None) -> Iterator[Handle]:
-        """Iterate over all handles by name, without locking them; ``page_size`` (1 to 1000) are fetched at a
-        time, each page within ``timeout`` seconds.
+        """Iterate over all handles by name, without locking them; ``page_size`` (1 to 1000) are fetched at a time, each
+        page within ``timeout`` seconds.
 
-        Handles that are being removed may be among them. Those whose record is damaged are logged as a warning;
-        `get_all_and_lock` returns them.
+        The listing may include handles that are being removed. A handle whose record is damaged is only logged as a
+        warning; `get_all_and_lock` returns it.
         """
         return self._driver.stream(self._operations.get_all_handles(page_size, timeout))
 
     def look_through(
         self, page_size: int = MAX_PAGE, *, timeout: float | None = None
     ) -> Iterator[Handle | CorruptHandle]:
-        """Iterate over all handles as `get_all_handles` does, and also over those whose record is damaged."""
+        """Iterate over all handles as `get_all_handles` does, including those whose record is damaged."""
         return self._driver.stream(self._operations.get_all_handles(page_size, timeout, with_damaged=True))
 
     def release_and_try_remove(self, name: str, version: str | None = None, *, timeout: float | None = None) -> Removal:
         """Release this session's lock, and remove the handle with its state unless other sessions hold it.
 
-        A handle that does not exist counts as removed. With ``version`` only that version is removed: raises
+        A handle that does not exist counts as removed. With ``version`` only that version is removed; any other raises
         `VersionMismatch`. Raises `DiscardFailed` if the handle was removed but its bytes are still there; repeating the
         call deletes them.
         """
         return self._driver.run(self._operations.release_and_try_remove(name, version, timeout))
 
     def clear_entries(self, *, timeout: float | None = None) -> int:
-        """Remove every handle, whoever holds it; return how many there were. The service deletes their states later."""
+        """Remove every handle, including those that other sessions hold; return how many there were. The service
+        deletes their states later.
+        """
         return self._driver.run(self._operations.clear_entries(timeout))
 
     def release(self, name: str, *, timeout: float | None = None) -> None:
@@ -201,20 +203,20 @@ class StateHandleStore(NotPicklable):
     def campaign(self, wait: float | None = 30.0) -> Epoch:
         """Wait up to ``wait`` seconds (None: for ever) to lead this store; this object then acts under the new epoch.
 
-        ``wait`` stands in the place of a timeout. An outage does not end it. If it ends without the epoch, raises
-        `EpochHeld`, or the error of the outage that still goes on. `SessionLost` is raised at once.
+        ``wait`` replaces a timeout. An outage does not end the wait. If the wait ends without the epoch, the call
+        raises `EpochHeld`, or the error of an outage that still goes on. It raises `SessionLost` at once.
         """
         return self._driver.run(campaign(self._operations, wait))
 
     def current_epoch(self, *, timeout: float | None = None) -> Epoch:
-        """Return the store's current epoch, whoever holds it; the one of this object is `epoch`."""
+        """Return the store's current epoch, whichever session holds it; `epoch` is the epoch of this object."""
         return self._driver.run(self._operations.current_epoch(timeout))
 
     def file_credential(self, *, timeout: float | None = None) -> FileCredential | None:
         """Return the credential with which Hadoop reaches this store's files under the epoch that this session holds.
 
-        None means that the service has no tokens, so that none is needed. Raises `Fenced` if the session does not hold
-        the epoch.
+        None means that the service uses no tokens, so Hadoop needs no credential. Raises `Fenced` if the session does
+        not hold the epoch.
         """
         return self._driver.run(self._operations.file_credential(timeout))
 

@@ -1,4 +1,4 @@
-"""The records that the SDK returns: frozen, without behaviour."""
+"""The records that the SDK returns: frozen dataclasses without behaviour."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Handle:
     """A named, versioned pointer to one immutable state.
 
     ``version`` is opaque: it can only be compared. ``size`` is in bytes, ``sha256`` lower-case hex, times are in UTC.
-    ``locks`` are the sessions that hold the handle, and ``epoch`` is that of the driver which wrote it, if any.
-    ``removing`` marks a handle whose removal has begun; only listings show it.
+    ``locks`` are the sessions that hold a lock on the handle, and ``epoch`` is the epoch of the driver that wrote it,
+    if any. ``removing`` marks a handle whose removal has begun; only listings show it.
     """
 
     name: str
@@ -60,7 +60,7 @@ class CorruptHandle:
 
 @dataclass(frozen=True)
 class LockedHandles:
-    """All handles of a store, locked and sorted by name, and those whose record is damaged."""
+    """All handles of a store, locked and sorted by name, and the handles whose record is damaged."""
 
     handles: list[Handle]
     corrupt: list[CorruptHandle]
@@ -68,7 +68,7 @@ class LockedHandles:
 
 @dataclass(frozen=True)
 class Removal:
-    """The end of a removal: the handle was ``removed``, or the sessions ``locks`` still hold it."""
+    """The result of a removal: the handle was ``removed``, or the sessions ``locks`` still hold it."""
 
     removed: bool
     locks: tuple[str, ...] = ()
@@ -76,7 +76,9 @@ class Removal:
 
 @dataclass(frozen=True)
 class Epoch:
-    """A driver's leadership over one store. If there never was one, ``epoch`` is 0 and the rest is None."""
+    """A driver's leadership over one store. If the store never had an epoch, ``epoch`` is 0 and all other fields are
+    None.
+    """
 
     epoch: int
     session: str | None = None
@@ -88,8 +90,8 @@ class Epoch:
 class Snapshot:
     """The files of a job at ``revision``, right after the query in ``directory`` committed ``batch``.
 
-    ``intact`` says whether the bytes of all its files are there; None if that was not checked. ``taken`` is when the
-    batch was committed, and ``epoch`` the epoch under which; None where the service does not know.
+    ``intact`` says whether the bytes of all its files exist; None if that was not checked. ``taken`` is the time at
+    which the batch was committed, and ``epoch`` the epoch that committed it; None if the service does not know.
     """
 
     directory: str
@@ -101,7 +103,7 @@ class Snapshot:
 
     @property
     def name(self) -> str:
-        """The directory in the job's ``.snapshot`` from which all files can be read, while the snapshot is kept."""
+        """The directory below the job's ``.snapshot`` that shows all files, as long as the snapshot is kept."""
         return f"@{self.revision}"
 
 
@@ -109,7 +111,7 @@ class Snapshot:
 class Savepoint:
     """A snapshot that is kept until the savepoint is dropped.
 
-    ``name`` is also the directory in the job's ``.snapshot`` from which all files can be read.
+    ``name`` is also the directory below the job's ``.snapshot`` that shows all files.
     """
 
     name: str
@@ -118,10 +120,11 @@ class Savepoint:
 
 @dataclass(frozen=True)
 class KeptSnapshots:
-    """What is kept of the files of a job: the snapshots of the last batches, and the savepoints, each the oldest first.
+    """The kept snapshots and savepoints of a job's files: the snapshots of the last batches, and the savepoints, oldest
+    first.
 
-    ``passed_over`` are snapshots from after the one that a rollback went back to, and the one of what was there right
-    before it. To go back to one of them undoes the rollback. They go once the query has made ten new snapshots.
+    ``passed_over`` lists the snapshots that a rollback left behind, and one that it took of the files right before it.
+    Going back to one of them undoes the rollback. They are dropped once the query has made ten new snapshots.
     """
 
     snapshots: list[Snapshot]
@@ -131,7 +134,7 @@ class KeptSnapshots:
 
 @dataclass(frozen=True)
 class DamagedFile:
-    """A file whose bytes are not what was written, and why that is known."""
+    """A file whose bytes are not the bytes that were written, and the reason."""
 
     path: str
     reason: str
@@ -139,10 +142,10 @@ class DamagedFile:
 
 @dataclass(frozen=True)
 class Verification:
-    """What was found of the files of a job.
+    """The result of checking the files of a job.
 
-    There are ``files`` files of ``bytes`` bytes now, and they are ``intact`` or not. ``kept`` says the same of each
-    snapshot and savepoint. ``damaged`` names a hundred of the ``damaged_count`` damaged files at most.
+    The job now has ``files`` files of ``bytes`` bytes in total; ``intact`` says whether all are whole. ``kept`` says
+    the same of each snapshot and savepoint. ``damaged`` lists up to a hundred of the ``damaged_count`` damaged files.
     """
 
     files: int
@@ -155,7 +158,7 @@ class Verification:
 
 @dataclass(frozen=True)
 class Clone:
-    """What was copied from another job: ``files`` files of ``bytes`` bytes."""
+    """The result of a clone: it copied ``files`` files of ``bytes`` bytes in total."""
 
     files: int
     bytes: int
@@ -165,10 +168,10 @@ class Clone:
 class JobFile:
     """A file or a directory in the tree of a job.
 
-    ``size`` is in bytes, ``sha256`` lower-case hex, and both say nothing of a directory. ``version`` is opaque: another
-    one whenever something else is at the path. ``modified`` (UTC) is when it came, and ``age`` how many seconds ago
-    that was, both by the service's clock. ``epoch`` is that of the driver which wrote it, if any. Only a listing tells
-    the last two.
+    ``size`` is in bytes and ``sha256`` in lower-case hex; neither is meaningful for a directory. ``version`` is opaque,
+    and changes whenever the path gets another file. ``modified`` (UTC) is when the file was written, and ``age`` the
+    seconds since then, both by the service's clock. ``epoch`` is the epoch of the driver that wrote it, if any. Only a
+    listing has the last two.
     """
 
     path: str
@@ -183,9 +186,9 @@ class JobFile:
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """A file that was written: its size in bytes, its lower-case hex digest, and its version.
+    """A written file: its size in bytes, its lower-case hex digest, and its version.
 
-    ``created`` says that nothing was at the path before.
+    ``created`` says that the path was free before.
     """
 
     path: str
@@ -197,9 +200,9 @@ class WrittenFile:
 
 @dataclass(frozen=True)
 class FileCredential:
-    """What Hadoop's client shows, under one epoch of a store, to get tokens for the store's files (OAuth2).
+    """The client credential (OAuth2) with which Hadoop gets tokens for a store's files, under one epoch of the store.
 
-    It gets them at ``token_path`` of any replica. ``client_secret`` is left out of the ``repr``.
+    Hadoop gets the tokens at ``token_path`` of any replica. The ``repr`` omits ``client_secret``.
     """
 
     epoch: int
@@ -223,9 +226,9 @@ class SessionInfo:
 class SessionSummary:
     """One living session in the list of sessions. ``ttl`` and ``expires_in`` are seconds.
 
-    ``locks`` counts the handles that it locked one by one; some that it gave back with a whole store may be among them.
-    ``locked_stores`` counts the stores of which it locked all handles at once. ``epochs`` has the epochs that it holds,
-    by store; where there are more than the service tells in a listing, ``more_epochs`` is true.
+    ``locks`` counts the handles that the session locked one by one; the count may include some that it released with a
+    whole store. ``locked_stores`` counts the stores in which it locked all handles at once. ``epochs`` has the epochs
+    that it holds, by store; ``more_epochs`` is true if it holds more than a listing shows.
     """
 
     session: str
@@ -240,12 +243,14 @@ class SessionSummary:
 
 @dataclass(frozen=True)
 class StoreSummary:
-    """One store in the list of stores, with the number of its ``handles`` and the ``revision`` that this reflects.
+    """One store in the list of stores, with the number of its ``handles`` and the ``revision`` at which they were
+    counted.
 
-    ``epoch`` is the number of its current epoch, 0 if there never was one; None if the store's own record is damaged.
-    ``session``, ``holder`` and ``since`` are of who holds it, None if nobody does. ``snapshot`` is the newest snapshot
-    of the job's files, None if there is none. ``damaged`` counts the records that cannot be read. A service of an
-    earlier release says nothing of these five, and then they are None.
+    ``epoch`` is the number of its current epoch, 0 if it never had one; None if the store's own record is damaged.
+    ``session``, ``holder`` and ``since`` describe the session that holds the epoch, and are None if no session does.
+    ``snapshot`` is the newest snapshot of the job's files, None if there is none. ``damaged`` counts the records that
+    cannot be read. An earlier release of the service does not report ``session``, ``holder``, ``since``, ``snapshot``
+    and ``damaged``, which are then None.
     """
 
     store: str
@@ -264,8 +269,9 @@ class Status:
     """One replica's view of the service.
 
     ``role`` is ``leader`` or ``follower``, ``leader`` the URL of the leader that the replica knows, and ``term`` the
-    last term that it knows. ``lease_remaining`` is for how many seconds it certainly leads; None if it does not lead,
-    or leads for as long as it runs. The replica grants only epochs above ``epochs_above``; None if it does not say so.
+    last term that it knows. ``lease_remaining`` is the number of seconds for which the replica certainly leads; None if
+    it does not lead, or leads for as long as it runs. The replica grants only epochs above ``epochs_above``; None if it
+    does not report this.
     """
 
     replica: str
@@ -281,7 +287,7 @@ class Status:
 
 @dataclass(frozen=True)
 class SteppedDown:
-    """The replica that let another lead, and the ``term`` at which it had led."""
+    """The replica that stepped down, and the ``term`` at which it had led."""
 
     replica: str
     term: int

@@ -1,6 +1,6 @@
 """The names and limits of the wire, each written once: headers, problem codes, limits, names, versions, digests.
 
-The service and the SDK both read this module, so that they cannot differ. docs/wire.md explains what it all means.
+The service and the SDK both read this module, so that the two cannot differ. docs/wire.md explains each name and limit.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ STATE_MEDIA_TYPE: Final = "application/octet-stream"
 
 NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}\Z")
 NAME_RULE: Final = "1 to 200 characters of A-Z a-z 0-9 . _ -, no leading dot"
-"""What `NAME` allows, in words."""
+"""The characters and length that `NAME` allows, in words."""
 LABEL_KEY: Final = re.compile(r"[a-z0-9._-]{1,64}\Z")
 LABEL_VALUE: Final = re.compile(r"(?! )[ -~]*(?<! )\Z")
 IDEMPOTENCY_KEY: Final = re.compile(r"[\x21-\x7e]{1,64}\Z")
 MAX_LABELS: Final = 32
 MAX_LABEL_VALUE: Final = 256
 MAX_LABELS_LENGTH: Final = 8000
-"""The most characters of all labels in one header: nginx and Apache refuse a line of more than 8 KiB."""
+"""The most characters of all labels in one header: nginx and Apache refuse a header line of more than 8 KiB."""
 MIN_TTL_SECONDS: Final = 1
 MAX_TTL_SECONDS: Final = 3600
 MAX_WAIT_SECONDS: Final = 60
 MAX_PAGE: Final = 1000
 UNSEEN: Final = re.compile("[\x00-\x1f\x7f]")
-"""The control characters, which no path of a file has."""
+"""The control characters, which the path of a file must not contain."""
 STATE_METADATA: Final = re.compile(r"(?:.*/)?_metadata/v2/\d+")
-"""The paths of what Spark says of an operator's state: text, with the absolute paths of the schemas of
-transformWithState. In a copy of a job's files, these are changed to those of the copy.
+"""The paths of Spark's metadata of an operator's state: text files that contain the absolute paths of
+transformWithState's schemas. A clone changes these paths to those of the new job.
 """
 MAX_STATE_METADATA_BYTES: Final = 1024 * 1024
 
@@ -115,7 +115,7 @@ class Code(str, Enum):
 
 
 class ProblemKind(NamedTuple):
-    """The properties that all problems of one code share."""
+    """The properties that all problems with one code share."""
 
     status: int
     title: str
@@ -171,15 +171,18 @@ PROBLEMS: Final[dict[Code, ProblemKind]] = {
 
 
 _JOB_EPOCH_PREFIXES: Final = ("X-Milepost-", "Milepost-Job-")
-"""How the headers begin whose names say a job and its epoch: the job as it is, and escaped."""
+"""The prefixes of headers whose names contain a job and its epoch: with the job's name as is, and with the name
+escaped.
+"""
 _ESCAPES: Final = {"-": "--", "_": "-u", ".": "-d"}
 _UNESCAPED: Final = {escape[1]: character for character, escape in _ESCAPES.items()}
 
 
 def job_epoch_header(job: str, epoch: int) -> str:
-    """Return the header whose name says a job and its epoch, with letters, digits and ``-`` alone.
+    """Return the header whose name contains a job and its epoch, in letters, digits and ``-`` only.
 
-    nginx and Envoy drop headers with other characters in their names. A job without such has the plain form.
+    nginx and Envoy drop headers with other characters in their names. A job name without other characters is not
+    escaped.
     """
     plain, escaped = _JOB_EPOCH_PREFIXES
     if not {"_", "."} & set(job):
@@ -188,8 +191,8 @@ def job_epoch_header(job: str, epoch: int) -> str:
 
 
 def job_epoch_of(header: str) -> tuple[str, str] | None:
-    """Return the job, in lower case, and the digits of its epoch that the name of a header says, in either form; None
-    if it says none.
+    """Return the job, in lower case, and the digits of its epoch from the name of a header in either form; None if the
+    name is neither.
     """
     plain, escaped = (prefix.lower() for prefix in _JOB_EPOCH_PREFIXES)
     name = header.lower()
@@ -205,7 +208,7 @@ def job_epoch_of(header: str) -> tuple[str, str] | None:
 
 
 def quote_version(version: str) -> str:
-    """Return an opaque version in the form that ETag and If-Match have."""
+    """Return an opaque version as ETag and If-Match write it."""
     return f'"{version}"'
 
 
@@ -227,12 +230,12 @@ def parse_digest_header(value: str) -> str | None:
         if name.strip().lower() == "sha-256" and len(item) > 2 and item[0] == item[-1] == ":":
             try:
                 raw = base64.b64decode(item[1:-1], validate=True)
-            except ValueError:  # it is not base64, or not ASCII
+            except ValueError:  # the value is not base64, or not ASCII
                 return None
             return raw.hex() if len(raw) == 32 else None
     return None
 
 
 def is_state_metadata(path: str, size: int) -> bool:
-    """Return whether a file of a job is one in which Spark names the job's directory, which a copy changes."""
+    """Return whether a file is one in which Spark names the job's directory, so that a clone must change the name."""
     return size <= MAX_STATE_METADATA_BYTES and STATE_METADATA.fullmatch(path) is not None

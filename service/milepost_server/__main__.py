@@ -1,4 +1,4 @@
-"""The program ``milepost-server``: it reads its flags and the environment, and then serves."""
+"""The program ``milepost-server``, which reads its flags and the environment, and then serves."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ _ADDRESS = re.compile(r"\{([^{}]*)\}")
 
 
 def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
-    """Return the parser of the flags. Each is also an environment variable: ``MILEPOST_LISTEN`` for ``--listen``."""
+    """Return the parser of the flags. An environment variable can set each: ``MILEPOST_LISTEN`` sets
+    ``--listen``.
+    """
 
     def default(flag: str, fallback: str | None) -> str | None:
         return environment.get("MILEPOST_" + flag.upper().replace("-", "_"), fallback)
@@ -176,7 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the server: the entry point of ``milepost-server``. Exits with status 2 for wrong settings."""
     flags = parser(os.environ)
     given = flags.parse_args(arguments)
-    if given.log_level not in _LOG_LEVELS:  # argparse does not look at defaults, which come from the environment
+    if given.log_level not in _LOG_LEVELS:  # argparse does not check defaults, which come from the environment
         flags.error(f"--log-level takes one of {', '.join(_LOG_LEVELS)}, not {given.log_level!r}")
     _log_from(getattr(logging, given.log_level.upper()))
     try:
@@ -237,30 +239,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 async def _checked(deployment: ReplicaConfig, settings: Settings) -> int:
-    """Try the stores, print what was found, and return the exit status."""
+    """Try the stores, print the findings, and return the exit status."""
     findings = []
     async for finding in try_stores(*make_stores(deployment, settings)):
         findings.append(finding)
         print(finding, flush=True)
     if any(finding.overran for finding in findings):
-        os._exit(status_of(findings))  # a thread may still wait for a store, and the end of the process for that thread
+        # a thread may still wait for a store, and the end of the process would wait for that thread
+        os._exit(status_of(findings))
     return status_of(findings)
 
 
 def _log_from(level: int) -> None:
-    """Log to stderr. Only Milepost's own debug lines are shown: those of libraries have credentials and signed URLs."""
+    """Log to stderr. Only Milepost's own debug lines are shown: those of libraries contain credentials and signed
+    URLs.
+    """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LogLines("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=max(level, logging.INFO), handlers=[handler])
-    logging.getLogger("milepost.audit").setLevel(logging.INFO)  # whatever else is shown
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # its lines about requests have signed URLs in them
+    logging.getLogger("milepost.audit").setLevel(logging.INFO)  # shown at every log level
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # its lines about requests contain signed URLs
     if level < logging.INFO:
         for name in _OURS:
             logging.getLogger(name).setLevel(level)
 
 
 def _tokens(given: argparse.Namespace) -> WatchedFiles[Tokens] | None:
-    """Read the token file that the flags name; None if there is none. Raises ValueError, OSError."""
+    """Read the token file that the flags name; None if they name none. Raises ValueError, OSError."""
     if given.service_accounts and not given.token_file:
         raise ValueError("--service-accounts needs --token-file, whose lines say what each account may do")
     if not given.token_file:
@@ -272,7 +277,7 @@ def _tokens(given: argparse.Namespace) -> WatchedFiles[Tokens] | None:
 
 
 def _certificates(given: argparse.Namespace) -> Certificates | None:
-    """Read the certificates that the flags name; None if there are none. Raises ValueError."""
+    """Read the certificates that the flags name; None if they name none. Raises ValueError."""
     if bool(given.tls_cert) != bool(given.tls_key):
         raise ValueError("--tls-cert and --tls-key are given together, or neither is")
     if given.tls_client_ca and not given.tls_cert:
@@ -352,10 +357,10 @@ def _whole(value: str) -> int | None:
 
 
 def advertised(url: str) -> str:
-    """Return ``url`` with each ``{ADDRESS}`` written as the names of Pods have it: ``{10.1.2.3}`` becomes ``10-1-2-3``.
+    """Return ``url`` with each ``{ADDRESS}`` written as in the DNS names of Pods: ``{10.1.2.3}`` becomes ``10-1-2-3``.
 
-    A Pod knows its address, but none of its names: the DNS of a cluster makes them of the address like this. Raises
-    ValueError for what is no address in braces.
+    A Pod knows its address, but none of its names, which the cluster's DNS derives from the address in this way. Raises
+    ValueError if the text in braces is not an address.
     """
     return _ADDRESS.sub(_with_dashes, url)
 

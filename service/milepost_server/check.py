@@ -1,7 +1,7 @@
-"""Try the stores that a replica would use, one after the other, and say of each what was found.
+"""Tries the stores that a replica would use, one after the other, and reports the finding for each.
 
-Nothing is founded, no leadership is taken, and nothing of a deployment is changed: a replica may serve meanwhile. The
-keys of a trial's blobs begin with a word that is no deployment's id.
+A check creates no deployment, takes no leadership, and changes nothing of a deployment: a replica may serve meanwhile.
+The keys of the trial's blobs begin with a word that is not the id of any deployment.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from milepost_server.blobs.timeouts import BlobsWithTimeout
 
 log = logging.getLogger("milepost.check")
 STORE_SECONDS: Final = 120.0
-"""The trial of a store takes this long at most."""
+"""The most seconds that the trial of a store takes."""
 _CLOSE_SECONDS: Final = 10.0
 _STEP_SECONDS: Final = 30.0
 
 DIRECTORY: Final = "checks"
-"""No deployment has this id, and the keys of all other blobs begin with a deployment's id."""
+"""The first segment of the trial's keys; no deployment has this id, and all other keys begin with a deployment's id."""
 
 _SMALL: Final = 256 * 1024
 _LARGE: Final = 11 * 1024 * 1024
-"""S3 takes this in three parts."""
+"""S3 takes this size in three parts."""
 _SIGNED_SECONDS: Final = 300.0
 _TIDY_SECONDS: Final = 10.0
 _ABANDONED_SECONDS: Final = 3600.0
@@ -54,7 +54,7 @@ _SIGNED_GET: Final = "a signed GET with a Range"
 
 
 class Verdict(Enum):
-    """What a trial showed: the status with which a check ends, and the words for it. The gravest comes last."""
+    """The result of a trial: the exit status of the check, and its text. The most serious comes last."""
 
     OK = 0, "ok"
     FULL = 75, "no room"
@@ -68,7 +68,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found of one store. ``overran`` says that its trial still runs, and was left behind."""
+    """The finding for one store. ``overran`` says that its trial still runs, and was left behind."""
 
     store: str
     verdict: Verdict
@@ -81,7 +81,7 @@ class Finding:
 
 
 def status_of(findings: list[Finding]) -> int:
-    """Return the exit status: a refusal, which somebody has to repair, counts for more than an outage."""
+    """Return the exit status: a refusal, which an operator must repair, outweighs an outage."""
     gravity = list(Verdict).index
     return max((finding.verdict for finding in findings), key=gravity, default=Verdict.OK).status
 
@@ -94,7 +94,7 @@ class _Store(Protocol):
 async def try_stores(
     pointers: PointerStore, election: Election, blobs: BlobStore, seconds: float = STORE_SECONDS
 ) -> AsyncIterator[Finding]:
-    """Yield what was found of each store, as soon as it is known. Each takes at most ``seconds``."""
+    """Yield the finding for each store, as soon as it is known. Each takes at most ``seconds``."""
     bounded = BlobsWithTimeout(blobs, min(_STEP_SECONDS, seconds))
     trial = BlobTrial(bounded, min(_STEP_SECONDS, seconds))
     yield await _tried("pointers", pointers, lambda: _looked_at(pointers), seconds)
@@ -128,7 +128,7 @@ async def _tried(name: str, store: _Store, use: Callable[[], Awaitable[str]], se
 
 
 async def _looked_at(pointers: PointerStore) -> str:
-    """Say what is in the pointer store. Raises `StorageFull` if it would accept no records now."""
+    """Describe the content of the pointer store. Raises `StorageFull` if it would accept no records now."""
     journals = await pointers.journals()
     if (full := pointers.full) is not None:
         raise StorageFull(full)
@@ -142,7 +142,7 @@ async def _asked(election: Election) -> str:
 
 
 class BlobTrial:
-    """One trial of the open store ``blobs``; ``seconds`` bound the wait for an answer to a signed request."""
+    """One trial of the open store ``blobs``; ``seconds`` bounds the wait for the answer to a signed request."""
 
     def __init__(self, blobs: BlobStore, seconds: float) -> None:
         self._blobs = blobs
@@ -153,11 +153,12 @@ class BlobTrial:
         self._content = secrets.token_bytes(_LARGE)
 
     async def run(self) -> str:
-        """Return what the store can do, in words. Leaves nothing behind.
+        """Return the abilities of the store, in words. Leaves nothing behind.
 
-        Raises `Misconfigured` if the store lacks something that the service needs, and what the calls of a store raise.
+        Raises `Misconfigured` if the store lacks an ability that the service needs, and the errors of the store's
+        calls.
         """
-        for key in await self._listed(_ABANDONED_SECONDS):  # of an earlier trial, which was killed
+        for key in await self._listed(_ABANDONED_SECONDS):  # blobs of an earlier trial, which was killed
             await self._blobs.delete(key)
         try:
             await self._write(self._small, _SMALL)
@@ -199,7 +200,7 @@ class BlobTrial:
     # -- what clients send by themselves -----------------------------------------------------------------------------
 
     async def _try_signed(self) -> str:
-        """Send signed requests as a client would, and say how they went. Where none can be sent from here, say so."""
+        """Send signed requests as a client would, and describe the result; if this machine cannot send any, say so."""
         body = self._content[:_SMALL]
         put = await self._blobs.sign_put(self._signed, _SMALL, hashlib.sha256(body).hexdigest(), _SIGNED_SECONDS)
         get = await self._blobs.sign_get(self._large, _SIGNED_SECONDS)
@@ -210,14 +211,14 @@ class BlobTrial:
                 _require_success(await _send(client, put, body), _SIGNED_PUT)
                 _require_refused(await _send(client, put, body), _SIGNED_PUT)
                 part = await _send(client, get, None, {"Range": f"bytes=1-{_SMALL}"})
-            except httpx.HTTPError as error:  # its text may hold the URL, which is a secret
+            except httpx.HTTPError as error:  # its text may contain the URL, which is a secret
                 return f"signed requests cannot be sent from this machine ({type(error).__name__})"
         _require_success(part, _SIGNED_GET)
         if part.status_code != httpx.codes.PARTIAL_CONTENT or part.content != self._content[1 : _SMALL + 1]:
             raise Misconfigured(f"{_SIGNED_GET} is answered {part.status_code}, and not with the range")
         return "signed requests work from this machine"
 
-    # -- within ------------------------------------------------------------------------------------------------------
+    # -- private -----------------------------------------------------------------------------------------------------
 
     async def _leave_nothing(self) -> None:
         for key in (self._large, self._small, self._signed):
@@ -239,7 +240,7 @@ async def _send(
 
 
 def _require_success(answer: httpx.Response, what: str) -> None:
-    """Raise `StorageUnavailable` for an answer that another attempt may not get, and `Misconfigured` for a refusal."""
+    """Raise `StorageUnavailable` for an answer that a retry may avoid, and `Misconfigured` for a refusal."""
     if not answer.is_success:
         kind = StorageUnavailable if answer.status_code in _MOMENTARY else Misconfigured
         raise kind(f"{what} is answered {answer.status_code} by {answer.request.url.host}")

@@ -1,4 +1,4 @@
-"""Put a replica and its HTTP application together from the URLs of its backends."""
+"""Assembles a replica and its HTTP application from the URLs of its backends."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ from milepost_server.replica.probes import Probes
 from milepost_server.replica.replica import Replica
 from milepost_server.replica.settings import Settings
 
-# A blob store that waits for one answer as long as a whole step may take could never try another of its servers.
+# If the blob store waited for one answer as long as a whole step may take, it could never try another of its servers.
 _EXCHANGES_IN_A_STEP = 3
 
 _OF_STORES = (handles, states, uploads, stores, snapshots, files, lookups, sessions, epochs, credentials)
@@ -66,7 +66,7 @@ _PARTS = (*_API, pages, page, webhdfs, data_nodes)
 
 @dataclass(frozen=True, slots=True)
 class ReplicaConfig:
-    """The addresses of a replica: where it keeps records and blobs, and how others reach it.
+    """The addresses of a replica: those of its records and blobs, and the one at which others reach it.
 
     ``accepted_losses`` are the names of the losses that the owner accepts.
     """
@@ -107,15 +107,17 @@ def make_stores(deployment: ReplicaConfig, settings: Settings) -> tuple[PointerS
 
 
 def service_accounts(deployment: ReplicaConfig, audience: str) -> Accounts:
-    """Make what asks Kubernetes whose a token for ``audience`` is. It is not open yet. Raises `Misconfigured`."""
+    """Make the `Accounts` that ask Kubernetes for the owner of a token for ``audience``; they are not open yet. Raises
+    `Misconfigured`.
+    """
     return make_service_accounts(deployment.pointers, audience)
 
 
 def _spare_what_was_loaded() -> None:
     """Exempt the loaded records from Python's garbage collection, which would pause for 0.3 s to go through them.
 
-    What is garbage by now, such as the records of an earlier leadership, is collected first: it would stay for good
-    otherwise. This is for a process that has one replica, since it goes through all that there is in the process.
+    Existing garbage, such as the records of an earlier leadership, is collected first: it would stay permanently
+    otherwise. This is for a process with a single replica, since it goes through all objects of the process.
     """
     gc.unfreeze()
     gc.collect()
@@ -135,8 +137,8 @@ def application(
 ) -> ASGIApp:
     """Make the HTTP application of a replica. Its answers are logged in ``access``, unless that is None.
 
-    ``tokens`` are the clients that it knows, and ``certificates`` what it shows to other replicas, and what it believes
-    of them. ``accounts`` say whose a token is that was made for ``audience``; None if no such tokens are taken.
+    ``tokens`` are the clients that it knows, and ``certificates`` those that it presents to other replicas, and those
+    that it trusts. ``accounts`` identify the owner of a token for ``audience``; None if such tokens are not accepted.
     """
     leader_locator = LeaderLocator(replica.election, deployment.advertise, replica.clock)
     operations, settings = operations_of(replica), replica.settings
@@ -197,5 +199,5 @@ def create_app(context: Context) -> Application:
 
 
 def routes() -> list[APIRoute]:
-    """Return all routes but the one of their description, in the order in which they are described."""
+    """Return all routes except that of their description, in the order in which they are described."""
     return [route for part in _PARTS for route in part.router.routes if isinstance(route, APIRoute)]

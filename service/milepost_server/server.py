@@ -25,13 +25,13 @@ from milepost_server.replica.replica import Replica
 log = logging.getLogger("milepost")
 
 GRACE_SECONDS = 10
-"""At the end, requests that were taken before have so long for their answers."""
+"""The seconds that requests in progress have for their answers when the server stops."""
 
 
 class HttpServer(uvicorn.Server):
     """An HTTP server that steps down at the first signal, so that another replica leads before this one is gone.
 
-    It looks after the ``watched`` files while it serves, and opens and closes what knows ``accounts``.
+    It watches the ``watched`` files while it serves, and opens and closes ``accounts``.
     """
 
     def __init__(
@@ -53,8 +53,8 @@ class HttpServer(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to stop at the first signal; end the process at once at the second.
 
-        The second acts as a crash would, which what is stored withstands. Nothing is logged here: the signal may have
-        come in the middle of a log line, and another one may come at any moment.
+        The second is like a crash, which stored data withstands. Nothing is logged here: the signal may have
+        interrupted the writing of a log line, and another one may come at any moment.
         """
         if self._loop is None:
             super().handle_exit(sig, frame)
@@ -100,7 +100,7 @@ class HttpServer(uvicorn.Server):
 def bound(host: str, port: int) -> list[socket.socket]:
     """Return a bound socket for each address of ``host``; none of them accepts connections yet.
 
-    Raises OSError, for one if the port is in use.
+    Raises OSError, for example if the port is in use.
     """
     sockets: list[socket.socket] = []
     try:
@@ -127,7 +127,7 @@ def run(
     tokens: WatchedFiles[Tokens] | None = None,
     accounts: Accounts | None = None,
 ) -> None:
-    """Serve on ``sockets`` until SIGTERM or SIGINT, over TLS if there are certificates to serve with.
+    """Serve on ``sockets`` until SIGTERM or SIGINT, over TLS if ``certificates`` contain a server certificate.
 
     The files of ``certificates`` and ``tokens`` are read again when they change. Raises `Misconfigured`.
     """
@@ -144,7 +144,7 @@ def run(
         log_config=None,
         timeout_graceful_shutdown=GRACE_SECONDS,
         timeout_keep_alive=75,
-        backlog=256,  # a burst of connections must fit into the file descriptors that are left for it
+        backlog=256,  # a burst of connections must fit into the remaining file descriptors
     )
     watched: list[WatchedFiles[Any]] = [] if certificates is None else [certificates.watched]
     server = HttpServer(config, replica, [*watched, *([] if tokens is None else [tokens])], accounts)

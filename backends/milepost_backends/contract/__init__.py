@@ -1,9 +1,9 @@
-"""This package says what Milepost asks of a backend, and nothing more.
+"""The contracts between Milepost and its backends.
 
-There are three small contracts: `PointerStore` (journals of records behind a fenced head), `Election` (who may try to
-lead, and until when) and `BlobStore` (immutable bytes); and `Accounts`, for tokens that another system issues. Names,
-locks, sessions, epochs and idempotency keys belong to the rules above; a backend stores opaque keys and values and
-never looks inside.
+There are three small contracts: `PointerStore` (journals of records behind a fenced head), `Election` (which replica
+may try to lead, and until when) and `BlobStore` (immutable bytes); and `Accounts`, for tokens that another system
+issues. Names, locks, sessions, epochs and idempotency keys belong to the service's rules; a backend stores opaque keys
+and values and never interprets them.
 """
 
 from milepost_backends.contract.backend import Account, Accounts, Backend, BlobsSettings, PointersSettings

@@ -1,6 +1,6 @@
-"""A `Backend` is how a technology is added: it is registered under the scheme of an address.
+"""A `Backend` adds a storage technology, under the scheme of its addresses.
 
-One of the things that it may have to offer is `Accounts`: whose a bearer token is that another system has issued.
+It may also offer `Accounts`, which identify the owner of a bearer token that another system has issued.
 """
 
 from __future__ import annotations
@@ -16,18 +16,20 @@ from milepost_backends.contract.pointers import PointerStore
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An account of a program, in a namespace of the system that knows it."""
+    """An account of a program, in a namespace of the system that issued it."""
 
     namespace: str
     name: str
 
 
 class Accounts(ABC):
-    """The accounts of another system. Each call asks that system anew; the caller keeps the answers."""
+    """The accounts of another system. Each call asks that system anew; the caller caches the answers."""
 
     @abstractmethod
     async def open(self) -> None:
-        """Read the configuration; nothing is asked yet. Idempotent. Raises `Misconfigured`, `StorageUnavailable`."""
+        """Read the configuration, without asking the other system yet. Idempotent. Raises `Misconfigured`,
+        `StorageUnavailable`.
+        """
 
     @abstractmethod
     async def close(self) -> None:
@@ -35,16 +37,17 @@ class Accounts(ABC):
 
     @abstractmethod
     async def owner(self, token: str) -> Account | None:
-        """Return whose token this is; None only where the system says that it is nobody's, or not for us.
+        """Return the owner of this token; None only if the other system says that it has no owner, or is not meant for
+        this service.
 
-        The wait is bounded. Raises `StorageUnavailable` where there is no answer, and `Misconfigured` where we may not
-        ask. No error repeats the token.
+        The wait is bounded. Raises `StorageUnavailable` if there is no answer, and `Misconfigured` if the service is
+        not allowed to ask. No error quotes the token.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class PointersSettings:
-    """A replica gives these settings to its pointer store and its election.
+    """The settings that a replica passes to its pointer store and its election.
 
     ``advertise`` is the URL at which other replicas and clients reach it. ``accept_loss`` names the damages whose loss
     the owner has accepted, see `JournalDamaged`.
@@ -56,20 +59,22 @@ class PointersSettings:
 
 @dataclass(frozen=True, slots=True)
 class BlobsSettings:
-    """A replica gives these settings to its blob store: one exchange with a server may take ``exchange_seconds``."""
+    """The settings that a replica passes to its blob store: one exchange with a server may take
+    ``exchange_seconds``.
+    """
 
     exchange_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """A backend makes the stores and elections for a scheme of addresses, as ``zookeeper`` in ``zookeeper://h1/path``.
+    """Makes the stores and elections for a scheme of addresses, such as ``zookeeper`` in ``zookeeper://h1/path``.
 
     ``example`` is such an address, for error messages. ``pointers`` makes a pointer store for an address, and the
-    election beside it; ``blobs`` makes a blob store, and ``accounts``, for an address and an audience, what says whose
-    a token is. Each is None where the technology has no such thing. None of them connects to anything, and all raise
-    `Misconfigured` for an address that is not valid. They import what they need when they are called, so that nobody
-    pays for the libraries of a technology that is not used.
+    election beside it; ``blobs`` makes a blob store, and ``accounts`` makes, for an address and an audience, the object
+    that identifies the owner of a token. Each is None if the technology does not offer it. None of them connects to
+    anything, and all raise `Misconfigured` for an invalid address. They import their libraries when they are called, so
+    that a replica does not load the libraries of unused technologies.
     """
 
     example: str

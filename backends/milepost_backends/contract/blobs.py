@@ -1,4 +1,4 @@
-"""This module defines the contract of a blob store: immutable bytes under fresh keys.
+"""The contract of a blob store: immutable bytes under fresh keys.
 
 Keys are paths of safe segments, the same for every blob store. A segment is 1 to 200 characters of ``A-Z a-z 0-9 . _
 -`` without a leading dot. So a key cannot leave the directory or prefix of its store, and a backend may keep its own
@@ -16,9 +16,10 @@ from typing import Final, Protocol
 from milepost_backends.contract.errors import UnsafeKey
 
 PATIENCE_SECONDS: Final = 2.0
-"""How long a store repeats what failed for a moment while it writes a blob, unless its caller says otherwise.
+"""The seconds for which a store repeats a request that failed for a moment while it writes a blob, unless its caller
+says otherwise.
 
-That is less than the SDK waits for an answer before it asks again by itself.
+This is less than the time after which the SDK itself repeats a request.
 """
 
 MAX_KEY_LENGTH: Final = 900
@@ -29,7 +30,7 @@ _PREFIX: Final = re.compile(rf"(?:{_SEGMENT}/)*(?:{_SEGMENT})?\Z")
 
 
 def check_key(key: str) -> str:
-    """Return the key if it is a safe one. Raises `UnsafeKey`."""
+    """Return the key if it is safe. Raises `UnsafeKey`."""
     if len(key) > MAX_KEY_LENGTH or not _KEY.match(key):
         raise UnsafeKey(f"{key[:MAX_KEY_LENGTH]!r} is not a path of safe segments")
     return key
@@ -79,23 +80,24 @@ class BlobStore(Protocol):
     async def put(self, key: str, stream: AsyncIterator[bytes], *, patience: float = PATIENCE_SECONDS) -> int:
         """Write ``stream`` under a fresh ``key`` durably, and return its size in bytes.
 
-        A request that failed for a moment, or whose answer was lost, is repeated for ``patience`` seconds from the
-        first attempt on, where that is safe: the store knows by a mark of its own whether the first one wrote the blob.
-        A refusal is not repeated.
+        The store repeats a request that failed for a moment, or whose answer was lost, for ``patience`` seconds from
+        the first attempt on, if that is safe: a mark of its own shows the store whether the first attempt wrote the
+        blob. It does not repeat a request that was refused.
 
         If the stream raises, or the task is cancelled, nothing is left visible under ``key`` and the exception passes
         through unchanged. Never buffers the whole stream.
 
-        Raises `BlobExists` (what is there stays), `StorageFull`, `StorageUnavailable`.
+        Raises `BlobExists` (the existing blob stays), `StorageFull`, `StorageUnavailable`.
         """
 
     def get(self, key: str, start: int = 0, end: int | None = None, *, size: int | None = None) -> AsyncIterator[bytes]:
-        """Yield the bytes from ``start`` up to but without ``end``, in chunks; clipped to the blob as a slice would be.
+        """Yield the bytes from ``start`` up to, but not including, ``end``, in chunks; clipped to the blob as a slice
+        would be.
 
-        A request that failed for a moment is repeated for some seconds, and reading goes on where it broke.
+        The store repeats a request that failed for a moment for some seconds, and resumes reading where it broke.
 
-        Raises before the first chunk, also for an empty range: `BlobMissing`, and `BlobSizeDiffers` for a blob that
-        has not ``size`` bytes, if that is given. Raises later `BlobTruncated` if the blob turns out shorter than its
+        Raises before the first chunk, also for an empty range: `BlobMissing`, and `BlobSizeDiffers` for a blob whose
+        size is not ``size``, if that is given. Raises later `BlobTruncated` if the blob turns out shorter than its
         size, and `StorageUnavailable`.
         """
 
@@ -106,28 +108,28 @@ class BlobStore(Protocol):
         """Delete the blob; it is no error if it is already gone. Raises `StorageUnavailable`."""
 
     def list(self, prefix: str, older_than: float) -> AsyncIterator[BlobInfo]:
-        """Yield the blobs whose key begins with ``prefix`` and that were completed ``older_than`` seconds ago or more.
+        """Yield the blobs whose key begins with ``prefix`` and that were completed at least ``older_than`` seconds ago.
 
         They come in any order. A blob that is put or deleted meanwhile may be listed or not. Raises
         `StorageUnavailable`.
         """
 
     async def sign_put(self, key: str, size: int, sha256: str, seconds: float) -> SignedRequest | None:
-        """Return a request by which somebody else may write exactly these bytes under the fresh ``key``.
+        """Return a request with which a client may write exactly these bytes under the fresh ``key``.
 
         None means that this store cannot sign. ``sha256`` is lower-case hex. The store refuses the request if ``key``
-        is taken by then, and, where it can tell, if the body differs. Raises `StorageUnavailable` if the credentials
+        is taken by then, and, if it can tell, if the body differs. Raises `StorageUnavailable` if the credentials
         cannot be obtained now.
         """
 
     async def sign_get(self, key: str, seconds: float) -> SignedRequest | None:
-        """Return a request by which somebody else may read the blob, also in ranges; None if the store cannot sign.
+        """Return a request with which a client may read the blob, also in ranges; None if the store cannot sign.
 
-        It does not say whether the blob is there. Raises `StorageUnavailable`.
+        The request does not show whether the blob exists. Raises `StorageUnavailable`.
         """
 
     async def checked_digest(self, key: str) -> str | None:
-        """Return the SHA-256 that the store itself checked the whole blob against, in lower-case hex; None if unknown.
+        """Return the SHA-256 against which the store itself checked the whole blob, in lower-case hex; None if unknown.
 
         Raises `BlobMissing`, `StorageUnavailable`.
         """

@@ -1,4 +1,4 @@
-"""This module defines the errors that cross the border between a backend and the service.
+"""The errors that a backend raises to the service.
 
 ::
 
@@ -15,8 +15,8 @@
     ├── BlobSizeDiffers        the blob has another size than its reader expects
     └── BlobTruncated          the blob ended before its announced size
 
-A commit does not raise: it returns `Done`, `CommitRefused` or `Unknown`. Foreign exceptions never cross; each backend
-translates its own in one place, with ``raise … from``.
+A commit does not raise: it returns `Done`, `CommitRefused` or `Unknown`. Exceptions of libraries never reach the
+service; each backend translates them in one place, with ``raise … from``.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ import hashlib
 
 
 class BackendError(Exception):
-    """Every error that a backend may raise derives from this class."""
+    """The root of all errors that a backend may raise."""
 
 
 class Misconfigured(BackendError):
-    """The backend cannot work with its configuration; the message says what to change, and never holds a secret."""
+    """The backend cannot work with its configuration; the message says what to change, and never contains a secret."""
 
 
 class StorageUnavailable(BackendError):
@@ -37,7 +37,7 @@ class StorageUnavailable(BackendError):
 
 
 class StorageRefused(StorageUnavailable):
-    """The store refuses the call until somebody repairs something: rights, a bucket, a clock."""
+    """The store refuses the call until an operator repairs something: rights, a bucket, a clock."""
 
 
 class StorageFull(BackendError):
@@ -49,12 +49,11 @@ class TakeOverLost(BackendError):
 
 
 class JournalDamaged(BackendError):
-    """What is stored of a journal does not prove itself: something is missing, altered, or an older copy.
+    """The stored journal fails its verification: something is missing, altered, or an older copy.
 
-    ``what`` names the damage and says what to do. ``evidence`` distinguishes this damage from any other, and stays the
-    same each time the damage is found; None means that its loss cannot be accepted. ``loss`` is the hash of the
-    evidence. An owner gives it to ``--accept-loss`` to go on without what is lost: that accepts this damage, and no
-    later one.
+    ``what`` names the damage and its remedy. ``evidence`` distinguishes this damage from any other, and stays the same
+    each time the damage is found; None means that its loss cannot be accepted. ``loss`` is the hash of the evidence. An
+    owner passes it to ``--accept-loss`` to continue without the lost data: that accepts this damage, and no later one.
     """
 
     def __init__(self, what: str, evidence: str | None = None) -> None:
@@ -81,7 +80,7 @@ class BlobMissing(BackendError):
 
 
 class BlobSizeDiffers(BackendError):
-    """A blob has ``found`` bytes, and who reads it expects ``expected``."""
+    """A blob has ``found`` bytes, but its reader expects ``expected``."""
 
     def __init__(self, found: int, expected: int) -> None:
         super().__init__(f"the blob has {found} bytes, not {expected}")
@@ -90,7 +89,7 @@ class BlobSizeDiffers(BackendError):
 
     @classmethod
     def check(cls, found: int, expected: int | None) -> None:
-        """Raise this error if a size is expected, and it is another one."""
+        """Raise this error if a size is expected, and the found one differs."""
         if expected is not None and found != expected:
             raise cls(found, expected)
 

@@ -1,4 +1,4 @@
-"""This module defines the contract of a pointer store: journals of small records, each journal behind one fenced head.
+"""The contract of a pointer store: journals of small records, each journal behind one fenced head.
 
 A journal is a set of records (key to bytes) under a head ``{term, revision, lineage, digest}``. Every commit is one
 atomic write that is conditional on the head, so a leader whose term is over cannot write anything. The core of the
@@ -16,17 +16,17 @@ from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
 NO_RECORDS: Final = "0-" + "0" * 32
-"""This is the digest of a journal without records."""
+"""The digest of a journal without records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The head is the one object of a journal that every commit is conditional on.
+    """The one object of a journal on which every commit is conditional.
 
-    ``term`` counts leaderships over this journal. ``revision`` is raised by every committed group, and never falls.
+    ``term`` counts leaderships over this journal. Every committed group raises ``revision``, which never falls.
     ``lineage`` is drawn at random at each take-over, so that a version made of lineage and revision is never reused,
     not even after the store was restored from a backup. ``digest`` is the number of all records and the sum of their
-    hashes, and opaque to the store: it shows whoever loads the records that all are there, and none is an older copy.
+    hashes, and opaque to the store: it lets a loader verify that all records are present, and none is an older copy.
     """
 
     journal: str
@@ -46,14 +46,14 @@ class Head:
 
 
 class Change(NamedTuple):
-    """A change is one record to write, or to delete when ``value`` is None."""
+    """One record to write, or to delete if ``value`` is None."""
 
     key: str
     value: bytes | None
 
 
 class Refusal(Enum):
-    """A refusal says why a commit wrote nothing."""
+    """The reasons why a commit wrote nothing."""
 
     HEAD_MOVED = "the head of the journal changed, or something else changed the journal: take it over to find out"
     FULL = "the store is full"
@@ -82,7 +82,7 @@ class CommitRefused:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """It is not known whether the group was written, or still may be. Only a take-over settles it."""
+    """It is unknown whether the group was written, or may still be. Only a take-over resolves this."""
 
     detail: str
 
@@ -95,10 +95,10 @@ Commit = Done | CommitRefused | Unknown
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
-    """These limits say how much one commit may hold, and how many commits may be on their way at once.
+    """The limits on the size of one commit, and on the number of commits in flight.
 
-    ``journal_bytes`` is how many bytes all records of a journal should hold together, keys and values; None means that
-    there is no such limit. A store accepts a little more than that when it is written to in order to make room.
+    ``journal_bytes`` is the number of bytes that all records of a journal should hold together, keys and values; None
+    means that there is no such limit. A store accepts a little more than that for writes that make room.
     """
 
     requests: int = 256
@@ -108,7 +108,7 @@ class GroupLimits:
     journal_bytes: int | None = None
 
     def excess(self, changes: Sequence[Change]) -> str | None:
-        """Say in words what in ``changes`` exceeds these limits, or return None. Values are counted, keys are not."""
+        """Return in words which limit ``changes`` exceeds, or None. Values are counted, keys are not."""
         total = 0
         for key, value in changes:
             size = len(value or b"")
@@ -119,13 +119,13 @@ class GroupLimits:
 
 
 class PointerStore(Protocol):
-    """A pointer store keeps fenced journals of small records."""
+    """Stores fenced journals of small records."""
 
     limits: GroupLimits
 
     @property
     def place(self) -> str:
-        """Return where the journals of this store lie; known once it was opened.
+        """Return the location of this store's journals, which is known once the store was opened.
 
         The text is the same for each replica and each start, and differs from that of any other deployment as far as
         the store can distinguish them.
@@ -133,24 +133,26 @@ class PointerStore(Protocol):
 
     @property
     def bytes_sent(self) -> int:
-        """Return the number of bytes sent to be written since this object was made, whatever became of them.
+        """Return the number of bytes sent in writes since this object was made, whatever their outcome.
 
-        Data that is written again along with a change counts as well: bytes are what etcd, for one, has least of.
+        Unchanged data that is written again along with a change counts as well: etcd, for one, bounds the bytes that
+        are written.
         """
 
     @property
     def full(self) -> str | None:
-        """Say in words why no write that grows is accepted now, or return None while there is room. Cheap.
+        """Return in words why the store now accepts no write that grows, or None while there is room. Cheap.
 
-        Room is kept for what frees room: removals, releases, locks and take-overs. A write that is sent all the same is
-        refused as `Refusal.FULL`, at the latest once that room is used up.
+        The store reserves room for writes that free room: removals, releases, locks and take-overs. A growing write
+        that is sent anyway is refused as `Refusal.FULL`, at the latest once the reserved room is used up.
         """
 
     @property
     def commit_delay(self) -> float:
-        """Return how many seconds a commit would wait before it is sent, because the store is written only so fast.
+        """Return the seconds that a commit would wait before it is sent, because the store limits the rate of writes.
 
-        Until then its group is better left open: what comes in meanwhile costs a group of its own otherwise. Cheap.
+        Until then the caller should leave the group open: requests that come meanwhile would need a group of their own.
+        Cheap.
         """
 
     async def open(self) -> None:
@@ -160,7 +162,7 @@ class PointerStore(Protocol):
         """
 
     async def close(self) -> None:
-        """Release every resource. Idempotent. A commit that is still on its way ends as what it is, or as `Unknown`.
+        """Release every resource. Idempotent. A commit in flight ends with its real outcome, or as `Unknown`.
 
         Afterwards a commit is `CommitRefused` and every other call raises `StorageUnavailable`, until `open` is called
         again.
@@ -172,16 +174,16 @@ class PointerStore(Protocol):
     async def take_over(self, journal: str, ours: Head | None = None) -> Head:
         """Compare-and-set the head's term to term + 1 (and its revision to revision + 1), creating an absent journal.
 
-        The new head keeps the digest of the stored one, and gets a lineage of its own. An absent journal counts as one
-        of term 0 without records. A journal that was founded once is never founded anew: what is left of it, or the
-        witness that each store keeps elsewhere of the last revision, makes this call raise `JournalDamaged`.
+        The new head keeps the digest of the stored one, and gets a new lineage. An absent journal counts as one of term
+        0 without records. A journal that was created once is never created anew: its remains, or the witness of the
+        last revision that each store keeps elsewhere, make this call raise `JournalDamaged`.
 
-        ``ours`` is the head that this process committed last, under a lease that still holds. A stored head that is
-        then gone, unreadable or older was changed by someone else: unless the witness shows a later term, it is
-        replaced by the successor of ``ours``.
+        ``ours`` is the head that this process committed last, under a lease that still holds. If the stored head is
+        then gone, unreadable or older, another program changed it: unless the witness shows a later term, the successor
+        of ``ours`` replaces it.
 
-        Once this call returned, no commit under an earlier head can be written any more. A take-over whose own end is
-        unknown raises `StorageUnavailable` and may be repeated: each repetition uses up one more term.
+        Once this call returned, no commit under an earlier head can be written any more. A take-over with an unknown
+        outcome raises `StorageUnavailable` and may be repeated: each repetition uses up one more term.
 
         Raises `TakeOverLost`, `StorageUnavailable`, `StorageFull`, `JournalDamaged`.
         """
@@ -190,22 +192,22 @@ class PointerStore(Protocol):
         """Yield every record of the journal, in no particular order; ``value`` is never None.
 
         Call this right after the `take_over` that returned ``head``, before any commit under it. Raises `TakeOverLost`
-        if another head followed it, `StorageUnavailable` if someone else set it back or the store does not answer,
+        if another head followed it, `StorageUnavailable` if another program set it back or the store does not answer,
         `JournalDamaged`.
         """
 
     async def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
-        """Write all ``changes`` and move the head from ``head`` to ``revision`` in one atomic act, or write nothing.
+        """Write all ``changes`` and move the head from ``head`` to ``revision`` in one atomic write, or write nothing.
 
-        ``digest`` is that of all records after these changes; None leaves it as it was.
+        ``digest`` is that of all records after these changes; None leaves the digest unchanged.
 
         A group changes each key at most once; deleting an absent key changes nothing and is no error. ``revision`` is
         greater than ``head.revision``. Several groups may be in flight: the next group names the head that this one
-        will leave. The call never raises for an outcome of the store; cancelling it counts as `Unknown`.
+        will leave. The call never raises for an outcome of the store; a cancelled call counts as `Unknown`.
         """
 
     async def confirm(self, head: Head) -> bool:
-        """Return whether the stored head still carries this head's term and lineage; the revision may be another.
+        """Return whether the stored head still has this head's term and lineage; its revision may differ.
 
-        A journal that is not there confirms nothing. Raises `StorageUnavailable`.
+        If the journal does not exist, the answer is False. Raises `StorageUnavailable`.
         """

@@ -1,6 +1,6 @@
-"""Check and use local file systems: that a directory is on a local one, is private, and that its names are durable.
+"""Local file systems: checks that a directory is on one and is private, and makes names durable.
 
-An ``flock`` and SQLite's shared memory hold between the processes of one machine. On a network file system two machines
+An ``flock`` and SQLite's shared memory work between the processes of one machine. On a network file system two machines
 can both believe that they hold the lock, so the embedded backends refuse a directory on one.
 """
 
@@ -18,7 +18,7 @@ from milepost_backends.contract import Misconfigured
 
 PRIVATE_FILE = 0o600
 PRIVATE_DIRECTORY = 0o700
-"""Only the server's own user may read what is stored: it may hold anything that a job computes."""
+"""Only the server's own user may read the stored data, which may contain anything that a job computes."""
 
 PERMANENT_ERRORS: Final = frozenset(
     {
@@ -34,7 +34,7 @@ PERMANENT_ERRORS: Final = frozenset(
         errno.ENAMETOOLONG,
     }
 )
-"""The system refuses a call so until somebody changes rights, paths or the file system."""
+"""The errors with which the system refuses a call until an operator changes rights, paths or the file system."""
 
 log = logging.getLogger(__name__)
 
@@ -56,14 +56,14 @@ SHARED_FUSE = frozenset(
 
 
 class FileIdentity(NamedTuple):
-    """A file identity says which file a path names now: later the same path may name another file, or none."""
+    """The identity of the file that a path names now: later the same path may name another file, or none."""
 
     device: int
     inode: int
 
     @classmethod
     def of(cls, target: Path | int) -> FileIdentity | None:
-        """Return the identity of the file at a path or behind a descriptor, or None when the path names nothing."""
+        """Return the identity of the file at a path or behind a descriptor, or None if the path names nothing."""
         try:
             status = os.stat(target)
         except FileNotFoundError:
@@ -72,9 +72,10 @@ class FileIdentity(NamedTuple):
 
 
 def mount_type(path: Path, mountinfo: str) -> str | None:
-    """Return the type of the file system that holds ``path`` (absolute, links resolved), from the text of mountinfo(5).
+    """Return the type of the file system that contains ``path`` (absolute, links resolved), from the text of
+    mountinfo(5).
 
-    The result is None when no mount point covers the path. Of two mounts on one point the later hides the earlier.
+    The result is None if no mount point covers the path. Of two mounts on one point the later hides the earlier.
     """
     found: tuple[int, str] | None = None
     for line in mountinfo.splitlines():
@@ -101,7 +102,7 @@ def is_shared(type_: str) -> bool:
 
 
 def lies_on_shared(directory: Path) -> bool:
-    """Return whether ``directory`` lies on a network file system, as far as can be known (only on Linux)."""
+    """Return whether ``directory`` is on a network file system, as far as that can be determined (only on Linux)."""
     try:
         mountinfo = MOUNTINFO.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
@@ -113,7 +114,7 @@ def lies_on_shared(directory: Path) -> bool:
 def require_local(directory: Path) -> None:
     """Raise `Misconfigured` if ``directory``, which need not exist yet, is on a network file system.
 
-    Without a mountinfo (anything but Linux) this cannot be known, and nothing is refused.
+    Without a mountinfo (on systems other than Linux) this cannot be determined, and nothing is refused.
     """
     try:
         mountinfo = MOUNTINFO.read_text(encoding="utf-8", errors="surrogateescape")
@@ -149,10 +150,10 @@ def make_durable_directory(directory: Path) -> None:
 
 
 def keep_private(path: Path) -> None:
-    """Take from group and others what they may do with an existing file of the server's own user.
+    """Remove the rights of group and others on an existing file of the server's own user.
 
-    For a directory there is only a warning, since whoever made it may have meant it so (or it is ``/tmp``), and also
-    for what belongs to another user. A path that names nothing is ignored. Raises OSError.
+    For a directory this only logs a warning, since its creator may have intended the rights (or it is ``/tmp``), and
+    also for a file of another user. A path that names nothing is ignored. Raises OSError.
     """
     try:
         status = path.lstat()

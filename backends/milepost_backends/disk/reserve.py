@@ -1,8 +1,8 @@
-"""Reserve room on a disk for what frees room: removals of pointers, locks and take-overs.
+"""Reserves room on a disk for writes that free room: removals of pointers, locks and take-overs.
 
 The reserve is a file of real blocks beside the database. When the disk is full the file is deleted, and writes that
-grow are refused until there is so much room again that it can be made anew. Blobs leave as much room as the file takes,
-so that they do not use what was freed.
+grow are refused until there is enough room to make it again. Blobs leave as much room free as the file takes, so that
+they do not use the freed room.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 LARGEST: Final = 8 * 1024 * 1024
 SMALLEST: Final = 1024 * 1024
 _PART: Final = 16
-"""At most one part in sixteen of a small disk is reserved."""
+"""On a small disk, the reserve is at most one sixteenth of it."""
 _NEXT_TO_NOTHING: Final = 256 * 1024
-"""A database needs this much to be opened, and to go on for a moment."""
+"""The bytes that a database needs to open, and to work for a moment."""
 _PAUSE_SECONDS: Final = 5.0
-"""After the system refused the room, or free room turned out to be unusable, it is asked again no sooner than this."""
+"""The least seconds between two attempts, after the system refused the room, or free room turned out to be unusable."""
 
 log = logging.getLogger("milepost.embedded")
 
@@ -36,7 +36,7 @@ log = logging.getLogger("milepost.embedded")
 def room_on(path: Path | int) -> tuple[int, int]:
     """Return how many bytes this user has free on the disk of ``path``, and how many are reserved. Raises OSError.
 
-    A file system that reports nothing (zeros, as some in user space do) is not taken for full.
+    A file system that reports nothing (zeros, as some in user space do) does not count as full.
     """
     status = os.statvfs(path)
     free = status.f_bavail * status.f_frsize if status.f_blocks else sys.maxsize
@@ -44,11 +44,12 @@ def room_on(path: Path | int) -> tuple[int, int]:
 
 
 class Reserve:
-    """A reserve is the file at ``path``. Any thread may call `missing` and `may_be_tried`; the rest is for one thread.
+    """The reserve, which is the file at ``path``. Any thread may call `missing` and `may_be_tried`; one thread calls
+    the rest.
 
-    ``clock`` gives monotonic seconds. A quota may forbid room that the disk reports as free, and only an attempt to
-    take the room shows that. Once such an attempt failed, or a write found no room where some was reported, the
-    system's report is not believed until twice the room could be had.
+    ``clock`` returns monotonic seconds. A quota may forbid room that the disk reports as free, and only an attempt to
+    take the room shows that. After such a failed attempt, or a write that found no room although some was reported, the
+    reserve ignores the system's report until twice the room could be taken.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
@@ -61,11 +62,11 @@ class Reserve:
 
     @property
     def held(self) -> bool:
-        """Return whether the reserve was there at the last `keep`."""
+        """Return whether the reserve existed at the last `keep`."""
         return self._held
 
     def missing(self) -> str | None:
-        """Say in words why no write that grows is accepted, or return None while there is room. Cheap."""
+        """Return in words why no write that grows is accepted, or return None while there is room. Cheap."""
         if self._held:
             return None
         if (denied := self._denied) is not None:
@@ -83,7 +84,7 @@ class Reserve:
         return self._denied is not None and self._clock() >= self._denied_until
 
     def keep(self) -> None:
-        """Make the file if it is not there, whoever deleted it, and there is ample room for it."""
+        """Make the file if it does not exist, whatever deleted it, and if there is ample room for it."""
         self._held = self._is_there()
         if not self._held and (self._denied is None or self.may_be_tried()):
             self._try()
@@ -94,14 +95,14 @@ class Reserve:
             self._log_once("%s; writes that grow are refused: delete what is not needed, or make the disk larger", why)
 
     def is_short(self) -> bool:
-        """Return whether there is next to no room left at all."""
+        """Return whether almost no room is left."""
         try:
             return room_on(self._path.parent)[0] < _NEXT_TO_NOTHING or self.lacks(_NEXT_TO_NOTHING)
         except OSError:
             return False
 
     def lacks(self, size: int) -> bool:
-        """Return whether the system refuses ``size`` bytes beside the reserve, which is found out by taking them."""
+        """Return whether the system refuses ``size`` bytes beside the reserve, by an attempt to take them."""
         try:
             with TemporaryFile(dir=self._path.parent) as trial:
                 os.posix_fallocate(trial.fileno(), 0, size)
@@ -110,7 +111,7 @@ class Reserve:
         return False
 
     def give_up(self) -> bool:
-        """Delete the reserve to free its room; return whether there was any."""
+        """Delete the reserve to free its room; return whether it existed."""
         self._held = False
         try:
             self._path.unlink()
@@ -159,7 +160,7 @@ class Reserve:
         self._denied_until = self._clock() + _PAUSE_SECONDS
 
     def _log_once(self, text: str, *values: object) -> None:
-        """Log an error, once until there is room again."""
+        """Log an error only once, until there is room again."""
         if not self._logged:
             log.error(text, *values)
             self._logged = True

@@ -1,4 +1,4 @@
-"""Open the SQLite file of the pointers: check where it lies, how durable it is, and which schema it holds."""
+"""Opens the SQLite file of the pointers: checks its location, its durability, and its schema."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from milepost_backends.disk.filesystem import (
 )
 from milepost_backends.embedded.errors import backend_error, is_busy, os_error
 
-APPLICATION_ID = 0x4D4C5053  # "MLPS", by which file(1) and a wrong path are recognised
+APPLICATION_ID = 0x4D4C5053  # "MLPS", by which file(1) recognizes the file and this module recognizes a wrong path
 SCHEMA_VERSION = 2
 
 _SCHEMA = """
@@ -68,8 +68,8 @@ def log_files(path: Path) -> tuple[Path, Path]:
 def connect(path: Path, busy_timeout: float, *, create: bool) -> sqlite3.Connection:
     """Return a connection whose commits are durable, to a file with the current schema.
 
-    ``busy_timeout`` (seconds) bounds each wait for another process. Raises `Misconfigured` (not ours, or a newer
-    schema), `JournalDamaged`, `StorageFull`, `StorageUnavailable`.
+    ``busy_timeout`` (seconds) bounds each wait for another process. Raises `Misconfigured` (not Milepost's file, or a
+    newer schema), `JournalDamaged`, `StorageFull`, `StorageUnavailable`.
     """
     address = f"{path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}&psow=1"
     doing = f"cannot open {path}"
@@ -88,7 +88,7 @@ def connect(path: Path, busy_timeout: float, *, create: bool) -> sqlite3.Connect
     except sqlite3.Error as error:
         connection.close()
         raise backend_error(error, doing) from error
-    except UnicodeDecodeError as error:  # raised for SQLite's message, which quotes the malformed text
+    except UnicodeDecodeError as error:  # SQLite's message quotes the malformed text
         connection.close()
         raise JournalDamaged(f"{doing}: {_text(error.object)}") from error
     except OSError as error:
@@ -101,12 +101,12 @@ def connect(path: Path, busy_timeout: float, *, create: bool) -> sqlite3.Connect
 
 
 def _text(content: bytes) -> str:
-    """Return text with invalid bytes escaped: damaged text is shown, and still does not match its checksum."""
+    """Return text with invalid bytes escaped: damaged text is readable, and still does not match its checksum."""
     return content.decode("utf-8", "backslashreplace")
 
 
 def _set_up(connection: sqlite3.Connection, path: Path, busy_timeout: float) -> None:
-    with _transaction(connection, "BEGIN"):  # somebody else's file must not be changed
+    with _transaction(connection, "BEGIN"):  # another program's file must not be changed
         _has_schema(connection, path)
     _use_write_ahead_log(connection, path, busy_timeout)
     for pragma in _PRAGMAS:
@@ -121,7 +121,7 @@ def _set_up(connection: sqlite3.Connection, path: Path, busy_timeout: float) -> 
 
 
 def check_schema(connection: sqlite3.Connection) -> None:
-    """Raise `JournalDamaged` unless the schema is as it was made: one changed bit in a name makes a column absent."""
+    """Raise `JournalDamaged` unless the schema is unchanged: one changed bit in a name makes a column absent."""
     found = {str(sql) for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
     meant = {statement.strip() for statement in _SCHEMA.split(";") if statement.strip()}
     if found != meant:
@@ -140,9 +140,9 @@ def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
 
 
 def _has_schema(connection: sqlite3.Connection, path: Path) -> bool:
-    """Return whether the schema is there; False for an empty file. Raises `Misconfigured` for anybody else's file.
+    """Return whether the schema exists; False for an empty file. Raises `Misconfigured` for another program's file.
 
-    Call this in a transaction, so that no other process makes the schema between one look and the next.
+    Call this in a transaction, so that no other process makes the schema between two checks.
     """
     application = _number(connection, "PRAGMA application_id")
     version = _number(connection, "PRAGMA user_version")

@@ -1,7 +1,7 @@
-"""Elect a leader by an exclusive lock on a file in a local directory.
+"""Elects a leader by an exclusive lock on a file in a local directory.
 
 The operating system releases the lock when its holder dies, so the lock is lease and election in one: its holder leads
-for as long as it lives. A process that is only paused still holds the lock.
+as long as it lives. A process that is only paused still holds the lock.
 
 ``leader.lock`` decides. ``leader.json`` names the leader. The leader locks that file as well, and makes it appear
 complete and locked, so a locked ``leader.json`` is from the current leader and not from a predecessor that died.
@@ -41,7 +41,9 @@ _FOR_LOCKING = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 
 @contextmanager
 def translate_errors(doing: str) -> Iterator[None]:
-    """Raise errors of the operating system as those of the contract; nothing else in this module translates them."""
+    """Translate errors of the operating system into those of the contract; nothing else in this module translates
+    them.
+    """
     try:
         yield
     except OSError as error:
@@ -49,10 +51,10 @@ def translate_errors(doing: str) -> Iterator[None]:
 
 
 class FileLock:
-    """A file lock excludes others from the file at ``path`` until it is released, also others in the same process.
+    """A lock on the file at ``path``, which excludes others until it is released, also others in the same process.
 
-    Nothing here awaits. The descriptors are closed on exec. A child that is forked and goes on without exec
-    shares the locks of its parent.
+    Nothing here awaits. The descriptors are closed on exec. A forked child that continues without exec shares the locks
+    of its parent.
     """
 
     def __init__(self, path: Path, descriptor: int) -> None:
@@ -67,7 +69,9 @@ class FileLock:
 
     @classmethod
     def try_take(cls, path: Path) -> FileLock | None:
-        """Take the lock on the file at ``path``, made if it is absent; None while another holds it. Raises OSError."""
+        """Take the lock on the file at ``path``, which is made if absent; return None while another holds it. Raises
+        OSError.
+        """
         while True:
             descriptor = os.open(path, _FOR_LOCKING, PRIVATE_FILE)
             if not _lock(descriptor, fcntl.LOCK_EX):
@@ -97,7 +101,7 @@ class FileLock:
         return cls(path, descriptor)
 
     def is_held(self) -> bool:
-        """Return whether the lock is held, and the path still names the locked file. Cheap: it takes one stat."""
+        """Return whether the lock is held, and the path still names the locked file. Cheap: one stat."""
         try:
             return self._descriptor is not None and FileIdentity.of(self._path) == self._identity
         except OSError:
@@ -111,7 +115,7 @@ class FileLock:
 
 
 def read_locked(path: Path) -> bytes | None:
-    """Return the content of the file at ``path`` while someone holds its lock, else None. Raises OSError."""
+    """Return the content of the file at ``path`` while a process holds its lock, else None. Raises OSError."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -133,8 +137,8 @@ def _lock(descriptor: int, kind: int) -> bool:
 class EmbeddedElection:
     """An `Election` among the processes of one machine that share ``directory``.
 
-    ``advertise`` is the URL that other replicas are given. ``poll`` (seconds) is about how often a candidate tries the
-    lock, and how often its holder checks it.
+    ``advertise`` is the URL that other replicas get. A candidate tries the lock, and its holder checks it, about every
+    ``poll`` seconds.
     """
 
     def __init__(self, directory: Path, advertise: str, *, poll: float = 0.1) -> None:
@@ -161,7 +165,7 @@ class EmbeddedElection:
             await self._leadership.resign()
 
     async def campaign(self) -> Leadership:
-        """See `Election.campaign`. Raises `Misconfigured` where this user may not take the lock."""
+        """See `Election.campaign`. Raises `Misconfigured` if this user may not take the lock."""
         while self._open:
             with translate_errors(f"campaign in {self._directory}"):
                 if lock := FileLock.try_take(self._directory / LOCK_NAME):
@@ -177,7 +181,7 @@ class EmbeddedElection:
         return _named_in(content) if content else None
 
     def _lead(self, lock: FileLock) -> LockLeadership:
-        """Announce the leader. It leads even if it cannot be announced because the disk is full."""
+        """Announce the leader. It leads even if a full disk prevents the announcement."""
         content = json.dumps({"schema": 1, "advertise": self._advertise}).encode()
         try:
             announcement = FileLock.place(self._directory / ANNOUNCEMENT_NAME, content)
@@ -197,7 +201,7 @@ class LockLeadership:
         self._over = asyncio.Event()
 
     def remaining(self, now: float) -> float:
-        """See `Leadership.remaining`. The result is infinite, or zero for good."""
+        """See `Leadership.remaining`. The result is infinite, or permanently zero."""
         del now  # a lock does not age
         if self._locks[0].is_held():
             return math.inf

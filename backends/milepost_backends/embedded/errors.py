@@ -54,15 +54,15 @@ _ERRORS: dict[int, type[BackendError]] = {
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Return whether the error says that this connection waited in vain for a lock that another one held."""
+    """Return whether the error says that this connection waited in vain for a lock of another connection."""
     return _primary(error) == sqlite3.SQLITE_BUSY
 
 
 def commit_end(error: sqlite3.Error, *, committing: bool, lacks_room: Callable[[], bool]) -> CommitRefused | Unknown:
     """Return the outcome of a group whose transaction failed, in COMMIT itself or before it.
 
-    ``lacks_room`` finds out whether the system refuses as much room as the group takes. A refusal presumes that the
-    caller ends the transaction, by ROLLBACK or by closing the connection.
+    ``lacks_room`` checks whether the system refuses as much room as the group takes. A refusal presumes that the caller
+    ends the transaction, by ROLLBACK or by closing the connection.
     """
     primary, detail = _primary(error), _detail(error)
     if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_IOERR_WRITE and lacks_room():
@@ -73,7 +73,7 @@ def commit_end(error: sqlite3.Error, *, committing: bool, lacks_room: Callable[[
 
 
 def backend_error(error: sqlite3.Error, doing: str) -> BackendError:
-    """Return the contract's error for anything but a commit; the caller raises it ``from error``."""
+    """Return the contract's error for any operation but a commit; the caller raises it ``from error``."""
     kind = _ERRORS.get(_primary(error), StorageUnavailable)
     return kind(f"{doing}: {_detail(error)}")
 
@@ -85,7 +85,7 @@ def os_error(error: OSError, doing: str) -> BackendError:
 
 
 def _primary(error: sqlite3.Error) -> int:
-    """Return the primary result code; errors that the Python module finds by itself carry none."""
+    """Return the primary result code; errors that the Python module itself detects carry none."""
     code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     return code & 0xFF
 

@@ -1,6 +1,7 @@
-"""Read, check and write the heads of journals in the SQLite database, and decide which one a take-over goes on from.
+"""Reads, checks and writes the heads of journals in the SQLite database, and chooses the head that a take-over
+continues from.
 
-That is the stored one, if the witness confirms it.
+That is the stored head, if the witness confirms it.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ _MOVE_HEAD = (
 
 
 class InvalidHead(JournalDamaged):
-    """What is stored where a head belongs is none.
+    """The stored value of a head is not a valid head.
 
-    ``sign`` is the part of a loss's evidence that stands for it. Names of losses are made of it, and an owner may
-    accept one in another release than the one that gave it the name: so it never changes, whatever messages say.
+    ``sign`` is its part of a loss's evidence. The names of losses are derived from it, and an owner may accept a loss
+    in another release than the one that named it: so it never changes, whatever the messages say.
     """
 
     def __init__(self, journal: str, row: tuple[object, ...]) -> None:
@@ -70,7 +71,7 @@ def _described(head: Head | None) -> str:
 
 
 def moved(expected: Head, stored: Head | None) -> str:
-    """Say in words that the stored head is not the expected one."""
+    """Return in words that the stored head is not the expected one."""
     if stored is None:
         return f"there is no journal {expected.journal!r}"
     return (
@@ -80,9 +81,10 @@ def moved(expected: Head, stored: Head | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StoredHead:
-    """This is what is stored of a journal: its head, or what is wrong with it, and whether there are records.
+    """The stored parts of a journal: its head, or its fault, and whether there are records.
 
-    ``trouble`` is for people, ``sign`` for the evidence of a loss (see `InvalidHead`); None if the head is valid.
+    ``trouble`` is a text for people, ``sign`` is for the evidence of a loss (see `InvalidHead`); None if the head is
+    valid.
     """
 
     head: Head | None
@@ -94,7 +96,7 @@ class StoredHead:
 def last_head(
     journal: str, found: StoredHead, witness: Testimony, ours: Head | None, accepted: Collection[str]
 ) -> Head | None:
-    """Return the head that the next one follows; None for a journal that is founded now.
+    """Return the head that the next one follows; None for a new journal.
 
     ``ours`` is the head that this process committed last, under a lease that still holds. Raises `JournalDamaged`.
     """
@@ -116,12 +118,12 @@ def last_head(
 
 
 def may_follow(ours: Head, witness: Testimony) -> bool:
-    """Return whether a process that committed ``ours``, and holds the lease, may go on from it."""
+    """Return whether a process that committed ``ours``, and holds the lease, may continue from it."""
     return witness.head is None or witness.head.term <= ours.term
 
 
 def _damage(journal: str, found: StoredHead, witness: Testimony) -> str | None:
-    """Say in words what is wrong with the stored journal, or return None.
+    """Return in words what is wrong with the stored journal, or None.
 
     A database that is newer than its witness is not damaged: the witness is not synced at each commit.
     """

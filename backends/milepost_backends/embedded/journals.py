@@ -1,4 +1,4 @@
-"""Keep journals in one SQLite file; all calls come from the one thread that works on it, and nothing awaits."""
+"""Keeps journals in one SQLite file; all calls come from the one thread that works on it, and nothing awaits."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ _UPSERT = (
     " ON CONFLICT (journal, key) DO UPDATE SET value = excluded.value"
 )
 _DELETE = "DELETE FROM record WHERE journal = ? AND key = ?"
-# This reads in the order of the rows, not of the keys (the + keeps the index out), so it passes over the file once.
-# The casts let a damaged row, of whatever type or encoding, through to the caller, who can find out what it should be.
+# This reads in the order of the rows, not of the keys (the + keeps the index out), so it reads the file once. The casts
+# let a damaged row, of any type or encoding, through to the caller, which can determine what it should be.
 _BATCH = "SELECT id, CAST(key AS BLOB), CAST(value AS BLOB) FROM record WHERE id > ? AND +journal = ? ORDER BY id"
 
 
 class Batch(NamedTuple):
-    """A batch holds some records of a journal, and says where the next batch begins (None: there is none)."""
+    """Some records of a journal, and the position at which the next batch begins (None: there is none)."""
 
     records: list[Change]
     next: int | None
@@ -195,11 +195,11 @@ class SqliteJournals:
         except sqlite3.Error as error:
             needed = _bytes_of_log(changes)
             return commit_end(error, committing=committing, lacks_room=lambda: self._place.reserve.lacks(needed))
-        except (JournalDamaged, Displaced) as error:  # somebody else changed the file; a take-over repairs that
+        except (JournalDamaged, Displaced) as error:  # another program changed the file; a take-over repairs that
             return Unknown(str(error)) if committing else CommitRefused(Refusal.HEAD_MOVED, str(error))
         except BackendError as error:
             return Unknown(str(error)) if committing else CommitRefused(Refusal.FAILED, str(error))
-        except UnicodeDecodeError as error:  # raised for SQLite's message, which quotes the malformed text
+        except UnicodeDecodeError as error:  # SQLite's message quotes the malformed text
             return Unknown(repr(error.object)) if committing else CommitRefused(Refusal.FAILED, repr(error.object))
         finally:
             self._end_transaction()
@@ -208,8 +208,8 @@ class SqliteJournals:
     def _take_log_in(self) -> None:
         """Copy the write-ahead log into the database, so that the next commit overwrites the log.
 
-        While the disk is short of room this is done for each commit: a commit adds some pages to the log, however
-        little it changes, and the log would soon use up what is reserved for removals.
+        While the disk is short of room this runs after each commit: a commit adds some pages to the log, however little
+        it changes, and the log would soon use up the room that is reserved for removals.
         """
         if (connection := self._place.connection) is not None:
             try:
@@ -219,7 +219,9 @@ class SqliteJournals:
 
     @contextmanager
     def _transaction(self, begin: str, doing: str) -> Iterator[sqlite3.Connection]:
-        """Run a transaction for anything but a commit. SQLite's errors are translated; it is rolled back by default."""
+        """Run a transaction for any operation but a commit. SQLite's errors are translated; it is rolled back by
+        default.
+        """
         try:
             connection = self._place.ready()
             connection.execute(begin)
@@ -229,13 +231,13 @@ class SqliteJournals:
             if isinstance(translated, JournalDamaged):
                 translated = self._place.damaged(str(translated))
             raise translated from error
-        except UnicodeDecodeError as error:  # raised for SQLite's message, which quotes the malformed text
+        except UnicodeDecodeError as error:  # SQLite's message quotes the malformed text
             raise self._place.damaged(f"{doing}: {error.object!r}") from error
         finally:
             self._end_transaction()
 
     def _end_transaction(self) -> None:
-        """Roll back what was not committed, or else close the connection, so that it never will be committed."""
+        """Roll back uncommitted changes, or else close the connection, so that they are never committed."""
         connection = self._place.connection
         if connection is not None and connection.in_transaction:
             try:
@@ -245,7 +247,7 @@ class SqliteJournals:
 
 
 def _bytes_of_log(changes: Sequence[Change]) -> int:
-    """Return how many bytes of the log a group may take: some pages for each change, and its content twice."""
+    """Return the bytes of the log that a group may take: some pages for each change, and its content twice."""
     return _LOG_BYTES + sum(_CHANGE_BYTES + 2 * len(value or b"") for _, value in changes)
 
 

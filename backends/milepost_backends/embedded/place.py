@@ -1,4 +1,4 @@
-"""Open the database of a directory, with the witness and the reserve beside it, and check that it may be opened."""
+"""Opens the database of a directory, with the witness and the reserve beside it, and checks that it may be opened."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ log = logging.getLogger("milepost.embedded")
 
 
 class Displaced(StorageUnavailable):
-    """The database was moved, deleted or replaced while in use; what is written to it now would be lost."""
+    """The database was moved, deleted or replaced while in use; writes to it now would be lost."""
 
 
 class _Seen(NamedTuple):
@@ -48,7 +48,7 @@ class _Seen(NamedTuple):
 
 
 class SqlitePlace:
-    """Hold the database file at ``path`` and the files that belong to it. One thread uses it."""
+    """The database file at ``path`` and the files that belong to it. One thread uses this object."""
 
     def __init__(self, path: Path, busy_timeout: float, accept_loss: Collection[str]) -> None:
         self.path = path
@@ -68,7 +68,7 @@ class SqlitePlace:
         return self._connection
 
     def open(self) -> None:
-        """Open the database; only in an empty directory is it made. Raises what `PointerStore.open` raises."""
+        """Open the database; make it only in an empty directory. Raises the errors of `PointerStore.open`."""
         if self._connection is not None:
             return
         prepare_directory(self.path)
@@ -88,9 +88,9 @@ class SqlitePlace:
             connection.close()
 
     def check(self) -> None:
-        """Check that the path still names the file that was opened, and that it did not shrink, as no database does.
+        """Check that the path still names the opened file, and that the file did not shrink, as no database does.
 
-        Raises `Displaced`, or `StorageUnavailable` where the file cannot be examined.
+        Raises `Displaced`, or `StorageUnavailable` if the file cannot be examined.
         """
         if not self._is_displaced(now := _seen_at(self.path)):
             self._file = now
@@ -101,8 +101,9 @@ class SqlitePlace:
     def ready(self) -> sqlite3.Connection:
         """Return the connection, if its file is still the one at the path: a commit to a deleted file would be lost.
 
-        If the write-ahead log was deleted, replaced or cut short, the connection is made anew. What the log held gets
-        into the database if it can still be read; the next check of the head finds what could not. Raises as `check`.
+        If the write-ahead log was deleted, replaced or cut short, the connection is made anew. The content of the log
+        gets into the database if it can still be read; the next check of the head detects the rest. Raises the errors
+        of `check`.
         """
         self.check()
         if self._connection is not None and self._log is not None and not self._log_is_whole(self._log):
@@ -120,7 +121,7 @@ class SqlitePlace:
     def follow(self) -> None:
         """Use another file at the path from now on, if there is one. Its content is unproven until a take-over.
 
-        The leader that this process follows may have put it there, or somebody else. Nothing is written to it before
+        The leader that this process follows may have put it there, or another program. Nothing is written to it before
         the take-over.
         """
         now = _seen_at(self.path)
@@ -131,7 +132,7 @@ class SqlitePlace:
     def adopt(self, *, remembered: bool) -> None:
         """Prepare a take-over: use the file that is at the path now, if it is another one or was cut short.
 
-        The content of that file has to prove itself; where there is no file none is made. ``remembered`` says that the
+        The content of that file must prove itself; if there is no file, none is made. ``remembered`` says that the
         caller leads, and will write all content from memory. In that case the file is put aside and a new one made.
         """
         now = _seen_at(self.path)
@@ -143,16 +144,17 @@ class SqlitePlace:
         self._unproven = False
 
     def renew(self) -> None:
-        """Put the file at the path aside, and replace it by a new database with what can be read of the old one.
+        """Put the file at the path aside, and replace it by a new database with the readable content of the old one.
 
-        Only a leader may call this, who writes the rest from memory. Raises what `PointerStore.take_over` raises.
+        Only a leader may call this, and then writes the rest from memory. Raises the errors of
+        `PointerStore.take_over`.
         """
         self.close()
         self.with_room(self._salvage)
         self._attach(create=False)
 
     def testify(self, act: Callable[[Head], None], head: Head) -> None:
-        """Record in the witness what was committed. A failure to do so is logged once, and raises nothing."""
+        """Record the committed head in the witness. A failure is logged once, and raises nothing."""
         try:
             act(head)
         except OSError as error:
@@ -178,7 +180,7 @@ class SqlitePlace:
         return JournalDamaged(f"{self.path} is damaged: {what}. {_WHAT_TO_DO}", self._evidence())
 
     def with_room(self, act: Callable[[], T]) -> T:
-        """Return the result of ``act``. Where it finds no room, it is called again with the room of the reserve."""
+        """Return the result of ``act``. If it finds no room, call it again with the room of the reserve."""
         try:
             return act()
         except StorageFull:
@@ -195,7 +197,9 @@ class SqlitePlace:
         self._attach(create=False)
 
     def _attach(self, *, create: bool) -> None:
-        """Connect to the file at the path. Raises `Displaced` if the file changed meanwhile, and as `connect` does."""
+        """Connect to the file at the path. Raises `Displaced` if the file changed meanwhile, and the errors of
+        `connect`.
+        """
         before = _seen_at(self.path)
         self._connection = self.with_room(lambda: self._connect(create=create))
         self._file, self._log, self._unproven = before or _seen_at(self.path), None, False
@@ -214,22 +218,23 @@ class SqlitePlace:
             raise StorageUnavailable(f"{doing}: {error.strerror}") from error
 
     def _connect(self, *, create: bool) -> sqlite3.Connection:
-        """Connect to the file at the path. Raises as `connect` does, with one exception.
+        """Connect to the file at the path. Raises the errors of `connect`, with one exception.
 
-        A file that is not a database of Milepost's counts as damaged where a witness shows that there was one.
+        A file that is not a database of Milepost's counts as damaged if a witness shows that there was one.
         """
         try:
             return connect(self.path, self._busy_timeout, create=create)
         except JournalDamaged as error:
             raise self.damaged(str(error)) from error
         except Misconfigured as error:
-            system_refused = error.__cause__ is not None  # as for a path or rights, which says nothing of the content
+            # as for a path or rights, which says nothing about the content
+            system_refused = error.__cause__ is not None
             if not system_refused and self.witness.path.exists() and self.path.exists():
                 raise self.damaged(str(error)) from error
             raise
 
     def _refuse_to_found_anew(self) -> None:
-        """Raise `JournalDamaged` where there is no database, but something that is only made after one."""
+        """Raise `JournalDamaged` if there is no database, but a file that is only made after one."""
         if self._is_filled() or not (traces := self._traces()):
             return
         if self._is_filled():
@@ -259,7 +264,9 @@ class SqlitePlace:
         return traces + [f"{_BLOBS}/{name}" for name in below[:1]]
 
     def _evidence(self) -> str:
-        """Return what names this damage: it stays the same until a take-over succeeds, which writes the witness."""
+        """Return the text that identifies this damage: it stays the same until a take-over succeeds, which writes the
+        witness.
+        """
         try:
             content = self.witness.path.read_bytes()
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Keep pointers in an SQLite file in a local directory: for one machine, with nothing else to run.
+"""Keeps pointers in an SQLite file in a local directory: for one machine, with nothing else to run.
 
 One connection in one thread does all work, and a group is one whole transaction of that thread. So a task that stops
 waiting for a group cannot leave it half done. A write-ahead log that is synced in each commit makes groups durable.
@@ -42,7 +42,7 @@ class EmbeddedPointers:
 
     @property
     def full(self) -> str | None:
-        """See `PointerStore.full`. Where only an attempt to take room can tell, the worker makes one now and then."""
+        """See `PointerStore.full`. If only an attempt to take room can tell, the worker makes one now and then."""
         reserve = self._journals.reserve
         why = reserve.missing()
         idle = self._trying is None or self._trying.done()
@@ -51,7 +51,7 @@ class EmbeddedPointers:
         return why
 
     async def open(self) -> None:
-        """See `PointerStore.open`. Raises `JournalDamaged` for a file that is no database."""
+        """See `PointerStore.open`. Raises `JournalDamaged` for a file that is not a database."""
         if self._worker is None:
             self._worker = ThreadPoolExecutor(1, thread_name_prefix="pointers")
         try:
@@ -61,7 +61,7 @@ class EmbeddedPointers:
             raise
 
     async def close(self) -> None:
-        """See `PointerStore.close`. Groups that were handed over before still end with their true outcome."""
+        """See `PointerStore.close`. Groups that were passed to the thread before still end with their true outcome."""
         worker, self._worker = self._worker, None
         if worker is not None:
             closing = worker.submit(self._journals.close)

@@ -1,4 +1,4 @@
-"""Find damage in an SQLite file itself, repair its index, and salvage what can still be read of it."""
+"""Finds damage in an SQLite file itself, repairs its index, and salvages its readable content."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ _STRANGE: Final = (
 
 
 def mended(connection: sqlite3.Connection, path: Path) -> str | None:
-    """Check every page of the database, and rebuild the index if nothing else is wrong; else say what is, in words.
+    """Check every page of the database, and rebuild the index if nothing else is wrong; else return the damage in
+    words.
 
-    Digests prove the records, and this proves the way to them: a record that the index does not find would be written a
-    second time. Where table and index name one record differently, nothing here can tell which is right. Call this in a
-    transaction that may write.
+    Digests prove the records, and this check proves the index that leads to them: a record that the index does not find
+    would be written a second time. If table and index name one record differently, nothing here can tell which is
+    right. Call this in a transaction that may write.
     """
     try:
         check_schema(connection)
@@ -61,7 +62,7 @@ def _problems(connection: sqlite3.Connection) -> list[str]:
 def salvage(path: Path, busy_timeout: float) -> None:
     """Put the damaged file and its logs aside unchanged, and make a new file with every record that can be read.
 
-    The new file is also made where the old one is gone. Raises sqlite3.Error, OSError, `BackendError`.
+    The new file is also made if the old one is gone. Raises sqlite3.Error, OSError, `BackendError`.
     """
     new, patched = path.with_name(f"{path.name}.new"), path.with_name(f"{path.name}.patched")
     for each in (new, patched, *log_files(new), *log_files(patched)):
@@ -93,7 +94,7 @@ def salvage(path: Path, busy_timeout: float) -> None:
 
 
 def _taken(name: Path) -> bool:
-    """Return whether a file, or the logs of one that was gone, was already put aside under this name."""
+    """Return whether a file, or the logs of a missing file, were already put aside under this name."""
     return any(each.exists() for each in (name, *log_files(name)))
 
 
@@ -109,7 +110,9 @@ def _patch(path: Path, new: Path, patched: Path) -> None:
 
 
 def _readable(path: Path) -> tuple[list[tuple[Any, ...]], dict[Any, tuple[Any, ...]]]:
-    """Return the heads, and the records by row: read forward from the first until it fails, and back from the last."""
+    """Return the heads, and the records by row: read forward from the first until reading fails, and backward from the
+    last.
+    """
     heads: list[tuple[Any, ...]] = []
     records: dict[Any, tuple[Any, ...]] = {}
     try:

@@ -1,13 +1,13 @@
-"""Keep a witness beside the database: the head after the last commit, in a small file of its own.
+"""Keeps a witness beside the database: the head after the last commit, in its own small file.
 
-SQLite takes a write-ahead log that was damaged to end where the damage begins, and all that came after for never
-committed. The witness records what did come after. It is written after each commit, and synced at each take-over alone.
-After a power failure it may know of less than the database does, but never of more, since a commit is on the disk
-before the witness is written. So a database that is older than its witness lost something, and one that is newer is as
-it should be.
+SQLite takes a damaged write-ahead log to end where the damage begins, and every later commit for one that never
+happened. The witness records the later commits. It is written after each commit, and synced only at each take-over.
+After a power failure it may know of fewer commits than the database does, but never of more, since a commit is on the
+disk before the witness is written. So a database that is older than its witness lost something, and one that is newer
+is in order.
 
-Each journal has two slots that are written in turn, each with its checksum and on a block of its own: a torn write
-spoils one of them, and the other is one commit behind. A slot is a line of text, which ``cat`` shows.
+Each journal has two slots that are written in turn, each with its checksum and on its own block: a torn write spoils
+one of them, and the other is one commit behind. A slot is a line of text, which ``cat`` shows.
 """
 
 from __future__ import annotations
@@ -35,21 +35,23 @@ _LINE: Final = re.compile(
 
 
 class Testimony(NamedTuple):
-    """A testimony holds the newest head of a journal that a witness proves, and what is wrong with the witness."""
+    """The newest head of a journal that a witness proves, and the faults of the witness."""
 
     head: Head | None
     trouble: str | None
 
 
 class FileWitness:
-    """Read and write the witness file at ``path``, from one thread; another process may write it after it took over."""
+    """The witness file at ``path``. One thread uses this object; another process may write the file after it took
+    over.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._slots: dict[str, int] = {}
 
     def ask(self, journal: str) -> Testimony:
-        """Return what the witness says of ``journal``. Raises OSError."""
+        """Return the testimony of the witness on ``journal``. Raises OSError."""
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:
@@ -82,7 +84,7 @@ class FileWitness:
     def note(self, head: Head) -> None:
         """Write a committed head into the slot whose turn it is, without a sync. Raises OSError.
 
-        If `begin` had failed there is no slot yet, and this call begins one.
+        If `begin` failed there is no slot yet, and this call begins one.
         """
         if head.journal not in self._slots:
             self.begin(head)

@@ -15,9 +15,9 @@ _MAX_REPLICATION = 512
 
 @dataclass(frozen=True, slots=True)
 class HdfsAddress:
-    """The place of the blobs.
+    """The location of the blobs.
 
-    An empty ``authority`` stands for that of ``fs.defaultFS``. Without ``replication`` the NameNode's default holds.
+    An empty ``authority`` means that of ``fs.defaultFS``. Without ``replication`` the NameNode's default applies.
     """
 
     authority: str
@@ -36,7 +36,7 @@ class HdfsAddress:
 
 
 def parse_address(url: str) -> HdfsAddress:
-    """Return the address in an ``hdfs://`` URL. Raises `Misconfigured`, which never repeats what may be a secret."""
+    """Return the address in an ``hdfs://`` URL. Raises `Misconfigured`, which never quotes possible secrets."""
     parts = urlsplit(url)
     if parts.scheme != "hdfs":
         raise Misconfigured("the URL of HDFS blobs must begin with hdfs://")

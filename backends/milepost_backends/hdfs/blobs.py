@@ -37,7 +37,7 @@ _READ_BACKOFF_SECONDS: Final = 0.1
 
 @dataclass
 class _Opened:
-    """These parts exist between `open` and `close` of a blob store."""
+    """The parts of a blob store that exist between its `open` and `close`."""
 
     connection: HdfsConnection
     clock: NameNodeClock
@@ -47,11 +47,11 @@ class _Opened:
 class HdfsBlobs:
     """A `BlobStore` at an ``hdfs://`` URL (see `parse_address`), which the Hadoop configuration completes.
 
-    That is core-site.xml and hdfs-site.xml in HADOOP_CONF_DIR (or HADOOP_HOME/etc/hadoop), HADOOP_USER_NAME, and for a
-    secured cluster the Kerberos ticket cache or HADOOP_TOKEN_FILE_LOCATION. ``deadline`` (seconds) bounds each exchange
-    with a NameNode or a DataNode; a step of writing has three times as long. A caller should allow three deadlines for
-    any other call too, since another server may be tried within it. `list` clears up once in ``clear_every`` seconds.
-    Raises `Misconfigured`.
+    The configuration consists of core-site.xml and hdfs-site.xml in HADOOP_CONF_DIR (or HADOOP_HOME/etc/hadoop),
+    HADOOP_USER_NAME, and for a secured cluster the Kerberos ticket cache or HADOOP_TOKEN_FILE_LOCATION. ``deadline``
+    (seconds) bounds each exchange with a NameNode or a DataNode; a step of writing may take three times as long. A
+    caller should allow three deadlines for any other call too, since another server may be tried within it. `list`
+    clears up once in ``clear_every`` seconds. Raises `Misconfigured`.
     """
 
     def __init__(self, url: str, *, deadline: float = 30.0, clear_every: float = 3600.0) -> None:
@@ -63,7 +63,9 @@ class HdfsBlobs:
         self._opening = asyncio.Lock()
 
     async def open(self) -> None:
-        """See `BlobStore.open`. Makes the directory, and deletes what dead writers left there more than a day ago."""
+        """See `BlobStore.open`. Makes the directory, and deletes files that dead writers left there more than a day
+        ago.
+        """
         async with self._opening:
             if self._opened is None:
                 # After a failure the same connection is used: it counts the calls that hang, and limits them.
@@ -116,12 +118,12 @@ class HdfsBlobs:
         try:
             await connection.delete(f"{connection.root}/{check_key(key)}")
         except (PathMissing, DirectoryNotEmpty):
-            return  # the key lies below a blob, or is the beginning of others
+            return  # the key is below a blob, or is a prefix of others
 
     async def list(self, prefix: str, older_than: float) -> AsyncGenerator[BlobInfo, None]:
         """See `BlobStore.list`. The age is the time since the file was closed, by the NameNode's clock.
 
-        On the way, directories that were empty for a day are removed, and now and then what `open` deletes.
+        It also removes directories that were empty for a day and, now and then, the files that `open` deletes.
         """
         opened = self._open_now()
         connection, clock = opened.connection, opened.clock
@@ -146,7 +148,7 @@ class HdfsBlobs:
         """See `BlobStore.sign_get`. No URL of HDFS carries the right to read a file."""
 
     async def checked_digest(self, key: str) -> None:
-        """See `BlobStore.checked_digest`. HDFS keeps checksums of its own, and no SHA-256."""
+        """See `BlobStore.checked_digest`. HDFS keeps its own checksums, but no SHA-256."""
 
     async def _confirm_root(self, connection: HdfsConnection) -> None:
         """Raise `StorageUnavailable` if a blob was missing because the root is."""
@@ -168,7 +170,7 @@ class HdfsBlobs:
 class _HdfsSource:
     """One reading of the file at ``path``, from byte ``start`` up to, but not including, byte ``end``.
 
-    The file is to have ``expected`` bytes, if that is given.
+    The file must have ``expected`` bytes, if that is given.
     """
 
     def __init__(
@@ -182,7 +184,7 @@ class _HdfsSource:
         self._size: int | None = None
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """See `BlobStore.get`. A chunk that fails is read again, from the DataNodes that the NameNode names then."""
+        """See `BlobStore.get`. A chunk that fails is read again, from the DataNodes that the NameNode then names."""
         reader = await self._open()
         failures = 0
         while (wanted := self._left()) > 0:
@@ -202,7 +204,9 @@ class _HdfsSource:
             yield chunk
 
     async def _open(self) -> FileReader:
-        """Ask where the bytes are now, and learn the size, which never changes: a blob is not replaced."""
+        """Ask for the present location of the bytes, and learn the size, which never changes: a blob is not
+        replaced.
+        """
         try:
             reader = await self._connection.ask("open a blob", lambda client: client.read(self._path))
         except PathMissing as error:

@@ -1,6 +1,6 @@
-"""Send requests to one HDFS, over whichever route to a NameNode is in use.
+"""Sends requests to one HDFS, over the route to a NameNode that is in use.
 
-This uses the blocking client, in threads. The asynchronous one can stop the whole process when a connection breaks: one
+It uses the blocking client, in threads. The asynchronous one can stop the whole process when a connection breaks: one
 of its threads then holds a lock that the event loop waits for, and itself waits for the interpreter, which the loop
 holds.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 UPLOADING: Final = ".uploading"
-# A root that is made here is closed to other users; what is below it is protected by that.
+# A root directory that is made here is closed to other users, which protects everything below it.
 _PRIVATE_PERMISSION: Final = 0o700
 _DIRECTORY_PERMISSION: Final = 0o755
 _FILE_PERMISSION: Final = 0o644
@@ -37,7 +37,7 @@ _WRITING_DEADLINES: Final = 3
 
 
 class HdfsConnection:
-    """A connection reaches the files below the root of ``address``; ``deadline`` bounds each exchange in seconds."""
+    """A connection to the files below the root of ``address``; ``deadline`` bounds each exchange in seconds."""
 
     def __init__(self, address: HdfsAddress, *, deadline: float) -> None:
         self.root = address.root
@@ -48,11 +48,11 @@ class HdfsConnection:
         self._closed = False
 
     def close(self) -> None:
-        """Move no more bytes. Unfinished work may still be tidied up."""
+        """Transfer no more bytes. Unfinished work may still be cleaned up."""
         self._closed = True
 
     async def ask(self, doing: str, call: Callable[[Client], T], *, set_up: bool = False) -> T:
-        """Return what the NameNode answers; ask again if a connection breaks. The call can be cancelled."""
+        """Return the NameNode's answer; ask again if a connection breaks. The call can be cancelled."""
         tries = 0
         while True:
             try:
@@ -77,19 +77,18 @@ class HdfsConnection:
         return await self._stepped(doing, set_up, lambda route: route.steps.ask(step))
 
     async def create(self, path: str, *, set_up: bool = False) -> RawFileWriter:
-        """Begin a file in the directory of temporary ones. Raises `PathMissing` (that directory), `PathExists`.
+        """Begin a file in the directory of temporary files. Raises `PathMissing` (that directory), `PathExists`.
 
-        The client's own class for this is not used: it completes the file when it is garbage-collected, whatever
-        happened.
+        This does not use the client's own class: it completes the file when it is garbage-collected, whatever happened.
         """
         return await self.act("create a file", lambda client: client.inner.create(path, self._options), set_up=set_up)
 
     async def status(self, path: str, *, set_up: bool = False) -> FileStatus:
-        """Return what the NameNode knows of a file or directory. Raises `PathMissing`."""
+        """Return the NameNode's status of a file or directory. Raises `PathMissing`."""
         return await self.ask(f"look at {path}", lambda client: client.get_file_info(path), set_up=set_up)
 
     async def is_there(self, path: str) -> bool:
-        """Return whether there is a file or directory."""
+        """Return whether a file or directory exists."""
         try:
             await self.status(path)
         except PathMissing:
@@ -97,7 +96,7 @@ class HdfsConnection:
         return True
 
     async def confirmed(self, path: str) -> bool:
-        """Return whether there is a file that will also be there after a crash of the NameNode.
+        """Return whether a file exists that will also exist after a crash of the NameNode.
 
         A NameNode shows changes that it has not logged yet, and a crash undoes these. But it answers a change only
         after it has logged that and all earlier ones. So this sends a change that alters nothing.
@@ -109,7 +108,7 @@ class HdfsConnection:
         return True
 
     async def rename(self, source: str, target: str, *, set_up: bool = False) -> None:
-        """Move a file to where nothing is. Raises `PathMissing` (source or directory), `PathExists`."""
+        """Move a file to a free path. Raises `PathMissing` (source or directory), `PathExists`."""
         await self.act("rename a file", lambda client: client.rename(source, target), set_up=set_up)
 
     async def move_aside(self, source: str, target: str) -> None:
@@ -121,7 +120,7 @@ class HdfsConnection:
         await self.ask("delete a file", lambda client: client.delete(path))
 
     async def make_directory(self, path: str, *, private: bool = False, set_up: bool = False) -> None:
-        """Make a directory with its missing parents; it is no error if it is there."""
+        """Make a directory with its missing parents; it is no error if it exists."""
         permission = _PRIVATE_PERMISSION if private else _DIRECTORY_PERMISSION
         await self.ask(
             f"make {path}", lambda client: client.mkdirs(path, permission, create_parent=True), set_up=set_up

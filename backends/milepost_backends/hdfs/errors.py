@@ -1,4 +1,4 @@
-"""Translate what the HDFS client raises into errors of the contract, and of this package. No other module does that.
+"""Translates exceptions of the HDFS client into errors of the contract, and of this package. No other module does that.
 
 The client reports most refusals of a NameNode as a RuntimeError that has the name of the Java exception in its text,
 and a few common ones as Python's own kinds of OSError, such as FileNotFoundError.
@@ -23,7 +23,7 @@ _FULL = frozenset(
     }
 )
 _NOT_ALLOWED = frozenset({"AccessControlException", "AuthorizationException", "SecretManager$InvalidToken"})
-# The NameNode will always refuse such a request: it does not know it, or the path or an option is not valid.
+# The NameNode will always refuse such a request: the request is unknown, or its path or an option is invalid.
 _NEVER = frozenset(
     {
         "HadoopIllegalArgumentException",
@@ -38,8 +38,8 @@ _NEVER = frozenset(
     }
 )
 _REPLICATION = re.compile(r"Requested replication factor of \d+ (?:exceeds maximum|is less than)")
-# A directory in the path is in fact a file. For some requests the NameNode refuses that by an exception of its own, for
-# others by one with this end of its message.
+# A directory in the path is in fact a file. For some requests the NameNode refuses that with its own exception, for
+# others with one whose message ends like this.
 _PARENT_IS_A_FILE = "ParentNotDirectoryException"
 _IS_A_FILE_MESSAGE_END = " (is not a directory)"
 _NOT_EMPTY = "PathIsNotEmptyDirectoryException"
@@ -51,11 +51,11 @@ _BAD_SETUP = ("InvalidArgument(", "UrlParseError(", "XmlParseError(", "SASLError
 
 
 class PathMissing(BackendError):
-    """The file or directory does not exist. The caller knows what that means, for example `BlobMissing`."""
+    """The file or directory does not exist. The caller translates this, for example into `BlobMissing`."""
 
 
 class PathExists(BackendError):
-    """The file or directory that was to be made is already there."""
+    """The file or directory to make already exists."""
 
 
 class ConnectionBroken(StorageUnavailable):
@@ -71,11 +71,11 @@ class DirectoryNotEmpty(BackendError):
 
 @contextmanager
 def translate_errors(doing: str, *, set_up: bool = False) -> Iterator[None]:
-    """Translate what one call raises; ``doing`` completes "cannot …".
+    """Translate the exceptions of one call; ``doing`` completes "cannot …".
 
-    ``set_up`` is true while the store is being opened. Then missing permissions, faults of the configuration and what
-    the NameNode would refuse again are `Misconfigured`. Afterwards they are `StorageRefused`, since somebody may repair
-    them while the server runs.
+    ``set_up`` is true while the store is being opened. Then missing permissions, faults of the configuration and
+    requests that the NameNode would always refuse raise `Misconfigured`. Afterwards they raise `StorageRefused`, since
+    an operator may repair them while the server runs.
     """
     try:
         yield

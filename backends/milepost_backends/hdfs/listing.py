@@ -1,4 +1,4 @@
-"""List the files below a directory of HDFS, and clear up what nobody has touched there for long."""
+"""Lists the files below a directory of HDFS, and deletes those that no writer has touched for long."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from milepost_backends.hdfs.errors import DirectoryNotEmpty, PathMissing
 
 log = logging.getLogger(__name__)
 
-# While a file is written, its age counts from when it was begun, so this must be longer than a put may take. A put that
-# takes longer all the same fails, and leaves nothing behind.
+# The age of an unfinished file counts from its beginning, so this must be longer than a put may take. A put that takes
+# longer anyway fails, and leaves nothing behind.
 ABANDONED_AFTER_SECONDS: Final = 86400.0
 PROBE: Final = ".probe-"
 _LISTED_AT_ONCE: Final = 500
 
 
 class NameNodeClock:
-    """Tell the NameNode's time: its wall clock is read once, and then continued by our monotonic clock."""
+    """The NameNode's time: its wall clock is read once, and then continued by this machine's monotonic clock."""
 
     def __init__(self, milliseconds: int) -> None:
         self._read = milliseconds / 1000
@@ -39,7 +39,7 @@ class NameNodeClock:
 async def walk(connection: HdfsConnection, directory: str) -> AsyncGenerator[FileStatus, None]:
     """Yield each file below ``directory``, and each empty directory there.
 
-    Names that no key has are left out, such as our own with a leading dot, and so is what vanishes on the way.
+    It leaves out names that no key has, such as Milepost's own with a leading dot, and files that vanish meanwhile.
     """
     ahead: list[FileStatus] = []
     below, path = None, directory
@@ -70,13 +70,13 @@ def _is_of_a_key(name: str) -> bool:
 
 
 async def entries(connection: HdfsConnection, directory: str) -> AsyncGenerator[FileStatus, None]:
-    """Yield what is in ``directory``. It may be gone, or be a file, which is then its own only entry."""
+    """Yield the entries of ``directory``. It may be gone, or be a file, which is then its own only entry."""
     try:
         found, batch = await connection.ask("list the blobs", partial(_begun, directory))
         while batch:
             for status in batch:
                 yield status
-            # This is not tried again after an error: the client's iterator would then end as if it were complete.
+            # This is not retried after an error: the client's iterator would then end as if it were complete.
             batch = await connection.read("list the blobs", partial(_next_batch, found))
     except PathMissing:
         return
@@ -92,7 +92,7 @@ def _next_batch(found: Iterator[FileStatus]) -> list[FileStatus]:
 
 
 async def clear_up(connection: HdfsConnection, clock: NameNodeClock, after: float = ABANDONED_AFTER_SECONDS) -> None:
-    """Delete the temporary files of dead writers and probes, if they are ``after`` seconds old."""
+    """Delete the temporary files of dead writers and probes that are at least ``after`` seconds old."""
     for directory, beginning in ((connection.uploading, ""), (connection.root, PROBE)):
         try:
             async for status in entries(connection, directory):
@@ -104,7 +104,7 @@ async def clear_up(connection: HdfsConnection, clock: NameNodeClock, after: floa
 
 
 async def remove_empty(connection: HdfsConnection, path: str) -> None:
-    """Remove a directory if it is empty. A put that needs it makes it again."""
+    """Remove a directory if it is empty. A put that needs the directory makes it again."""
     try:
         await connection.delete(path)
     except DirectoryNotEmpty:

@@ -1,11 +1,11 @@
 """Choose the route to the NameNodes of one HDFS when calls hang.
 
 At first one client asks all NameNodes, as the library does by itself. But it waits for ever for a NameNode that went
-silent. From then on each NameNode has a client of its own, and they are used in turn: no call to one hangs on another.
-The client does not reveal the NameNodes of a name service, so they are read from the Hadoop configuration.
+silent. From then on each NameNode has its own client, and the clients are used in turn: no call to one NameNode hangs
+on another. The client does not reveal the NameNodes of a name service, so they are read from the Hadoop configuration.
 
-Each call runs in a thread of its own, since it may hang. A thread whose call takes too long is left behind: nobody
-waits for it, and it does not keep the process from ending.
+Each call runs in its own thread, since it may hang. A thread whose call takes too long is left behind: no caller waits
+for it, and it does not keep the process from ending.
 """
 
 from __future__ import annotations
@@ -28,25 +28,24 @@ from hdfs_native import Client
 from milepost_backends.hdfs.address import HdfsAddress
 from milepost_backends.waiting import begin_in_thread, finish
 
-# The most dropped clients on which calls may still hang. Each keeps as many threads of its own as the machine has
-# processors.
+# The most dropped clients on which calls may still hang. Each keeps as many threads as the machine has processors.
 _LET_GO: Final = 8
-# When a DataNode is silent, the client tries the next one by itself, which must come before the end of the call.
+# When a DataNode is silent, the client tries the next one by itself; that must happen before the end of the call.
 _SOCKET_TIMEOUTS_IN_A_DEADLINE: Final = 2
 _CONFIGURATION_FILES: Final = ("core-site.xml", "hdfs-site.xml")
 _AT_ONCE: Final = 32
-# The most threads that are left behind. Each ends when its connection does.
+# The most threads that may be left behind. Each ends when its connection does.
 _LEFT_BEHIND: Final = 32
 
 T = TypeVar("T")
 
 
 class Unanswered(TimeoutError):
-    """A call has not ended in its time; or it was not begun, because too many earlier ones have not ended."""
+    """A call has not ended in time; or it was not begun, because too many earlier ones have not ended."""
 
 
 class ThreadsWithTimeout:
-    """Run each call for ``seconds`` at most. Raises `Unanswered`, and TimeoutError if no thread was free meanwhile."""
+    """Runs each call for at most ``seconds``. Raises `Unanswered`, and TimeoutError if no thread was free meanwhile."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -61,16 +60,16 @@ class ThreadsWithTimeout:
 
     @property
     def full(self) -> bool:
-        """Return whether the most calls are left behind, so that no other is begun."""
+        """Return whether the limit of left-behind calls is reached, so that no other call begins."""
         return self._left_behind >= _LEFT_BEHIND
 
     async def ask(self, call: Callable[[], T]) -> T:
-        """Return the call's result. A cancellation leaves the call to itself."""
+        """Return the call's result. After a cancellation the call continues without a caller."""
         async with self._slot():
             return await self._result(call, self._answer)
 
     async def act(self, call: Callable[[], T], seconds: float | None = None) -> T:
-        """Return the result of a call that changes something, within ``seconds`` where they are given.
+        """Return the result of a call that changes something, within ``seconds`` if they are given.
 
         A cancellation is passed on once the call has ended, or its time is over.
         """
@@ -87,7 +86,7 @@ class ThreadsWithTimeout:
             self._slots.release()
 
     async def _answer(self, result: asyncio.Future[T]) -> T:
-        """Wait for a result. A timeout around the future would end the future, and not the call."""
+        """Wait for a result. A timeout around the future would end the future, but not the call."""
         await asyncio.wait((result,), timeout=self._seconds)
         if not result.done():
             raise Unanswered
@@ -105,7 +104,7 @@ class ThreadsWithTimeout:
                     self._left_behind += 1
                 running.add_done_callback(self._ended)
             elif not result.cancelled():
-                result.exception()  # marked as retrieved, also where a cancellation came first
+                result.exception()  # marked as retrieved, also if a cancellation came first
 
     def _started(self, call: Callable[[], T]) -> Future[T]:
         if self.full:
@@ -127,10 +126,12 @@ async def _end(result: asyncio.Future[T], seconds: float) -> T:
 
 
 class Route:
-    """A route has one client at a time, and threads for its ``calls`` to NameNodes and ``steps`` with DataNodes.
+    """A route to NameNodes: one client at a time, and threads for its ``calls`` to NameNodes and ``steps`` with
+    DataNodes.
 
-    A client on which calls hang is dropped together with their threads, and another one is made. Since that may hang as
-    well, the pauses between two such changes grow, and their number is limited while calls on dropped clients hang.
+    A client on which calls hang is dropped together with their threads, and another one is made. Since making one may
+    hang as well, the pauses between two such changes grow, and their number is limited while calls on dropped clients
+    hang.
     """
 
     def __init__(self, make: Callable[[], Client], deadline: float) -> None:
@@ -146,14 +147,14 @@ class Route:
         self._not_before = 0.0
 
     async def client(self) -> Client:
-        """Return the client; make it if there is none. Raises what making it raises, and TimeoutError."""
+        """Return the client; make it if there is none. Raises the errors of making it, and TimeoutError."""
         async with self._making:
             if self._client is None:
                 self._client = await self._makers.ask(self._make)
             return self._client
 
     def note_hang(self, client: Client) -> None:
-        """Note that a call on ``client`` has got no answer, and drop the client if it is time for that."""
+        """Note that a call on ``client`` got no answer, and drop the client if that is due."""
         self._let_go = [threads for threads in self._let_go if threads.left_behind]
         now = time.monotonic()
         if client is self._client and now >= self._not_before and len(self._let_go) < _LET_GO:
@@ -206,9 +207,9 @@ class HdfsRoutes:
 
 
 def _settings_per_namenode(address: HdfsAddress) -> list[dict[str, str]]:
-    """Return settings for each NameNode of a name service that make a client ask that one alone, and only once.
+    """Return settings for each NameNode of a name service that make a client ask only this NameNode, and only once.
 
-    The list is empty where there is only one NameNode, or the configuration does not say how many there are. The
+    The list is empty if there is only one NameNode, or the configuration does not say how many there are. The
     configuration is read each time, which blocks.
     """
     found = _configuration()

@@ -1,4 +1,4 @@
-"""Prepare a directory of HDFS for blobs when the store is opened, and find out the NameNode's time."""
+"""Prepares a directory of HDFS for blobs when the store is opened, and reads the NameNode's time."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _CONTENT = b"milepost"
 
 
 async def prepare(connection: HdfsConnection, abandoned_after: float = ABANDONED_AFTER_SECONDS) -> NameNodeClock:
-    """Make the root, prove that it is usable, and delete what dead writers left unfinished.
+    """Make the root, prove that it is usable, and delete unfinished files of dead writers.
 
     Raises `Misconfigured`, `StorageUnavailable`.
     """
-    clock = NameNodeClock(round(time.time() * 1000))  # by this machine, in case a quota forbids even an empty file
+    clock = NameNodeClock(round(time.time() * 1000))  # this machine's time, in case a quota forbids even an empty file
     try:
         await _make_root(connection)
         clock = await _read_clock(connection)
@@ -36,7 +36,7 @@ async def prepare(connection: HdfsConnection, abandoned_after: float = ABANDONED
 
 
 async def _make_root(connection: HdfsConnection) -> None:
-    """Make the directories that are missing. Each is looked at first: an existing one needs no right to make it."""
+    """Make the missing directories. Each is checked first: an existing one needs no right to make it."""
     for path in (connection.root, connection.uploading):
         try:
             status = await connection.status(path, set_up=True)
@@ -52,7 +52,7 @@ async def _make_root(connection: HdfsConnection) -> None:
 
 
 async def _read_clock(connection: HdfsConnection) -> NameNodeClock:
-    """Read the NameNode's time, by an empty file, which the NameNode dates."""
+    """Read the NameNode's time from an empty file that the NameNode dates."""
     async with _probe(connection) as path:
         writer = await connection.create(path, set_up=True)
         await connection.write(f"write to {connection.root}", writer.close, set_up=True)

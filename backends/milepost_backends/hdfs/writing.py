@@ -1,11 +1,12 @@
-"""Write one blob to HDFS under a temporary name, close it, and rename it to its own name, but never over another file.
+"""Writes one blob to HDFS under a temporary name, closes it, and renames it to its own name, but never over another
+file.
 
 Once the file is closed, every DataNode that is still in the pipeline has synced the bytes to its disk, since the client
 asks for that with the last packet of each block, and the NameNode has logged that the file is complete.
 
-A rename whose answer was lost may have been applied. So may one that was refused, if the library sent it twice. To
-find out, the temporary file is moved once more, out of the way: after that the rename can no longer be applied, and
-the file is renamed from there, for as long as the caller is patient.
+A rename whose answer was lost may have been applied. So may one that was refused, if the library sent it twice. To find
+out, the temporary file is moved once more, out of the way: after that the rename can no longer be applied, and the file
+is renamed from there, within the caller's patience.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _MOVES: Final = 3
 
 
 class TemporaryFile:
-    """Write a blob under ``key``, by one call of `write`. For ``patience`` see `BlobStore.put`."""
+    """A blob that is written under ``key``, by one call of `write`. For ``patience`` see `BlobStore.put`."""
 
     def __init__(self, connection: HdfsConnection, key: str, patience: float) -> None:
         self._patience = patience
@@ -52,7 +53,9 @@ class TemporaryFile:
         self._may_be_visible = False
 
     async def write(self, stream: AsyncIterator[bytes]) -> int:
-        """Write the whole blob and return its size. `BlobStore.put` says what is raised, and what is left then."""
+        """Write the whole blob and return its size. `BlobStore.put` documents the errors, and what is left after
+        them.
+        """
         try:
             size = await self._fill(stream)
             await self._publish()
@@ -109,7 +112,7 @@ class TemporaryFile:
         self._begun = True
         try:
             return await self._connection.create(self._temporary)
-        except PathMissing:  # somebody removed the directory of temporary files
+        except PathMissing:  # the directory of temporary files was removed
             await self._connection.make_directory(self._connection.uploading, private=True)
             return await self._connection.create(self._temporary)
 
@@ -123,7 +126,7 @@ class TemporaryFile:
                 if await repeated(self._is_visible, self._patience):
                     return None
                 self._may_be_visible = False
-                self._temporary = self._aside()  # it was moved there, or is nowhere
+                self._temporary = self._aside()  # the file was moved there, or is gone
                 if isinstance(error, PathExists):
                     raise BlobExists(f"there is a blob at {self._target} already") from error
                 if not isinstance(error, StorageUnavailable):
@@ -145,14 +148,15 @@ class TemporaryFile:
         except (PathMissing, PathExists) as error:
             raise StorageRefused(f"cannot complete a blob: {self._target} lies below a file") from error
 
-    # -- tidying up --------------------------------------------------------------------------------------------------
+    # -- clean-up ----------------------------------------------------------------------------------------------------
 
     async def _is_visible(self) -> bool:
         """Return whether the blob has its own name; if not, it never will have. Raises `StorageUnavailable`."""
         connection = self._connection
         try:
             await connection.move_aside(self._temporary, self._aside())
-        except (PathMissing, PathExists):  # it was moved to its own name, or aside by a request that was sent twice
+        # the file was moved to its own name, or aside by a request that was sent twice
+        except (PathMissing, PathExists):
             return not await connection.is_there(self._aside()) and await connection.confirmed(self._target)
         return False
 
@@ -163,7 +167,7 @@ class TemporaryFile:
         return f"{self._temporary}.aside"
 
     async def _clean_up(self) -> None:
-        """Delete what was written, as far as that succeeds soon. The error that led here matters more."""
+        """Delete the written bytes, if that succeeds soon. The error that led here is more important."""
         if self._begun:
             try:
                 await finish(self._leave_nothing(), _TIDY_SECONDS)
@@ -183,7 +187,7 @@ class TemporaryFile:
 
 
 async def pieces(stream: AsyncIterator[bytes]) -> AsyncGenerator[tuple[bytes, bool], None]:
-    """Yield the stream in pieces of about a megabyte, and whether each is the last, which alone may be empty."""
+    """Yield the stream in pieces of about a megabyte, and whether each is the last one, which may be empty."""
     chunks: list[bytes] = []
     waiting = 0
     async for chunk in stream:

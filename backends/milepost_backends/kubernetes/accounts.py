@@ -1,7 +1,8 @@
-"""Ask the Kubernetes API whose a ServiceAccount token is, by a TokenReview.
+"""Identifies the owner of a ServiceAccount token, by a TokenReview of the Kubernetes API.
 
-Who asks needs the ClusterRole ``system:auth-delegator``. A token counts only if it was made for our audience: one that
-a Pod uses with the API server itself is not ours, so that we could not act with it there, nor others here.
+The asking program needs the ClusterRole ``system:auth-delegator``. A token counts only if it was issued for Milepost's
+audience. A token that a Pod uses with the API server itself has another audience; so Milepost could not act with a
+client's token at the API server, nor others with a Pod's token at Milepost.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _SECONDS: Final = 5.0
 
 
 class ServiceAccounts(Accounts):
-    """The ServiceAccounts of the cluster at ``address``, by tokens that were made for ``audience``."""
+    """The ServiceAccounts of the cluster at ``address``, identified by tokens that were issued for ``audience``."""
 
     def __init__(self, address: KubernetesAddress, audience: str, *, timeout: float = _SECONDS) -> None:
         self._client = KubernetesClient(address, "token reviews", timeout=timeout)
@@ -47,7 +48,7 @@ class ServiceAccounts(Accounts):
             raise backend_error(answer, "ask whose a ServiceAccount token is (is system:auth-delegator granted?)")
         try:
             status = msgspec.json.decode(answer.body, type=_Review).status
-        except msgspec.MsgspecError:  # its text may repeat parts of the answer, which has the token
+        except msgspec.MsgspecError:  # its text may repeat parts of the answer, which contains the token
             raise StorageUnavailable("the Kubernetes API has answered a TokenReview with what is none") from None
         if not status.authenticated or self._audience not in status.audiences:
             return None

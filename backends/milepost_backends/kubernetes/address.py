@@ -42,14 +42,14 @@ _OPTIONS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class KubernetesAddress:
-    """An address names a namespace, a deployment in it, and how to connect.
+    """The parts of an address: a namespace, a deployment in it, and the way to connect.
 
-    ``namespace`` is None for the pod's own, or for that of the kubeconfig's context. ``name`` begins the name of each
-    object, so that two deployments can share a namespace. Where ``kubeconfig`` or ``context`` is given, the
+    ``namespace`` is None for the pod's own, or for that of the kubeconfig's context. The name of each object begins
+    with ``name``, so that two deployments can share a namespace. If ``kubeconfig`` or ``context`` is given, the
     configuration comes from there; otherwise from the pod's service account inside a cluster, and from ``KUBECONFIG``
-    or ``~/.kube/config`` outside of one. ``bytes_per_second`` is how fast pointers may be written in the long run, and
-    ``most_bytes`` how many bytes they may hold. The election uses ``lease_duration`` > ``renew_deadline`` >
-    ``retry_period`` (seconds). ``pod`` is this replica's own Pod, which the election labels; None for no label.
+    or ``~/.kube/config`` outside of one. ``bytes_per_second`` limits the long-term rate of writing pointers, and
+    ``most_bytes`` their total size. The election uses ``lease_duration`` > ``renew_deadline`` > ``retry_period``
+    (seconds). ``pod`` is this replica's own Pod, which the election labels; None for no label.
     """
 
     namespace: str | None = None
@@ -65,12 +65,14 @@ class KubernetesAddress:
 
     @property
     def request_seconds(self) -> float:
-        """Return how long one request about the Lease may take: the renew deadline is at least twice as long."""
+        """Return the seconds that one request about the Lease may take: the renew deadline is at least twice as
+        long.
+        """
         return min(_LONGEST_REQUEST, self.renew_deadline / 2)
 
     @classmethod
     def parse(cls, url: str) -> KubernetesAddress:
-        """Return the address in ``url``. Raises `Misconfigured`, which never repeats what might be a password."""
+        """Return the address in ``url``. Raises `Misconfigured`, which never quotes a possible password."""
         scheme, separator, rest = url.partition("://")
         if not separator or scheme != SCHEME:
             raise Misconfigured(f"an address in Kubernetes begins with {SCHEME}://")

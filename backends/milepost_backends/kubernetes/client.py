@@ -1,8 +1,8 @@
-"""Send requests to the Kubernetes API: once each, in a thread, with a deadline, and with a true outcome.
+"""Sends requests to the Kubernetes API: once each, in a thread, with a deadline, and with a true outcome.
 
-Configuration, tokens and the pool of connections are the Kubernetes client's, but its way of sending is not used. That
-one sends a PUT again by itself when a connection breaks, takes the conflict with its own first attempt for an answer,
-and waits without a limit.
+Configuration, tokens and the pool of connections are the Kubernetes client's, but this module sends requests itself.
+The client's own code sends a PUT again by itself when a connection breaks, takes the conflict with its own first
+attempt for an answer, and waits without a limit.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from milepost_backends.kubernetes.errors import ApiAnswer, NoAnswer, NotSent, tr
 log = logging.getLogger("milepost.kubernetes")
 
 WHOLE: Final = "application/json"
-"""This asks for an answer with the whole object, or a list of them."""
+"""Requests an answer with the whole object, or a list of objects."""
 METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-"""This asks for an object's metadata alone: a sixteenth of the client's work after a large PUT."""
+"""Requests only an object's metadata: a sixteenth of the client's work after a large PUT."""
 METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-"""This asks for the metadata alone of each object in a list."""
+"""Requests only the metadata of each object in a list."""
 
 _TIMEOUT: Final = 5.0
 _MARGIN: Final = 0.5
-"""A thread may take this many seconds beyond its socket's deadline."""
+"""The seconds that a thread may take beyond its socket's deadline."""
 _THREADS: Final = 4
 _OPENING_SECONDS: Final = 30.0
-"""Opening may take this long, since a credential plugin may ask a server far away."""
+"""The seconds that opening may take, since a credential plugin may ask a server far away."""
 
 
 class KubernetesClient:
-    """A client for the API of one cluster, with connections of its own.
+    """A client for the API of one cluster, with its own connections.
 
     ``purpose`` is for the log. ``timeout`` (seconds) bounds the wait for each answer, ``opening`` that of `open`.
     """
@@ -71,7 +71,7 @@ class KubernetesClient:
     async def open(self) -> None:
         """Read the configuration and the namespace; connections are made when they are needed. Idempotent.
 
-        Raises `Misconfigured`, and `NotSent` where that takes too long, as with a credential plugin that hangs.
+        Raises `Misconfigured`, and `NotSent` if that takes too long, as with a credential plugin that hangs.
         """
         if self._api is not None:
             return
@@ -105,10 +105,10 @@ class KubernetesClient:
         content_type: str = "application/json",
         timeout: float | None = None,
     ) -> ApiAnswer:
-        """Send one request to ``path``, as in ``/api/v1/namespaces/…``, once; return the answer, whatever it says.
+        """Send one request to ``path``, such as ``/api/v1/namespaces/…``, once; return the answer, whatever its status.
 
         The wait is bounded by ``timeout`` seconds, or by those of this client. If the waiting task is cancelled, a
-        request that was handed to a thread is sent all the same. Raises `NotSent`, `NoAnswer`.
+        request that was passed to a thread is sent anyway. Raises `NotSent`, `NoAnswer`.
         """
         api, credentials, threads = self._api, self._credentials, self._threads
         if api is None or credentials is None or threads is None:
@@ -158,7 +158,7 @@ def _exchange(
 ) -> ApiAnswer:
     """Send a request and return the answer, in a thread. Nothing is sent after ``deadline``.
 
-    Raises `NotSent`, `NoAnswer`, `Misconfigured`, none of which repeats a header, nor has a cause that does.
+    Raises `NotSent`, `NoAnswer`, `Misconfigured`, none of which quotes a header, nor has a cause that does.
     """
     doing = f"{method} {target.partition('?')[0]}"
     try:
@@ -178,7 +178,7 @@ def _exchange(
             retries=False,
             redirect=False,
         )
-    except LocationParseError:  # the exception repeats the address, which may hold a password
+    except LocationParseError:  # the exception quotes the address, which may contain a password
         raise Misconfigured(f"cannot {doing}: the address of the API server is not a valid URL") from None
     except HTTPError as error:
         raise transport_error(error, doing) from error

@@ -1,7 +1,7 @@
-"""Find out where the API server is, and get the credentials to connect with, by the means of the Kubernetes client.
+"""Finds the API server and the credentials for it, with the Kubernetes client.
 
-That client runs plugins and asks for tokens without a limit, so a thread of its own does that: a plugin that hangs then
-costs only time. Threads that hang are left behind; they are daemons, so that the process can end.
+That client runs plugins and requests tokens without a time limit, so a separate thread calls it: a plugin that hangs
+then costs only time. Threads that hang are left behind; they are daemons, so that the process can end.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _POD_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/name
 _FALLBACK_NAMESPACE: Final = "default"
 
 _FAILURES: Final = (config.ConfigException, yaml.YAMLError, OSError, ValueError, KeyError, TypeError)
-"""Reading a configuration may raise these."""
+"""The exceptions that reading a configuration may raise."""
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ def configure(address: KubernetesAddress) -> tuple[Any, str]:
     try:
         if _SERVICE_HOST in os.environ and not explicit:
             config.load_incluster_config(client_configuration=configuration)
-            configuration.proxy = None  # a proxy of the environment leads outside, and seldom back to the API server
+            configuration.proxy = None  # a proxy of the environment leads outside, and seldom to the API server
             namespace = address.namespace or _POD_NAMESPACE.read_text().strip()
         else:
             of_context = _load(address, configuration)
@@ -59,9 +59,9 @@ def configure(address: KubernetesAddress) -> tuple[Any, str]:
 
 
 def _authorization(configuration: Any) -> dict[str, str]:
-    """Return the header that authenticates a request. Ask for it with each request: this also refreshes tokens.
+    """Return the header that authenticates a request. Call this for each request: it also refreshes tokens.
 
-    Raises `NotSent`, which repeats no token, nor has a cause that does, since it is logged.
+    Raises `NotSent`, which quotes no token, nor has a cause that does, since it is logged.
     """
     try:
         settings = configuration.auth_settings()
@@ -87,9 +87,9 @@ def _load(address: KubernetesAddress, configuration: Any) -> str:
 
 
 class Credentials:
-    """The credentials give the authenticating header of each request. One thread asks for it, for all that wait.
+    """The authenticating header of each request. One thread gets it for all waiting requests.
 
-    A thread that has taken ``hung_after`` seconds is given up, so that a plugin which works again is noticed.
+    A thread that has taken ``hung_after`` seconds is abandoned, so that a plugin which works again is noticed.
     """
 
     def __init__(self, configuration: Any, *, hung_after: float = _HUNG_SECONDS) -> None:
@@ -100,7 +100,7 @@ class Credentials:
         self._since = 0.0
 
     def header(self, deadline: float) -> dict[str, str]:
-        """Wait for the header until ``deadline`` (monotonic), in a thread of the caller's. Raises `NotSent`."""
+        """Wait for the header until ``deadline`` (monotonic), in the caller's thread. Raises `NotSent`."""
         try:
             return self._asking().result(max(0.0, deadline - time.monotonic()))
         except TimeoutError:

@@ -1,6 +1,6 @@
-"""Translate what the Kubernetes API answers, or that it does not answer, into the words of the contract; only here.
+"""Translates answers of the Kubernetes API, and missing answers, into the errors of the contract; no other module does.
 
-A request that was to change something ends in one of three ways (`Fate`):
+A request for a change ends in one of three ways (`Fate`):
 
 - applied: the answer is 2xx;
 - not applied: the API server refused the request while it read, checked or compared it. That is every 4xx but the two
@@ -36,18 +36,20 @@ from urllib3.exceptions import (
 from milepost_backends.contract import BackendError, Misconfigured, Refusal, StorageFull, StorageUnavailable
 
 SPACE_EXCEEDED: Final = "mvcc: database space exceeded"
-"""etcd says this when its quota is used up; from then on it refuses every create and update in the whole cluster."""
+"""etcd's message when its quota is used up; from then on it refuses every create and update in the whole cluster."""
 
 _IMMUTABLE: Final = "`immutable` is set"
 _REQUEST_TOO_LARGE: Final = "request is too large"
 _TOO_LONG: Final = "Too long"
 _OVER_QUOTA: Final = "exceeded quota"
 _PERHAPS_OF_A_PROXY: Final = (408, 499)
-"""A proxy may answer with these after it has passed the request on."""
+"""The statuses with which a proxy may answer after it has passed the request on."""
 _MEANINGLESS: Final = (400, 405, 406, 415)
-"""What answers so is no Kubernetes API, speaks HTTPS alone, or has a policy against the request: it always will."""
+"""The statuses of a server that is not a Kubernetes API, speaks only HTTPS, or has a policy against the request, and
+always will be.
+"""
 _SHOWN_CHARACTERS: Final = 300
-"""Of a message, errors and logs show this much."""
+"""The number of characters of a message that errors and logs show."""
 
 
 class NotSent(StorageUnavailable):
@@ -55,11 +57,11 @@ class NotSent(StorageUnavailable):
 
 
 class NoAnswer(StorageUnavailable):
-    """The request was sent, or perhaps was, and no whole answer came: it may have been applied, or may yet be."""
+    """The request was sent, or perhaps was, and no complete answer came: it may have been applied, or may yet be."""
 
 
 class Fate(Enum):
-    """The fate of a request that was to change something."""
+    """The fate of a request for a change."""
 
     APPLIED = "applied"
     NOT_APPLIED = "not applied"
@@ -68,7 +70,7 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ApiAnswer:
-    """An answer of the API: its status, its body, and, for a failure, what the body says about it.
+    """An answer of the API: its status, its body and, for a failure, the body's description of it.
 
     ``reason`` is the API's own word for the failure (``Conflict``, ``AlreadyExists``, …), and ``message`` explains it.
     A body in plain text has no ``reason``, and is the ``message`` itself.
@@ -97,7 +99,7 @@ class ApiAnswer:
 
     @property
     def fate(self) -> Fate:
-        """Return what became of a request that was to change something."""
+        """Return the fate of a request for a change."""
         if self.done:
             return Fate.APPLIED
         if 400 <= self.status < 500 and self.status not in _PERHAPS_OF_A_PROXY:
@@ -108,19 +110,21 @@ class ApiAnswer:
 
     @property
     def is_out_of_space(self) -> bool:
-        """Return whether etcd has no space left; a write that is answered so may be etcd's last one, see `Fate`."""
+        """Return whether etcd has no space left; etcd may still have written a write that gets this answer, see
+        `Fate`.
+        """
         return SPACE_EXCEEDED in self.message
 
     @property
     def is_of_immutable(self) -> bool:
-        """Return whether the request was refused because somebody has made the object immutable."""
+        """Return whether the request was refused because the object is immutable."""
         return self.status == 422 and _IMMUTABLE in self.message
 
     @property
     def refusal(self) -> Refusal:
-        """Return the contract's reason why the request was refused; this means nothing for what was applied.
+        """Return the contract's reason why the request was refused; it has no meaning for an applied request.
 
-        A conflict has no reason of its own here: callers look for one first, by ``status`` and `is_of_immutable`.
+        A conflict has no reason of its own here: callers check for it first, by ``status`` and `is_of_immutable`.
         """
         if self.is_out_of_space or (self.status == 403 and _OVER_QUOTA in self.message):
             return Refusal.FULL
@@ -137,7 +141,7 @@ class ApiAnswer:
 
 
 class _Status(msgspec.Struct):
-    """The API's ``Status`` object, which it answers with when a request fails; other parts of it do not matter here."""
+    """The API's ``Status`` object, with which it answers a failed request; other members of it are ignored."""
 
     kind: str = ""
     reason: str = ""
@@ -145,7 +149,7 @@ class _Status(msgspec.Struct):
 
 
 def backend_error(answer: ApiAnswer, doing: str) -> BackendError:
-    """Return the error to raise for an answer other than success; ``doing`` says what was tried ("read the Lease").
+    """Return the error for an answer other than success; ``doing`` describes the attempt ("read the Lease").
 
     Only a commit raises nothing for such an answer: it returns its outcome.
     """
@@ -161,7 +165,7 @@ def backend_error(answer: ApiAnswer, doing: str) -> BackendError:
 def transport_error(error: HTTPError, doing: str) -> BackendError:
     """Return the error to raise ``from`` an exception of the connection pool; ``doing`` is as in `backend_error`.
 
-    Of the failures of TLS, only an untrusted certificate proves that nothing was sent.
+    Of the TLS failures, only an untrusted certificate proves that nothing was sent.
     """
     said = f"cannot {doing}: {type(error).__name__}: {error}"
     if isinstance(error, LocationParseError):

@@ -1,4 +1,4 @@
-"""Define the labels that mark a deployment's objects; Milepost does not touch an object without them."""
+"""The labels that mark a deployment's objects; Milepost does not touch an object without them."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Final
 
 DEPLOYMENT: Final = "milepost/deployment"
 INSTANCE: Final = "app.kubernetes.io/instance"
-"""Whoever made a Pod set this label; nothing that Milepost makes carries it, see `labels_of`."""
+"""The creator of a Pod sets this label; no object that Milepost makes has it, see `labels_of`."""
 ROLE: Final = "milepost/role"
-"""A Pod with the value `LEADER` of this label leads."""
+"""A Pod whose label has the value `LEADER` leads."""
 LEADER: Final = "leader"
 
 
 def labels_of(name: str) -> dict[str, str]:
     """Return the labels of the objects that the deployment ``name`` makes.
 
-    There is only one, of Milepost's own. Deployment tools recognise what they made by labels of ``app.kubernetes.io``,
-    and delete what else they find with those.
+    There is only one, of Milepost's own. Deployment tools recognize their objects by labels of ``app.kubernetes.io``,
+    and delete other objects with those labels.
     """
     return {DEPLOYMENT: name}
 
 
 def are_ours(labels: Mapping[str, str], name: str) -> bool:
-    """Return whether an object with these labels is one that the deployment ``name`` made."""
+    """Return whether the deployment ``name`` made an object with these labels."""
     return labels_of(name).items() <= labels.items()
 
 

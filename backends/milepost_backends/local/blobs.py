@@ -1,4 +1,4 @@
-"""Keep blobs as files under a directory, which may be on a network file system that all replicas share."""
+"""Keeps blobs as files under a directory, which may be on a network file system that all replicas share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class LocalBlobs:
-    """A `BlobStore` in ``directory``; ``threads`` bounds how many calls use the disk at once.
+    """A `BlobStore` in ``directory``; ``threads`` bounds the calls that use the disk at once.
 
     Temporary files whose writers are gone are removed when the store is opened, and every ``maintenance_seconds``.
     """
@@ -38,7 +38,7 @@ class LocalBlobs:
         self._maintaining: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """See `BlobStore.open`. Also removes the temporary files that dead writers left unfinished."""
+        """See `BlobStore.open`. Also removes the unfinished temporary files of dead writers."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._threads_at_most, thread_name_prefix="blobs")
         try:
@@ -59,7 +59,7 @@ class LocalBlobs:
             threads.shutdown(wait=False)
 
     async def put(self, key: str, stream: AsyncIterator[bytes], *, patience: float = PATIENCE_SECONDS) -> int:
-        """See `BlobStore.put`. Up to a megabyte takes one step in a thread, and so does each further one.
+        """See `BlobStore.put`. Up to a megabyte takes one step in a thread, and so does each further megabyte.
 
         The last step is repeated: it writes the whole of a blob up to a megabyte, and gives a larger one its name.
         """
@@ -98,7 +98,7 @@ class LocalBlobs:
         return await self._step(self._tree.size, key)
 
     async def delete(self, key: str) -> None:
-        """See `BlobStore.delete`. It is not synced: after a power failure the blob may be back, for the
+        """See `BlobStore.delete`. It is not synced: after a power failure the blob may reappear, for the garbage
         collector to delete.
         """
         await self._step(self._tree.delete, key)
@@ -136,7 +136,7 @@ class LocalBlobs:
         return await run_in_executor(self._threads, act, *arguments)
 
     async def _discard(self, temporary: TemporaryFile) -> None:
-        if self._threads is None:  # closed meanwhile, and the temporary file must be removed all the same
+        if self._threads is None:  # the store was closed meanwhile, and the temporary file must still be removed
             temporary.discard()
         else:
             await run_in_executor(self._threads, temporary.discard)

@@ -1,4 +1,4 @@
-"""Write one blob to a temporary file that becomes visible whole or not at all, and read one blob from its file.
+"""Writes one blob to a temporary file that becomes visible whole or not at all, and reads one blob from its file.
 
 Nothing in this module awaits.
 """
@@ -30,7 +30,9 @@ from milepost_backends.disk.reserve import room_on
 
 CHUNK = 1024 * 1024
 READ_CHUNK = 256 * 1024
-"""A reader that is slow has three chunks in memory. They are smaller than those that are written, which are synced."""
+"""The bytes of a chunk that is read; a slow reader has three chunks in memory. Written chunks are larger, because they
+are synced.
+"""
 _BEGINNINGS = 5
 
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
@@ -41,10 +43,10 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def translate_errors(doing: str, *, set_up: bool = False, repeatable: bool = True) -> Iterator[None]:
-    """Raise errors of the operating system as those of the contract; no other code of this package translates them.
+    """Translate errors of the operating system into those of the contract; no other code of this package does.
 
     Missing permissions and the like count as a wrong configuration only while the store is being opened, and so does a
-    directory that cannot be made (proc(5) says that there is none); afterwards they are refusals. So is every other
+    directory that cannot be made (proc(5) answers that there is none); afterwards they are refusals. So is every other
     error of a call that is not ``repeatable``.
     """
     try:
@@ -66,7 +68,7 @@ def is_absent(error: OSError) -> bool:
 
 
 class TemporaryFile:
-    """A temporary file is a blob that is being written, under a temporary name on the same file system.
+    """A blob that is being written, under a temporary name on the same file system.
 
     `publish` gives it its own name by link(2), which unlike rename(2) never overwrites.
     """
@@ -98,7 +100,7 @@ class TemporaryFile:
                 rest = rest[os.write(self._descriptor, rest) :]
 
     def _leave_room(self, size: int) -> None:
-        """Raise `StorageFull` where only the room is left that is reserved: pointers may lie on the same disk."""
+        """Raise `StorageFull` if only the reserved room is left: pointers may be on the same disk."""
         assert self._descriptor is not None
         free, kept = room_on(self._descriptor)
         if free - size < kept:
@@ -126,8 +128,7 @@ class TemporaryFile:
         """Append the last chunks, make the whole blob durable, then visible, and its name durable too.
 
         After `StorageUnavailable` it may be called again with the same chunks. A file that could not be synced is
-        written anew, since a second fsync can succeed without the bytes; where earlier chunks are gone, that is
-        refused.
+        written anew, since a second fsync can succeed without the bytes; if earlier chunks are gone, that is refused.
         """
         if not self._synced:
             self._remove_temporary()
@@ -147,7 +148,7 @@ class TemporaryFile:
             self._close()
 
     def _remove_temporary(self) -> None:
-        """Remove what an earlier attempt to publish all the chunks at once has left."""
+        """Remove the remains of an earlier attempt to publish all the chunks at once."""
         if self._begun and not self._earlier:
             self._close()
             with translate_errors("write a blob"):
@@ -176,7 +177,9 @@ class TemporaryFile:
             raise
 
     def discard(self) -> None:
-        """Leave nothing visible. A file that cannot be removed is only logged: the error before it matters more."""
+        """Leave nothing visible. A file that cannot be removed is only logged: the error before it is more
+        important.
+        """
         self._close()
         for name, there in ((self._target, self._published), (self._temporary, self._begun)):
             if there:
@@ -194,7 +197,7 @@ class TemporaryFile:
 def remove_temporary(path: Path) -> bool | None:
     """Remove the temporary file at ``path`` unless it is being written. Raises OSError.
 
-    Return whether it was removed; None where the file system has no locks that could tell.
+    Return whether it was removed; None if the file system has no locks that could tell.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
@@ -207,7 +210,7 @@ def remove_temporary(path: Path) -> bool | None:
 
 
 def _lock(descriptor: int) -> bool | None:
-    """Return whether this process has the file for itself now; None where the file system has no locks."""
+    """Return whether this process now has the file exclusively; None if the file system has no locks."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -220,9 +223,9 @@ def _lock(descriptor: int) -> bool | None:
 
 
 class FileSource:
-    """A source reads a range of a blob. Once it is open, deleting the blob does not disturb it.
+    """Reads a range of a blob. Once it is open, deleting the blob does not disturb it.
 
-    ``absence_of`` makes the error for a path at which nothing is.
+    ``absence_of`` makes the error for a path that names nothing.
     """
 
     def __init__(
@@ -254,7 +257,7 @@ class FileSource:
 
     @property
     def more(self) -> bool:
-        """Return whether a part of the range is still to be read; known once the source is open."""
+        """Return whether a part of the range is still unread; known once the source is open."""
         return self._end is not None and self._position < self._end
 
     def read(self) -> bytes:

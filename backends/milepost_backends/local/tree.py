@@ -1,4 +1,4 @@
-"""Make, check, list and clean up the directory tree that holds the blobs. Nothing in this module awaits."""
+"""Makes, checks, lists and cleans up the directory tree of the blobs. Nothing in this module awaits."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from milepost_backends.local.files import FileSource, TemporaryFile, is_absent, 
 
 TEMPORARY = ".tmp"
 
-# This applies where no lock shows whether a temporary file has a writer. A put writes to its file with every megabyte,
-# so a temporary file that was not written for so long has none. Should it have one all the same, that put fails and
-# leaves nothing.
+# This applies if no lock shows whether a temporary file has a writer. A put writes to its file with every megabyte, so
+# a temporary file that was not written for this long has no writer. If it has one anyway, that put fails and leaves
+# nothing.
 ABANDONED_AFTER_SECONDS = 3600.0
 
 log = logging.getLogger(__name__)
 
 
 class BlobTree:
-    """Keep blobs under ``root``. A key is the path of its file; names with a leading dot are the tree's own."""
+    """The blobs under ``root``. A key is the path of its file; names with a leading dot are the tree's own."""
 
     def __init__(self, root: Path) -> None:
         self._root = root.absolute()
@@ -63,7 +63,7 @@ class BlobTree:
             self._try_out()
 
     def maintain(self) -> None:
-        """Remove the temporary files that have no writer any more. Raises `StorageUnavailable`."""
+        """Remove the temporary files without a writer. Raises `StorageUnavailable`."""
         with translate_errors(f"remove abandoned temporary files in {self._temporary_directory}"):
             self._remove_abandoned(time.time() - ABANDONED_AFTER_SECONDS)
 
@@ -95,13 +95,15 @@ class BlobTree:
             try:
                 self._path(key).unlink()
             except IsADirectoryError:
-                return  # this key names no blob, but is the beginning of others
+                return  # the key names no blob, but is a prefix of others
             except OSError as error:
                 if not is_absent(error):
                     raise
 
     def find(self, prefix: str, older_than: float) -> Generator[BlobInfo, None, None]:
-        """Yield the blobs below ``prefix``, with one open directory a level; what disappears meanwhile is left out."""
+        """Yield the blobs below ``prefix``, with one open directory per level; files that disappear meanwhile are left
+        out.
+        """
         below = check_prefix(prefix).rpartition("/")[0]
         with translate_errors("list the blobs"):
             for path, status in _files(self._root / below):
@@ -111,7 +113,7 @@ class BlobTree:
                     yield BlobInfo(key, status.st_size, age)
 
     def _absence_of(self, path: Path) -> BackendError:
-        """Return what it means that nothing is at a path: no blob, or no tree, as where a disk is not mounted."""
+        """Return the error for a path that names nothing: no blob, or no tree, for example if a disk is not mounted."""
         if self._temporary_directory.is_dir():
             return BlobMissing(f"there is no blob at {path}")
         return StorageUnavailable(f"the blobs of {self._root} are away, also {TEMPORARY}: is their disk mounted?")
@@ -120,9 +122,9 @@ class BlobTree:
         return self._root / check_key(key)
 
     def _make_directory(self, directory: Path) -> None:
-        """Make ``directory`` and its parents, and make all their names durable; once a process.
+        """Make ``directory`` and its parents, and make all their names durable; once per process.
 
-        This is also done for a directory that exists: a process may have made it and died before it synced the name.
+        This is also done for an existing directory: a process may have made it and died before it synced the name.
         """
         with self._making:
             if directory in self._durable and directory.is_dir():
@@ -148,9 +150,9 @@ class BlobTree:
             second.unlink(missing_ok=True)
 
     def _remove_abandoned(self, before: float) -> None:
-        """Remove temporary files without a writer, which is recognised by the lock that a writer holds while it lives.
+        """Remove temporary files without a writer, which is recognized by the lock that a writer holds while it lives.
 
-        On a network file system the locks of other machines may be invisible, and the files of a trial have none: in
+        On a network file system the locks of other machines may be invisible, and the files of `_try_out` have none: in
         both cases only age counts.
         """
         by_age = lies_on_shared(self._temporary_directory)

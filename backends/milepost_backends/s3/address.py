@@ -19,7 +19,9 @@ _MAX_PREFIX = 100
 
 @dataclass(frozen=True, slots=True)
 class S3Address:
-    """This is where blobs lie. ``prefix`` is empty or ends with a slash; what is None, boto3 finds out as always."""
+    """The location of blobs. ``prefix`` is empty or ends with a slash; for fields that are None, boto3 uses its own
+    configuration.
+    """
 
     bucket: str
     prefix: str = ""
@@ -29,7 +31,7 @@ class S3Address:
 
 
 def parse_address(url: str) -> S3Address:
-    """Return the address in an ``s3://`` URL. Raises `Misconfigured`, which never repeats what may be a secret."""
+    """Return the address in an ``s3://`` URL. Raises `Misconfigured`, which never quotes possible secrets."""
     parts = urlsplit(url)
     if parts.scheme != "s3":
         raise Misconfigured("the URL of S3 blobs must begin with s3://")

@@ -31,7 +31,7 @@ from milepost_backends.s3.writing import PendingBlob
 
 _LISTED_AT_ONCE = 1000
 
-# One PUT takes this many bytes at most, and a signature holds for this long at most.
+# The most bytes of one PUT, and the longest validity of a signature.
 _MAX_PUT_BYTES: Final = 5 * 1024**3
 _MAX_SIGNED_SECONDS: Final = 7 * 86400
 
@@ -39,8 +39,8 @@ _MAX_SIGNED_SECONDS: Final = 7 * 86400
 class S3Blobs:
     """A `BlobStore` at an ``s3://`` URL (see `parse_address`), which boto3's own configuration completes.
 
-    ``deadline`` bounds each exchange with the server in seconds, and ``threads`` how many calls boto3 makes at once.
-    Raises `Misconfigured`.
+    ``deadline`` bounds each exchange with the server in seconds, and ``threads`` bounds the calls that boto3 makes at
+    once. Raises `Misconfigured`.
     """
 
     def __init__(self, url: str, *, deadline: float = 30.0, threads: int = 16) -> None:
@@ -64,7 +64,7 @@ class S3Blobs:
                 opened[0].close()
 
     async def put(self, key: str, stream: AsyncIterator[bytes], *, patience: float = PATIENCE_SECONDS) -> int:
-        """See `BlobStore.put`. Up to 5 MiB take one request; at most three times that is held in memory at once.
+        """See `BlobStore.put`. Up to 5 MiB take one request; at most three times that is in memory at once.
 
         The server checks the bytes against a SHA-256.
         """
@@ -110,7 +110,7 @@ class S3Blobs:
                 await obstore.delete_async(connection.reading, path)
 
     async def list(self, prefix: str, older_than: float) -> AsyncGenerator[BlobInfo, None]:
-        """See `BlobStore.list`. The age of a blob that was written in parts counts from when the upload began."""
+        """See `BlobStore.list`. The age of a blob that was written in parts counts from the beginning of the upload."""
         connection, server = self._open_now()
         root = connection.prefix
         below = root + check_prefix(prefix).rpartition("/")[0]
@@ -129,7 +129,7 @@ class S3Blobs:
                     yield BlobInfo(key, found["size"], age)
 
     async def sign_put(self, key: str, size: int, sha256: str, seconds: float) -> SignedRequest | None:
-        """See `BlobStore.sign_put`. It signs up to 5 GiB, the most that S3 takes at once, and for a week at most.
+        """See `BlobStore.sign_put`. It signs up to 5 GiB, the most that S3 takes at once, and for at most a week.
 
         If the credentials expire sooner, so does the signature.
         """
@@ -141,14 +141,15 @@ class S3Blobs:
         )
 
     async def sign_get(self, key: str, seconds: float) -> SignedRequest | None:
-        """See `BlobStore.sign_get`. It signs for a week at most."""
+        """See `BlobStore.sign_get`. It signs for at most a week."""
         connection = self._connection
         return await connection.ask("sign a request", partial(_signed_get, connection, check_key(key), seconds))
 
     async def checked_digest(self, key: str) -> str | None:
-        """See `BlobStore.checked_digest`. It is known of blobs written at once; S3 knows only one for each part.
+        """See `BlobStore.checked_digest`. It is known for blobs that were written at once; for others S3 knows only one
+        digest per part.
 
-        On a server that did not prove to check digests when the store was opened, none is known.
+        On a server that did not prove to check digests when the store was opened, no digest is known.
         """
         connection, server = self._open_now()
         if not server.checks_digests:
@@ -187,7 +188,7 @@ class S3Blobs:
 
 
 def _is_key(key: str) -> bool:
-    """Return whether the object can be a blob of ours, and is not the probe's or somebody else's."""
+    """Return whether the object can be one of Milepost's blobs, and is neither the probe nor another program's."""
     try:
         check_key(key)
     except UnsafeKey:
@@ -231,5 +232,5 @@ def _signed_get(connection: S3Connection, key: str, seconds: float) -> SignedReq
 
 
 def _whole_seconds(seconds: float) -> int:
-    """Return whole seconds, never more than was asked for, but at least one."""
+    """Return whole seconds, never more than requested, but at least one."""
     return max(1, min(int(seconds), _MAX_SIGNED_SECONDS))

@@ -1,4 +1,4 @@
-"""Make the clients of one bucket: boto3 owns configuration and credentials, and obstore moves the bytes."""
+"""Makes the clients of one bucket: boto3 owns configuration and credentials, and obstore moves the bytes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ANY_SECONDS = 7 * 86400.0
 
 
 class S3Connection:
-    """Make and own the clients of the bucket at ``address``. This blocks on files, and perhaps on a metadata service.
+    """The clients of the bucket at ``address``. Making them blocks on files, and perhaps on a metadata service.
 
     ``deadline`` bounds each exchange in seconds. Raises `Misconfigured`, `StorageUnavailable`.
     """
@@ -56,15 +56,15 @@ class S3Connection:
             self._server = urlsplit(self.client.meta.endpoint_url).netloc.rpartition("@")[2]
             authority = _authority(core.get_config_variable("ca_bundle"))
         make = partial(_store, address.bucket, base, self.client.meta.region_name or "us-east-1", session, authority)
-        # Who puts repeats it, and not this client: only the writer knows its own blob from another's.
+        # The writer repeats a put, and not this client: only the writer can tell its own blob from another's.
         self.writing: S3Store = make(timeout=deadline, retries=0, deadline=deadline)
-        # A blob of any size may be read by a slow reader, so each step has a deadline, but not the whole.
+        # A slow reader may read a blob of any size, so each step has a deadline, but not the whole read.
         self.reading: S3Store = make(timeout=_ANY_SECONDS, retries=_READ_RETRIES, deadline=deadline)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="s3")
         self._closed = False
 
     def close(self) -> None:
-        """Refuse what begins from now on. What is on its way may end, and be tidied up."""
+        """Refuse new calls from now on. Calls in flight may end, and be cleaned up."""
         self._closed = True
         self._threads.shutdown(wait=False)
         self.client.close()
@@ -81,7 +81,7 @@ class S3Connection:
             return await run_in_executor(self._threads, call, *arguments)
 
     async def ask(self, doing: str, call: Callable[..., T], *, set_up: bool = False) -> T:
-        """Make a call that changes nothing; it has a deadline, and a cancellation leaves it to itself."""
+        """Make a call that changes nothing; it has a deadline, and continues without a caller after a cancellation."""
         self._check_open()
         with self.translate_errors(doing, set_up=set_up):
             async with asyncio.timeout(self.deadline):
@@ -92,19 +92,19 @@ class S3Connection:
             raise StorageRefused("the blob store was closed")
 
     def _base_url(self) -> str:
-        """Return what comes before a key in URLs of objects: boto3 knows path style, virtual hosts and partitions."""
+        """Return the part of object URLs before the key: boto3 knows path style, virtual hosts and partitions."""
         url: str = self.client.generate_presigned_url("get_object", Params={"Bucket": self.bucket, "Key": "key"})
         return url.partition("?")[0].removesuffix("/key")
 
 
 @cache
 def _models(path: str | None) -> Loader:
-    """Return botocore's models of AWS: a third of a second of JSON, so each process reads them once."""
+    """Return botocore's models of AWS: loading them takes a third of a second, so each process reads them once."""
     return create_loader(path)
 
 
 def _authority(path: str | None) -> bytes | None:
-    """Return the certificates that boto3 is told to trust (AWS_CA_BUNDLE, or ca_bundle in its file)."""
+    """Return the certificates that boto3 is configured to trust (AWS_CA_BUNDLE, or ca_bundle in its file)."""
     if not path:
         return None
     try:
@@ -121,7 +121,7 @@ def _client(session: boto3.Session, address: S3Address, deadline: float, attempt
         read_timeout=deadline,
         retries={"total_max_attempts": attempts, "mode": "standard"},
         max_pool_connections=32,
-        # Checksums are sent as headers that we compute; many servers do not know the default, a trailer.
+        # Checksums are sent as headers that this client computes; many servers do not support the default, a trailer.
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
     )
@@ -147,7 +147,7 @@ def _store(
     return S3Store(
         bucket,
         # "Virtual" means here that the URL of the bucket is complete. The endpoint is given under both names, since
-        # obstore also reads the environment, which may name another one that boto3 was told to ignore.
+        # obstore also reads the environment, which may name another one that boto3 was configured to ignore.
         config={
             "endpoint": base,
             "aws_endpoint_url_s3": base,

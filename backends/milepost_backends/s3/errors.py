@@ -1,6 +1,6 @@
-"""Translate what obstore and botocore raise into the errors of the contract; no other module does.
+"""Translates exceptions of obstore and botocore into the errors of the contract; no other module does.
 
-Messages say what was tried and what the server answered. They never hold a URL, which may be a signed one, nor a
+Messages say what was tried and what the server answered. They never contain a URL, which may be a signed one, nor a
 header.
 """
 
@@ -41,8 +41,8 @@ _NO_BUCKET = "NoSuchBucket"
 _NO_UPLOAD = "NoSuchUpload"
 # A HEAD is answered without a body, and so without a code; botocore then gives the status instead.
 _NO_KEY = frozenset({"NoSuchKey", "404", ""})
-# A code counts for more than the status beside it: servers differ in the statuses, and S3 itself begins to answer the
-# completion of an upload with 200 before it knows the end, which the code in the body then tells.
+# A code counts more than the status beside it: servers differ in the statuses, and S3 itself begins to answer the
+# completion of an upload with 200 before it knows the end, which only the code in the body shows.
 _STATUS_OF: Final = {
     "AccessDenied": 403,
     "ConditionalRequestConflict": 409,
@@ -89,7 +89,7 @@ _CODE = re.compile(r"<Code>(\w+)</Code>")
 
 
 class ConditionFailed(BackendError):
-    """The server answered 412, since a condition does not hold. The reader or writer says what that means."""
+    """The server answered 412, since a condition is not met. The reader or writer translates this."""
 
 
 class UploadGone(StorageRefused):
@@ -98,10 +98,11 @@ class UploadGone(StorageRefused):
 
 @contextmanager
 def translate_errors(doing: str, *, bucket: str, set_up: bool = False, server: str = "") -> Iterator[None]:
-    """Translate what one call raises; ``doing`` completes "cannot …", and ``server`` is its host and port, if known.
+    """Translate the exceptions of one call; ``doing`` completes "cannot …", and ``server`` is its host and port, if
+    known.
 
-    What would be refused again is `Misconfigured` while the store is being opened. Afterwards it is `StorageRefused`,
-    since somebody may repair it while the server runs.
+    A call that would always be refused raises `Misconfigured` while the store is being opened. Afterwards it raises
+    `StorageRefused`, since an operator may repair the cause while the server runs.
     """
     at = f" at {server}" if server else ""
     try:
@@ -129,10 +130,10 @@ def wall_clock() -> datetime:
 
 
 def _clock_off(headers: Mapping[str, str]) -> str | None:
-    """Say in words that this machine's clock differs too much from the server's, or return None.
+    """Return in words that this machine's clock differs too much from the server's, or return None.
 
-    No signature is valid then, whatever the credentials. The clock may be set right while the server runs, so this is
-    no wrong configuration.
+    No signature is valid then, whatever the credentials. The clock may be corrected while the server runs, so this is
+    not a wrong configuration.
     """
     text = headers.get("date")
     off = wall_clock() - parsedate_to_datetime(text) if text else timedelta()
@@ -151,7 +152,7 @@ def _of_obstore(doing: str, bucket: str, error: Exception, set_up: bool, at: str
 
 
 def _status(status: int, code: str) -> int:
-    """Return the status that the answer means, whatever came with its code."""
+    """Return the status that the code of an answer implies, whatever status came with it."""
     return _STATUS_OF.get(code, status)
 
 

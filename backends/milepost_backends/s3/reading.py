@@ -1,4 +1,4 @@
-"""Read the bytes of one blob from S3, as a stream that goes on where a connection broke."""
+"""Reads the bytes of one blob from S3, as a stream that resumes where a connection broke."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ CHUNK: Final = 256 * 1024
 
 
 class S3Source:
-    """Read the bytes from ``start`` up to but without ``end`` of the blob under ``key``, once.
+    """One reading of the bytes of the blob under ``key``, from ``start`` up to, but not including, ``end``.
 
-    The blob is to have ``size`` bytes, if that is given.
+    The blob must have ``size`` bytes, if that is given.
     """
 
     def __init__(self, connection: S3Connection, key: str, start: int, end: int | None, size: int | None) -> None:
@@ -70,7 +70,7 @@ class S3Source:
         return meta["size"]
 
     async def _open(self) -> GetResult:
-        """Ask for the rest of the range, and learn the blob's size and ETag where they are not known yet."""
+        """Ask for the rest of the range, and learn the blob's size and ETag if they are not known yet."""
         with self._connection.translate_errors("read a blob"):
             async with asyncio.timeout(self._connection.deadline):
                 result = await self._get()

@@ -1,4 +1,4 @@
-"""Check a bucket when the store is opened: that it is usable, and what its server can do.
+"""Checks a bucket when the store is opened: that it is usable, and what its server supports.
 
 Nothing in this module awaits: it runs in a thread.
 """
@@ -25,10 +25,11 @@ from milepost_backends.s3.errors import ConditionFailed
 
 log = logging.getLogger(__name__)
 
-# The probe stays in the bucket, an object below the prefix: of two replicas, one would delete the other's.
+# The probe stays in the bucket, an object below the prefix: one of two replicas would delete the other's.
 PROBE: Final = ".milepost-probe"
 ABANDONED_AFTER: Final = timedelta(hours=24)
-# The service names blobs by deployment, store, term and a random number; objects of others do not look like that.
+# The service names blobs by deployment, store, term and a random number; objects of other programs do not look like
+# that.
 _BLOB: Final = re.compile(r"[0-9a-f]{12}/[^/]+/[0-9]{12,}/[0-9a-f]{32}(?:-listed)?\Z")
 
 
@@ -40,7 +41,7 @@ class ServerClock:
         self._at = time.monotonic()
 
     def now(self) -> datetime:
-        """Return the time, to about a second; it does not jump when the clock of this machine does."""
+        """Return the time, to about a second; it does not jump when this machine's wall clock does."""
         return self._read + timedelta(seconds=time.monotonic() - self._at)
 
 
@@ -66,7 +67,7 @@ def prepare(connection: S3Connection, abandoned_after: timedelta = ABANDONED_AFT
         log.warning("S3 has no room, so the blob store opens for reading and deleting only: %s", error)
     try:
         _abort_abandoned(connection, clock.now() - abandoned_after)
-    except BackendError as error:  # some servers cannot list uploads, and some credentials may not
+    except BackendError as error:  # some servers cannot list uploads, and some credentials do not permit it
         log.warning("cannot abort abandoned uploads to bucket %s, which stay: %s", connection.bucket, error)
     return S3Server(clock, checks_digests)
 
@@ -102,7 +103,7 @@ def _try_out(connection: S3Connection) -> None:
 
 @contextmanager
 def _refusal() -> Iterator[None]:
-    """Expect the server to refuse what is done inside, because an object is already there."""
+    """Expect the server to refuse the calls in the block, because an object already exists."""
     try:
         yield
     except ConditionFailed:
@@ -116,7 +117,7 @@ def _put_probe(connection: S3Connection, key: str) -> None:
 
 
 def _checks_digests(connection: S3Connection) -> bool:
-    """Put an object with a wrong digest. A server that accepts it knows no digest that can be relied on."""
+    """Put an object with a wrong digest. A server that accepts it has no digests to rely on."""
     key, wrong = f"{connection.prefix}{PROBE}-damaged", b64encode(hashlib.sha256(b"other bytes").digest()).decode()
     with connection.translate_errors("write to the bucket", set_up=True):
         try:
@@ -152,9 +153,9 @@ def _complete_upload(connection: S3Connection, key: str, upload: str) -> None:
 
 
 def _abort_abandoned(connection: S3Connection, before: datetime) -> None:
-    """Abort the uploads of blobs that dead writers left: parts that nobody sees, but that take room.
+    """Abort the uploads of blobs that dead writers left: parts that are invisible, but take room.
 
-    Uploads of others are left alone: they may stay open for days in the same bucket, and be completed then.
+    Uploads of other programs are left alone: they may stay open for days in the same bucket, and be completed then.
     """
     with connection.translate_errors("clear abandoned uploads away"):
         for upload in _uploads(connection):

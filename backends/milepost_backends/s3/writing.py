@@ -1,9 +1,9 @@
-"""Write one blob to S3: by a single conditional PUT, or in parts for a larger one, completed conditionally.
+"""Writes one blob to S3: with a single conditional PUT, or in parts for a larger one, completed conditionally.
 
 A request that may have made the blob visible can be repeated, since each is conditional, and the object has its
 writer's mark: if an earlier attempt took effect, a later one is refused because the key is taken, and the mark shows
-who took it. All attempts send the same bytes, and the server checks them. What ends without a clear answer is tidied
-up, and what cannot be is left to the collector.
+which writer took it. All attempts send the same bytes, and the server checks them. The writer cleans up after an
+unclear outcome, and leaves what it cannot clean up to the garbage collector.
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ from milepost_backends.waiting import finish
 
 log = logging.getLogger(__name__)
 
-# This is the smallest part that S3 takes. It takes 10,000 parts, so sizes double every 1,000: enough for 4.8 TiB.
+# The smallest part that S3 accepts. S3 accepts 10,000 parts, so sizes double every 1,000: enough for 4.8 TiB.
 PART_BYTES: Final = 5 * 1024 * 1024
 _PARTS_OF_ONE_SIZE: Final = 1000
 _PARTS_AT_ONCE: Final = 2
 _TIDY_SECONDS: Final = 10.0
-# An object holds its writer's mark under this name, so that nobody deletes what another wrote under the same key.
+# An object has its writer's mark under this name, so that no writer deletes an object of another one under the same
+# key.
 _ATTEMPT: Final = "milepost-attempt"
 
 
 class PendingBlob:
-    """Write a blob under ``key``, by one call of `write`. For ``patience`` see `BlobStore.put`."""
+    """A blob that is written under ``key``, by one call of `write`. For ``patience`` see `BlobStore.put`."""
 
     def __init__(self, connection: S3Connection, key: str, patience: float) -> None:
         self._connection = connection
@@ -52,7 +53,9 @@ class PendingBlob:
         self._may_be_visible = False
 
     async def write(self, stream: AsyncIterator[bytes]) -> int:
-        """Write the whole blob and return its size. `BlobStore.put` says what is raised, and what is left then."""
+        """Write the whole blob and return its size. `BlobStore.put` documents the errors, and what is left after
+        them.
+        """
         try:
             return await self._write(stream)
         except BaseException:
@@ -63,7 +66,7 @@ class PendingBlob:
         cutter = Cutter()
         async for part in cutter.followed_parts(stream):
             await self._send(part)
-            del part  # it is large, and should not be kept while the next one is gathered
+            del part  # the part is large, and should not be kept while the next one is gathered
         try:
             if self._upload is None:
                 await repeated(partial(self._put, cutter.rest), self._patience)
@@ -90,7 +93,7 @@ class PendingBlob:
             await finish(request)
 
     async def _send(self, part: bytearray) -> None:
-        """Send one more part, beside others; wait for the oldest when there are enough of them."""
+        """Send one more part, in parallel with others; wait for the oldest when there are enough of them."""
         if self._upload is None:
             await repeated(partial(self._connection.act, "begin an upload", self._begin), self._patience)
         if len(self._sending) == _PARTS_AT_ONCE:
@@ -111,7 +114,7 @@ class PendingBlob:
         try:
             await self._connection.act("complete an upload", self._complete_upload)
         except UploadGone as error:
-            if not await self._is_ours():  # yet: the server may still be at work on the earlier attempt
+            if not await self._is_ours():  # yet: the server may still be working on the earlier attempt
                 raise StorageUnavailable(str(error)) from error
 
     # -- blocking calls, made in threads -----------------------------------------------------------------------------
@@ -149,13 +152,13 @@ class PendingBlob:
 
     def _abort_upload(self) -> None:
         client = self._connection.client
-        with suppress(client.exceptions.NoSuchUpload):  # it is already completed or aborted
+        with suppress(client.exceptions.NoSuchUpload):  # the upload is already completed or aborted
             client.abort_multipart_upload(Bucket=self._connection.bucket, Key=self._path, UploadId=self._upload)
 
-    # -- tidying up --------------------------------------------------------------------------------------------------
+    # -- clean-up ----------------------------------------------------------------------------------------------------
 
     async def _clean_up(self) -> None:
-        """Delete what was written, as far as that succeeds soon. The error that led here matters more."""
+        """Delete the written bytes, if that succeeds soon. The error that led here is more important."""
         if self._upload is not None or self._may_be_visible:
             try:
                 await finish(self._leave_nothing(), _TIDY_SECONDS)
@@ -183,7 +186,7 @@ class PendingBlob:
                 await obstore.delete_async(self._connection.writing, self._path)
 
     async def _is_ours(self) -> bool:
-        """Return whether this attempt wrote the object that is there."""
+        """Return whether this attempt wrote the existing object."""
         try:
             with self._connection.translate_errors("look at a blob"):
                 found = await obstore.get_async(self._connection.writing, self._path, options={"head": True})
@@ -193,7 +196,9 @@ class PendingBlob:
 
 
 class Cutter:
-    """Cut a stream into parts. ``size`` counts its bytes, and ``rest`` is what was not yielded as a part."""
+    """Cuts a stream into parts. ``size`` counts its bytes, and ``rest`` has the bytes that were not yielded as a
+    part.
+    """
 
     def __init__(self) -> None:
         self.size = 0

@@ -24,9 +24,9 @@ _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?\
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """These settings say how this client trusts a server, and how it proves its own identity.
+    """The settings by which this client trusts a server, and proves its own identity.
 
-    ``verify`` is ``full`` to check the host's name as well as the certificate, ``ca`` to check the certificate alone,
+    ``verify`` is ``full`` to check the host's name as well as the certificate, ``ca`` to check only the certificate,
     ``none`` to check nothing.
     """
 
@@ -38,11 +38,10 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperAddress:
-    """An address names a ZooKeeper ensemble, a path in it, and how to connect.
+    """The parts of an address: a ZooKeeper ensemble, a path in it, and the way to connect.
 
-    ``hosts`` is ``host:port`` with commas between; everything lies under the path ``root``. ``session_seconds`` is the
-    session timeout to ask for; the servers may grant another one. ``credentials_file`` holds one line
-    ``user:password``.
+    ``hosts`` is ``host:port`` separated by commas; everything is under the path ``root``. ``session_seconds`` is the
+    session timeout to request; the servers may grant another one. ``credentials_file`` has one line ``user:password``.
     """
 
     hosts: str
@@ -53,7 +52,7 @@ class ZooKeeperAddress:
 
     @classmethod
     def parse(cls, url: str) -> ZooKeeperAddress:
-        """Return the address in ``url``. Raises `Misconfigured`, which never repeats what might be a password."""
+        """Return the address in ``url``. Raises `Misconfigured`, which never quotes a possible password."""
         scheme, separator, rest = url.partition("://")
         if not separator or scheme not in _DEFAULT_PORT:
             raise Misconfigured(f"an address in ZooKeeper begins with {PLAIN}:// or {SECURE}://")

@@ -1,7 +1,7 @@
-"""Extend kazoo's client, so that it knows its session's timeout and leaves a server that no longer answers.
+"""Extends kazoo's client, so that it knows its session's timeout and leaves a server that no longer answers.
 
-kazoo sends and receives in a thread of its own. The names with a leading underscore that are overridden here are
-kazoo's own; tests/backends/zookeeper/test_client.py fails where a release changes them.
+kazoo sends and receives in its own thread. The overridden names with a leading underscore are kazoo's own;
+tests/backends/zookeeper/test_client.py fails if a release changes them.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from milepost_backends.zookeeper.errors import register_error_codes
 _RECONNECT = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_jitter": 0.2, "max_delay": 1.0}
 
 _CONNECT_SECONDS = 5.0
-"""Connecting to one server takes this long at most, and at most a third of the session, so that another has time."""
+"""The most seconds for connecting to one server; at most a third of the session, so that another server has time."""
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """This handler makes threads and sockets for kazoo."""
+    """Makes threads and sockets for kazoo."""
 
     def __init__(self, connect_seconds: float, context: ssl.SSLContext | None) -> None:
         super().__init__()
@@ -41,8 +41,8 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
     def create_connection(self, address: tuple[str, int], hostname: str | None = None, **_: Any) -> socket.socket:
         """Connect within ``connect_seconds``, and with TLS trust only the given authorities.
 
-        kazoo would wait a whole session's time for one host that swallows packets, and so lose the session. It would
-        also trust the system's authorities beside the given one.
+        kazoo would wait a whole session's time for one host that drops packets, and so lose the session. It would also
+        trust the system's authorities beside the given one.
         """
         connection = socket.create_connection(address, self.connect_seconds)
         try:
@@ -55,7 +55,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
             raise
 
     def select(self, readers: Any, writers: Any, others: Any, timeout: float | None = None) -> Any:
-        """Report a socket as ready also where TLS has decrypted bytes that nobody read; the raw socket cannot know."""
+        """Report a socket as ready also if TLS has decrypted bytes that were not read; the raw socket cannot know."""
         buffered = [reader for reader in readers if isinstance(reader, ssl.SSLSocket) and reader.pending()]
         if not buffered:
             return super().select(readers, writers, others, timeout)
@@ -64,7 +64,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
 
 
 class _Sender(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
-    """This is the loop that sends and receives, in kazoo's thread."""
+    """The loop that sends and receives, in kazoo's thread."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -75,14 +75,16 @@ class _Sender(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         self._waiting_since = 0.0
 
     def zk_loop(self) -> None:
-        """Run kazoo's loop, and report its end: kazoo itself reports that only to who believed the session alive."""
+        """Run kazoo's loop, and report its end: kazoo itself reports the end only to callers that believed the session
+        alive.
+        """
         try:
             super().zk_loop()
         finally:
             self.client.on_end()
 
     def _expand_client_hosts(self) -> Any:
-        """Resolve the hosts' names, and keep those that have no address: kazoo leaves them out without an error."""
+        """Resolve the hosts' names, and remember those that have no address: kazoo leaves them out without an error."""
         found = super()._expand_client_hosts()
         self.unresolved = sorted({host for host, _ in self.client.hosts} - {host for host, *_ in found})
         return found
@@ -112,7 +114,7 @@ class _Sender(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
 
 
 class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
-    """This client of kazoo's is for one address; it is not started when it is made."""
+    """A kazoo client for one address; making it does not start it."""
 
     def __init__(self, address: ZooKeeperAddress) -> None:
         """Raise `Misconfigured` for files of the address that cannot be used."""
@@ -134,7 +136,7 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
     def begin(self) -> None:
         """Start connecting, in kazoo's threads. When the thread that does all the work ends, it calls ``on_end``.
 
-        Raises `StorageUnavailable` if no thread or socket is available; then none is left behind.
+        Raises `StorageUnavailable` if no thread or socket is available; then no thread is left behind.
         """
         try:
             self.start_async()
@@ -152,7 +154,7 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
 
     @property
     def session_id(self) -> int:
-        """Return the session's id, as the ephemeral znodes of this session hold it; 0 before the first connection."""
+        """Return the session's id, as this session's ephemeral znodes have it; 0 before the first connection."""
         return int(self._connection.session_id)
 
     @property
@@ -162,7 +164,7 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
 
     @property
     def connected_at(self) -> float:
-        """Return when, in monotonic seconds, the servers were last asked to make the session or to resume it."""
+        """Return when, in monotonic seconds, this client last asked the servers to make the session or to resume it."""
         return float(self._connection.connected_at)
 
     def send(self, request: Any) -> Any:
@@ -173,7 +175,9 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
 
 
 class _Discreet(logging.Filter):
-    """This filter removes credentials and session passwords from log records: with either a session can be ended."""
+    """A filter that removes credentials and session passwords from log records: anyone could end a session with
+    either.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Replace secret arguments by the names of their types, and keep every record."""
@@ -188,12 +192,12 @@ _DISCREET = _Discreet()
 
 
 def _quiet_logger() -> logging.Logger:
-    """Return a logger for kazoo that writes errors alone.
+    """Return a logger for kazoo that writes only errors.
 
-    Many debugging lines show credentials or passwords. The warnings come for each attempt to connect, ten a second; a
-    lost connection is logged once by `ZooKeeperConnection`.
+    Many debugging lines show credentials or passwords. The warnings come for each attempt to connect, ten a second;
+    `ZooKeeperConnection` logs a lost connection once.
 
-    An error line shows the request that was not answered as expected; a filter takes the secrets out of it.
+    An error line shows the request with the unexpected answer; a filter removes the secrets from it.
     """
     logger = logging.getLogger("milepost.kazoo")
     logger.setLevel(logging.ERROR)

@@ -1,7 +1,7 @@
-"""Offer coroutines a connection to ZooKeeper: open it, ask, close it; each wait has a deadline.
+"""Offers coroutines a connection to ZooKeeper: open it, ask, close it; each wait has a deadline.
 
-kazoo reconnects by itself, and opens a new session when the old one has expired. While there is no connection nothing
-is handed to kazoo, because it would keep that and send it later.
+kazoo reconnects by itself, and opens a new session when the old one has expired. While there is no connection this
+module passes nothing to kazoo, because kazoo would keep it and send it later.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from milepost_backends.zookeeper.errors import backend_error, name_of
 log = logging.getLogger("milepost.zookeeper")
 
 Act = Callable[[ZooKeeperClient], Any]
-"""An act sends one request and returns kazoo's promise of the answer, as ``lambda client: client.get_async(path)``."""
+"""A function that sends one request and returns kazoo's promise of the answer, as ``lambda client:
+client.get_async(path)``.
+"""
 
 _REBUILD_SECONDS = 0.5
 _POLL_SECONDS = 0.02
@@ -38,7 +40,9 @@ class UnreadableAnswer(KazooException):  # type: ignore[misc]  # kazoo has no ty
 
 
 class ZooKeeperConnection:
-    """A connection holds one session at a time. ``timeout`` (seconds) bounds each wait; ``purpose`` is for the log."""
+    """A connection, which has one session at a time. ``timeout`` (seconds) bounds each wait; ``purpose`` is for the
+    log.
+    """
 
     def __init__(self, address: ZooKeeperAddress, purpose: str, timeout: float | None = None) -> None:
         self.address = address
@@ -51,7 +55,7 @@ class ZooKeeperConnection:
         self._bridge: Bridge | None = None
         self._rebuilding: asyncio.Task[None] | None = None
 
-    # -- life ------------------------------------------------------------------------------------------------------
+    # -- open and close --------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
         """Connect. Idempotent. Raises `Misconfigured`, `StorageUnavailable`, and then leaves nothing open."""
@@ -76,8 +80,9 @@ class ZooKeeperConnection:
     async def close(self, *, reconnecting: bool = False) -> bool:
         """End the session, which deletes its ephemeral znodes; return whether it ended within the deadline. Idempotent.
 
-        What was sent before still gets its answer if the server gives one. With ``reconnecting``, a connection that is
-        lost at the moment is made again to end the session; without it, such a session is left to expire.
+        Requests that were sent before still get their answers if the server gives them. With ``reconnecting``, a
+        connection that is lost at the moment is made again to end the session; without it, such a session is left to
+        expire.
         """
         client, self._client = self._client, None
         if self._rebuilding is not None:
@@ -107,15 +112,17 @@ class ZooKeeperConnection:
 
     @property
     def lost(self) -> asyncio.Event:
-        """Return the event that is set once the current session is lost for good; a later session has its own."""
+        """Return the event that is set once the current session is permanently lost; a later session has its own
+        event.
+        """
         return self._lost
 
-    # -- asking ----------------------------------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------------------------------
 
     def submit(self, act: Act) -> asyncio.Future[Any]:
         """Send a request now, and return the future of its answer, which fails with kazoo's exceptions.
 
-        The caller may stop waiting for it. Raises `StorageUnavailable` when nothing was sent, nor ever will be.
+        The caller may stop waiting for it. Raises `StorageUnavailable` if nothing was sent, nor ever will be.
         """
         client, bridge = self.require()
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -133,7 +140,7 @@ class ZooKeeperConnection:
     async def ask(self, doing: str, act: Act, *expected: type[KazooException]) -> Any:
         """Send a request and return the answer; wait for a connection if there is none.
 
-        Raises ``expected`` exceptions as they are, and `StorageUnavailable` or `Misconfigured` for others.
+        Raises ``expected`` exceptions unchanged, and `StorageUnavailable` or `Misconfigured` for others.
         """
         try:
             async with asyncio.timeout(self.timeout):
@@ -152,7 +159,7 @@ class ZooKeeperConnection:
             await self._up.wait()
             await asyncio.sleep(_MOMENT_SECONDS)
 
-    # -- within ----------------------------------------------------------------------------------------------------
+    # -- private ---------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
         """Start a client. Raises `Misconfigured`, `StorageUnavailable`, and then changes nothing."""
@@ -188,7 +195,9 @@ class ZooKeeperConnection:
             self._rebuilding = asyncio.create_task(self._rebuild(client), name="zookeeper-rebuild")
 
     async def _rebuild(self, client: ZooKeeperClient) -> None:
-        """Try to replace the client until that works or this is closed: a missing file, say, may soon be there."""
+        """Try to replace the client until that succeeds or this is closed: a missing file, for example, may soon
+        exist.
+        """
         while client is self._client:
             await asyncio.sleep(_REBUILD_SECONDS)
             try:
@@ -197,13 +206,13 @@ class ZooKeeperConnection:
                 log.warning("cannot make a new client of ZooKeeper for the %s yet: %s", self._purpose, error)
 
     def _replace(self, client: ZooKeeperClient) -> None:
-        """Put a new client in the place of this one. Raises `BackendError`, and `RuntimeError` without a thread."""
+        """Replace this client by a new one. Raises `BackendError`, and `RuntimeError` if no thread is available."""
         if client is self._client:
             self._begin()
             _in_thread(_stop, client, 0.0)
 
     async def _end(self, client: ZooKeeperClient, grace: float) -> None:
-        """Stop the client in another thread, since kazoo waits for its own threads then."""
+        """Stop the client in another thread, since kazoo then waits for its own threads."""
         ended = asyncio.Event()
         bridge = Bridge(asyncio.get_running_loop())
         _in_thread(_stop, client, grace, partial(bridge.post, ended.set))
@@ -213,7 +222,7 @@ class ZooKeeperConnection:
 def _changed(
     bridge: Bridge, became: Callable[[ZooKeeperClient, str], None], client: ZooKeeperClient, state: str
 ) -> None:
-    """Pass on, in kazoo's thread, the client's state: it knows of five, and kazoo's listeners hear of three."""
+    """Pass on, in kazoo's thread, the client's state: it has five states, and kazoo's listeners learn of three."""
     del state
     bridge.post(partial(became, client, client.client_state))
 
@@ -243,7 +252,7 @@ def _in_thread(act: Callable[..., None], *arguments: Any) -> None:
 
 
 def _stop(client: ZooKeeperClient, grace: float, then: Callable[[], None] = lambda: None) -> None:
-    """Stop the client, in a thread of its own, after up to ``grace`` seconds for a lost connection to return."""
+    """Stop the client, in its own thread, after up to ``grace`` seconds for a lost connection to return."""
     end = time.monotonic() + grace
     while client.client_state == KeeperState.CONNECTING and time.monotonic() < end:
         time.sleep(_POLL_SECONDS)
@@ -257,9 +266,9 @@ def _stop(client: ZooKeeperClient, grace: float, then: Callable[[], None] = lamb
 
 
 class Bridge:
-    """A bridge runs calls in an event loop that any thread handed over, in the order in which they came.
+    """Runs calls from any thread in an event loop, in the order in which they came.
 
-    A wake-up of the loop costs a system call and a switch of threads. Answers come in batches, so a batch has one.
+    Waking the loop costs a system call and a switch of threads. Answers come in batches, so a batch wakes it once.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -272,8 +281,8 @@ class Bridge:
         """Let the loop run ``act`` soon. Any thread may call this; once the loop has ended, nothing happens."""
         self._acts.append(act)
         if not self._awake:
-            # Two threads may both come here. Then there is one wake-up too many, but never one too few, since the loop
-            # clears the flag before it looks at the queue.
+            # Two threads may both come here. Then the loop is woken once too often, but never too seldom, since it
+            # clears the flag before it reads the queue.
             self._awake = True
             self._wake()
 

@@ -1,4 +1,4 @@
-"""Translate kazoo's exceptions into the errors of the contract; no other module does."""
+"""Translates kazoo's exceptions into the errors of the contract; no other module does."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _REFUSALS: Final = {
 
 
 def register_error_codes() -> None:
-    """Let kazoo know every error code that servers answer with: an unknown code would end its thread."""
+    """Register every error code of ZooKeeper servers with kazoo: an unknown code would end kazoo's thread."""
     EXCEPTIONS[-125] = QuotaExceeded
     EXCEPTIONS[-127] = Throttled
     for code in range(-128, 0):
@@ -58,7 +58,7 @@ def register_error_codes() -> None:
 
 
 def backend_error(error: Exception, doing: str) -> BackendError:
-    """Return the contract's error for an exception of kazoo's, for anything but a commit."""
+    """Return the contract's error for a kazoo exception, for any operation but a commit."""
     if isinstance(error, NoAuthError | AuthFailedError | InvalidACLError):
         return Misconfigured(f"cannot {doing}: ZooKeeper does not permit it ({name_of(error)})")
     if isinstance(error, UnimplementedError | BadArgumentsError):

@@ -1,4 +1,4 @@
-"""The asynchronous client: the same calls as `milepost.Client`, to be awaited."""
+"""The asynchronous client: the calls of `milepost.Client` as coroutines."""
 
 from milepost.aio.client import AsyncClient
 from milepost.aio.files import AsyncJobFiles

@@ -44,9 +44,9 @@ class AsyncClient(NotPicklable):
         transport: httpx.AsyncBaseTransport | None = None,
         direct_above: int | None = DIRECT_ABOVE,
     ) -> None:
-        """Make a client; the arguments are those of `milepost.Client`, and ``token`` may be a coroutine function, too.
+        """Make a client; the arguments are those of `milepost.Client`. ``token`` may also be a coroutine function.
 
-        A plain function is called in a thread, as it may block. Raises ValueError.
+        A plain ``token`` function is called in a thread, because it may block. Raises ValueError.
         """
         way = access(url, token=token, token_file=token_file, verify=verify, cert=cert, key=key)
         self._caller = Caller(Replicas(way.addresses), timeout=timeout, token=way.token, direct_above=direct_above)
@@ -57,7 +57,7 @@ class AsyncClient(NotPicklable):
 
     @property
     def addresses(self) -> Sequence[str]:
-        """The addresses of the service, first that of the replica which led when the last call was answered."""
+        """The addresses of the service; the first is that of the replica that led when the last call was answered."""
         return self._caller.replicas.leader_first()
 
     @property
@@ -74,7 +74,9 @@ class AsyncClient(NotPicklable):
         *,
         timeout: float | None = None,
     ) -> AsyncSession:
-        """Make a session, which ``async with`` begins; arguments and errors are those of `milepost.Client.session`."""
+        """Make a session, which ``async with`` begins; the arguments and errors are those of
+        `milepost.Client.session`.
+        """
         holder = default_holder() if holder is None else holder
         return AsyncSession(self._driver, self._caller, holder, ttl, session_id, on_lost, timeout)
 
@@ -89,23 +91,24 @@ class AsyncClient(NotPicklable):
     def sessions(self, *, timeout: float | None = None) -> AsyncIterator[SessionSummary]:
         """Iterate over all living sessions by id; they are fetched page by page, each within ``timeout`` seconds.
 
-        Raises `NotSupported` where the service is of a release that cannot list them.
+        Raises `NotSupported` if the service is of a release that cannot list sessions.
         """
         return self._driver.stream(service.sessions(self._caller, timeout))
 
     async def session_info(self, session_id: str, *, timeout: float | None = None) -> SessionInfo:
-        """Return how the service sees any session. Raises `SessionExpired`, `SessionUnknown`."""
+        """Return any session as the service sees it. Raises `SessionExpired`, `SessionUnknown`."""
         return await self._driver.run(service.session_info(self._caller, session_id, timeout))
 
     async def status(self, *, timeout: float | None = None) -> Status:
-        """Return the status of one replica, with the leader that it knows."""
+        """Return the status of one replica, and the leader that this replica knows."""
         return await self._driver.run(service.status(self._caller, timeout))
 
     async def step_down(self, term: int | None = None, *, timeout: float | None = None) -> SteppedDown:
-        """Let another replica lead, once the leader has ended what is in flight; it leads again if no other does.
+        """Ask the leader to finish the requests in flight and let another replica lead; it leads again if no other
+        does.
 
-        With the ``term`` of `Status` it is the leader of that term or none: then it is safe to ask again. ``timeout``
-        (seconds) replaces the client's. Raises `Fenced` if ``term`` does not lead.
+        With ``term`` (from `Status`) only the leader of that term steps down, so the call is safe to repeat.
+        ``timeout`` (seconds) replaces the client's timeout. Raises `Fenced` if ``term`` is not the leader's.
         """
         return await self._driver.run(service.step_down(self._caller, term, timeout))
 

@@ -1,4 +1,4 @@
-"""An asynchronous session, which a task of its own keeps alive."""
+"""An asynchronous session, which its own task keeps alive."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ OnLost = Callable[["AsyncSession", str], None]
 
 
 class AsyncSession(NotPicklable):
-    """A lease on the service. While its ``async with`` block runs, a task renews it each time a third of it has passed.
+    """A session with the service. While its ``async with`` block runs, a task renews it each time a third of its TTL
+    has passed.
 
     `AsyncClient.session` makes it. Its methods work from the beginning of the block on, and raise `Closed` before it.
     """
@@ -59,29 +60,35 @@ class AsyncSession(NotPicklable):
 
     @property
     def ttl(self) -> float:
-        """The length of the lease in seconds."""
+        """The TTL of the session in seconds."""
         return self._lease.ttl
 
     @property
     def lost(self) -> bool:
-        """Return whether the lease may have run out by the clock, or the service said so. A lost session stays lost."""
+        """Return whether the session may have expired by this side's clock, or the service said that it has. A lost
+        session stays lost.
+        """
         return self._lease.lost
 
     @property
     def expires_in(self) -> float:
-        """Seconds for which the lease is certain, counted from before its last renewal was sent; 0 once it is lost."""
+        """Seconds for which the session is certainly alive, counted from before its last renewal was sent; 0 once it is
+        lost.
+        """
         return self._lease.expires_in
 
     @property
     def stood_still(self) -> float:
-        """Seconds for which the event loop stood still since the last renewal; 0 up to half of the TTL.
+        """Seconds for which the event loop stood still since the last renewal; 0 if that was less than half of the TTL.
 
-        If the session is lost, this is why, and `raise_if_lost` says what to do.
+        If the session is lost, a value above 0 is the cause, and the error of `raise_if_lost` says what to do.
         """
         return self._lease.stood_still
 
     def raise_if_lost(self) -> None:
-        """Raise `SessionExpired` if the session is lost: its locks and its epoch may belong to somebody else by now."""
+        """Raise `SessionExpired` if the session is lost: its locks and its epoch may belong to another session by
+        now.
+        """
         self._lease.raise_if_lost()
 
     def store(self, name: str) -> AsyncStateHandleStore:
@@ -89,13 +96,13 @@ class AsyncSession(NotPicklable):
         return AsyncStateHandleStore(self._driver, StoreOperations(self._caller, name, SessionContext(self._lease)))
 
     async def close(self, *, timeout: float | None = None) -> None:
-        """End the session at the service, with all its locks. If that fails within ``timeout`` (default: two) seconds,
-        its TTL ends it.
+        """End the session at the service, and release all its locks. If the call fails within ``timeout`` (default:
+        two) seconds, the session ends when its TTL has passed.
         """
         keeping, self._keeping = self._keeping, None
         if keeping is None:
             return
-        keeping.cancel()  # only the keeper: the task group also holds the caller's block
+        keeping.cancel()  # cancel only the renewing task: the task group also runs the caller's block
         with anyio.move_on_after(END_SESSION_SECONDS if timeout is None else timeout, shield=True):
             try:
                 await self._driver.run(end_session(self._caller, self._lease, timeout))
@@ -105,7 +112,7 @@ class AsyncSession(NotPicklable):
     async def detach(self) -> None:
         """Stop keeping the session alive, without ending it: it lives on for its TTL, with its locks and its epoch.
 
-        Who knows its id can continue it (`AsyncClient.session`). Later calls of `close` do nothing.
+        A program that knows its id can continue it (`AsyncClient.session`). Later calls of `close` do nothing.
         """
         keeping, self._keeping = self._keeping, None
         if keeping is not None:
@@ -126,7 +133,7 @@ class AsyncSession(NotPicklable):
         await self.close()
         if isinstance(error, anyio.get_cancelled_exc_class()):
             return await self._tasks.__aexit__(kind, error, trace)
-        # An error of the block itself is raised as it is: a task group would wrap it into an exception group.
+        # Raise an error of the block itself unchanged: a task group would wrap it into an exception group.
         await self._tasks.__aexit__(None, None, None)
         return None
 

@@ -1,4 +1,6 @@
-"""Which checkpoints are no longer needed, and their removal: what an outage prevents is tried again later."""
+"""Decides which checkpoints are no longer needed, and removes them; a removal that an outage prevents is retried
+later.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from milepost.store import StateHandleStore
 
 log = logging.getLogger("milepost.checkpoints")
 
-REMOVAL_SECONDS = 5.0  # a removal that takes longer is tried again with the next checkpoint
+REMOVAL_SECONDS = 5.0  # a removal that takes longer is retried with the next checkpoint
 _PASSING = (*OUTAGES_OR_DOUBT, DiscardFailed, ServerFault)
 
 
@@ -31,9 +33,9 @@ def superfluous(checkpoints: Sequence[Checkpoint], retain: int) -> list[Checkpoi
 
 
 class Cleaner:
-    """The handles that are to be removed.
+    """The handles that are due for removal.
 
-    A removal that an outage prevents stays due. A handle that another session holds is asked about again at each
+    A removal that an outage prevents stays due. The cleaner tries a handle that another session holds again at each
     clean-up. Each removal names one version, so that a handle added anew under the same name is never removed.
     """
 
@@ -45,21 +47,21 @@ class Cleaner:
 
     @property
     def due(self) -> list[str]:
-        """The names of the handles that are still to be removed, oldest first."""
+        """The names of the handles that are still due for removal, oldest first."""
         return list(self._due)
 
     def add(self, name: str, version: str | None) -> None:
-        """Remove a handle with the next `clean`; without a ``version``, whichever version is there."""
+        """Remove a handle with the next `clean`; without a ``version``, remove whichever version exists."""
         self._due[name] = version
 
     def forget(self, name: str) -> None:
-        """Do not remove the handle of this name any more."""
+        """Keep the handle of this name after all."""
         self._due.pop(name, None)
         self._held.pop(name, None)
 
     def clean(self, budget: Budget) -> None:
-        """Try to remove every due handle once, as far as the time goes. An outage ends the try, because the other
-        removals would only meet it, too.
+        """Try once to remove every due handle, within the time of ``budget``. An outage ends the attempt, because it
+        would also fail the other removals.
         """
         for name, version in [*self._held.items(), *self._due.items()]:
             try:
@@ -83,7 +85,7 @@ class Cleaner:
                     self._held[name] = version
 
     def catch_up(self, budget: Budget) -> None:
-        """Bring the number of due handles within the limit before anything new is added. Raises `CleanUpLags`."""
+        """Reduce the number of due handles to the limit before a checkpoint is added. Raises `CleanUpLags`."""
         if len(self._due) > self._limit:
             self.clean(budget)
         if len(self._due) > self._limit:
@@ -93,7 +95,9 @@ class Cleaner:
 
 
 class Budget:
-    """``timeout`` seconds, from now on; with None each request has the client's timeout for itself."""
+    """The time for a series of requests: ``timeout`` seconds, from now on; with None each request has the client's
+    timeout.
+    """
 
     def __init__(self, timeout: float | None = None) -> None:
         self._until = None if timeout is None else monotonic() + timeout
@@ -104,6 +108,6 @@ class Budget:
         return None if self._until is None else max(0.0, self._until - monotonic())
 
     def at_most(self, seconds: float) -> float:
-        """Return what is left, but no more than ``seconds``."""
+        """Return the remaining seconds, but at most ``seconds``."""
         left = self.left
         return seconds if left is None else min(seconds, left)

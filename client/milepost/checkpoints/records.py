@@ -35,8 +35,8 @@ class Skipped:
 class Recovery:
     """The result of a recovery: the newest intact checkpoint and its state, or None and no bytes for a fresh start.
 
-    ``checkpoints`` are all that the registry now holds, in numeric order; only the state of ``latest`` was read.
-    ``skipped`` are the damaged ones, newest first: if any is newer than ``latest``, work is done again.
+    ``checkpoints`` are all checkpoints that the registry now holds, in numeric order; only the state of ``latest`` was
+    read. ``skipped`` are the damaged ones, newest first: if any is newer than ``latest``, the job repeats work.
     """
 
     latest: Checkpoint | None
@@ -61,6 +61,6 @@ def number_of(name: str) -> int | None:
 
 
 def checkpoint_of(handle: Handle) -> Checkpoint | None:
-    """Return the checkpoint that a handle holds, or None if it holds none."""
+    """Return the checkpoint that a handle stores, or None if it is not a checkpoint."""
     number = number_of(handle.name)
     return None if number is None else Checkpoint(number, handle.labels.get(SAVEPOINT_LABEL) == "true", handle)

@@ -42,18 +42,18 @@ log = logging.getLogger("milepost.checkpoints")
 class CheckpointRegistry:
     """Keeps the last ``retain`` checkpoints of one job, each as a locked handle ``checkpoint-<number>``.
 
-    One driver uses it, from one thread at a time. Other handles in the same store are left alone. It follows Flink's
+    One driver uses it, from one thread at a time. It ignores other handles in the same store. It follows Flink's
     DefaultCompletedCheckpointStore, except that a damaged checkpoint is skipped instead of failing the recovery. Every
     method may raise the errors that `StateHandleStore` names.
 
-    ``timeout`` is how many seconds a call may take with all that it asks for; with None each of its requests has the
-    client's. ``progress`` is as in `StateHandleStore.add_and_lock` and `StateHandleStore.read`.
+    ``timeout`` is the number of seconds that a call may take with all its requests; with None each request has the
+    client's timeout. ``progress`` is as in `StateHandleStore.add_and_lock` and `StateHandleStore.read`.
     """
 
     def __init__(self, store: StateHandleStore, retain: int = 1, *, clean_up_limit: int = 10) -> None:
         """Make a registry over ``store``.
 
-        ``clean_up_limit`` is how many old checkpoints may wait for an outage to end before `add` refuses.
+        ``clean_up_limit`` is the number of old checkpoints that may wait for an outage to end before `add` refuses.
         """
         if retain < 1:
             raise ValueError("retain must be 1 or more")
@@ -94,7 +94,7 @@ class CheckpointRegistry:
         The number must be higher than the latest, otherwise this raises ValueError. A removal that an outage prevents
         is tried again with the next checkpoint; if too many are waiting, this raises `CleanUpLags` and adds nothing.
         Raises `Closed` after `shutdown`, and `LabelsLost` if the checkpoint was added, but not with its labels, so that
-        a savepoint would count as none; the next `recover` finds it.
+        a savepoint would not count as one; the next `recover` finds the checkpoint.
         """
         self._raise_if_down()
         if self.latest is not None and number <= self.latest.number:
@@ -110,7 +110,8 @@ class CheckpointRegistry:
             except OutcomeUnknown as error:
                 handle = self._committed(name, state, error, budget)
                 check_labels(handle, labels)
-        except LabelsLost as lost:  # it is there and locked all the same: retained, and removed, like any other
+        # the checkpoint is stored and locked all the same: the registry retains and removes it like any other
+        except LabelsLost as lost:
             self._cleaner.forget(name)
             self._checkpoints.append(Checkpoint(number, savepoint, lost.handle))
             raise
@@ -127,7 +128,7 @@ class CheckpointRegistry:
 
         A damaged checkpoint is skipped with a warning, unlocked, and removed once a checkpoint with its number or a
         higher one is added. An outage is not damage, and is raised. If there are checkpoints but none is intact, this
-        raises `NoIntactCheckpoint`, unless the caller accepts by ``start_over`` to begin with nothing.
+        raises `NoIntactCheckpoint`, unless ``start_over`` allows the job to begin with nothing.
         """
         self._raise_if_down()
         budget = Budget(timeout)
@@ -148,16 +149,16 @@ class CheckpointRegistry:
             reasons = "; ".join(f"checkpoint {skip.number}: {skip.reason}" for skip in skipped)
             raise NoIntactCheckpoint(f"no checkpoint is intact, and the job must not silently start over ({reasons})")
         self._checkpoints = candidates
-        for checkpoint in candidates:  # a checkpoint that was to be removed may be the last good one
+        for checkpoint in candidates:  # a checkpoint that was due for removal may be the last good one
             self._cleaner.forget(checkpoint.handle.name)
         return Recovery(self.latest, state, self.checkpoints, skipped)
 
     def shutdown(self, job_ended: bool, *, timeout: float | None = None) -> None:
-        """Release the checkpoints; nothing can be added from now on.
+        """Release the checkpoints; no checkpoint can be added after this.
 
-        If the job has ended for good, all checkpoints are removed, except those that other sessions hold. If it is only
-        suspended, all are kept and unlocked. Raises `CleanUpLags` if a removal met an outage; the call may be repeated
-        to finish.
+        If the job has ended permanently, all checkpoints are removed, except those that other sessions hold. If it is
+        only suspended, all are kept and unlocked. Raises `CleanUpLags` if an outage prevented a removal; repeat the
+        call to finish.
         """
         budget = Budget(timeout)
         self._running = False
@@ -171,7 +172,7 @@ class CheckpointRegistry:
                 self._store.release(self._checkpoints[-1].handle.name, timeout=budget.left)
                 self._checkpoints.pop()
         except SessionLost:
-            self._checkpoints.clear()  # the locks went with the session
+            self._checkpoints.clear()  # the locks ended with the session
 
     def _raise_if_down(self) -> None:
         if not self._running:
@@ -206,7 +207,7 @@ class CheckpointRegistry:
         except StateTruncated as cut:
             if hindrance(cut) is None:
                 raise
-            # The second read goes through the service, so wrong bytes of a blob store do not come again.
+            # The second read goes through the service, so it does not get wrong bytes of a blob store again.
             log.warning("reading checkpoint %s failed, reading it once more: %s", handle.name, cut)
             state = read()
         if (len(state), hashlib.sha256(state).hexdigest()) != (handle.size, handle.sha256):
@@ -220,8 +221,8 @@ class CheckpointRegistry:
         return Skipped(number, reason)
 
     def _make_room(self, number: int, budget: Budget) -> None:
-        """Remove a damaged checkpoint of this number: a job that fell back to an earlier one writes the later numbers
-        again.
+        """Remove a damaged checkpoint with this number: a job that fell back to an earlier checkpoint writes the later
+        numbers again.
         """
         if number in self._damaged:
             name, version = self._damaged[number]
@@ -229,9 +230,9 @@ class CheckpointRegistry:
                 del self._damaged[number]
 
     def _committed(self, name: str, state: State, unknown: OutcomeUnknown, budget: Budget) -> Handle:
-        """Return the handle if it is there with this state and this session's lock; otherwise raise ``unknown``.
+        """Return the handle if it exists with this state and this session's lock; otherwise raise ``unknown``.
 
-        Absence proves nothing, because the write may still be on its way.
+        A missing handle proves nothing, because the write may still be on its way.
         """
         if isinstance(state, bytes):
             with suppress(NotExist):

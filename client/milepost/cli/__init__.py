@@ -1,4 +1,4 @@
-"""The ``milepost`` command shows what a service holds, changes it, and runs Spark jobs. It needs the extra
+"""The ``milepost`` command shows the content of a service, changes it, and runs Spark jobs. It needs the extra
 ``milepost[cli]``.
 """
 

@@ -1,4 +1,4 @@
-"""In whose name a command changes a store: a session of its own or one that lives on, and an epoch."""
+"""The session and the epoch with which a command changes a store: a new session or a given one, and an epoch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Campaign = Annotated[
 def changing(
     context: typer.Context, store: str, session: str | None = None, epoch: int | None = None, campaign: bool = False
 ) -> Iterator[StateHandleStore]:
-    """A store to be changed, in the name of that session and under that epoch."""
+    """Yield a store to change, in the name of that session and under that epoch."""
     if campaign and epoch is not None:
         raise typer.BadParameter("has an epoch of its own, so --epoch does not go with it", param_hint="'--campaign'")
     options: Options = context.obj
@@ -54,7 +54,7 @@ def changing(
 
 @contextmanager
 def continued(client: Client, session: str) -> Iterator[Session]:
-    """A session that lives already, as it is, and that lives on afterwards. Raises `SessionLost`."""
+    """Yield a session that is alive already, unchanged; it lives on afterwards. Raises `SessionLost`."""
     known = client.session_info(session)
     opened = client.session(known.holder, known.ttl, session)
     try:
@@ -65,19 +65,19 @@ def continued(client: Client, session: str) -> Iterator[Session]:
 
 @contextmanager
 def led(store: StateHandleStore, wait: float = 30.0) -> Iterator[None]:
-    """Have the epoch of a store meanwhile. Raises `EpochHeld` if a driver leads it for so many seconds."""
+    """Hold the epoch of a store during the block. Raises `EpochHeld` if a driver leads it for ``wait`` seconds."""
     store.campaign(wait)
     try:
         yield
     finally:
         try:
             store.resign()
-        except MilepostError as error:  # what was done under the epoch is what the command's end has to say
+        except MilepostError as error:  # the error of the work under the epoch is the one that ends the command
             typer.echo(f"the epoch could not be given up, and ends with its session: {error}", err=True)
 
 
 def holder(context: typer.Context) -> str:
-    """Return the name by which others see who holds the command's session."""
+    """Return the holder name that others see for the command's session."""
     group = context.parent.info_name if context.parent is not None and context.parent.parent is not None else None
     return " ".join(filter(None, ("milepost", group, context.info_name)))
 

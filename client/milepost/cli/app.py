@@ -1,4 +1,4 @@
-"""The command ``milepost``, put together of all commands. Each prints a table, JSON or YAML; errors go to stderr."""
+"""The command ``milepost``, composed of all its subcommands. Each prints a table, JSON or YAML; errors go to stderr."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ else:
     def run() -> None:
         """Run a Spark job, one driver at a time: not on Windows, which lacks the process groups that this needs."""
         typer.echo("milepost run needs POSIX: Windows has no process groups, by which all of a job is ended", err=True)
-        raise typer.Exit(125)  # the status that milepost.cli.run has for a failure of its own
+        raise typer.Exit(125)  # the status that milepost.cli.run uses for a failure of its own
 
 
 def application() -> typer.Typer:
-    """Return the command with all its commands, in the order of its help.
+    """Return the command with all its subcommands, in the order of its help.
 
-    Its help is plain text, and an unexpected error shows no values of variables, since the token is one of them.
+    Its help is plain text, and an unexpected error shows no values of variables, since one of them is the token.
     """
     app = typer.Typer(
         no_args_is_help=True,
@@ -91,7 +91,7 @@ def _settings(
         bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Read the options that all commands share, and note which of them the environment gave."""
+    """Read the options that all commands share, and note which of them came from the environment."""
     given: dict[str, Any] = {
         "context_name": context_name,
         "url": url,

@@ -1,7 +1,7 @@
-"""What errors mean to the commands: the exit code, the line on stderr, and whether stored bytes are damaged.
+"""The meaning of errors for the commands: the exit code, the line on stderr, and whether stored bytes are damaged.
 
-This is the one place that says with which exit code an error ends a command. ``milepost run`` has codes of its own,
-because it also ends with those of the command that it runs.
+This module alone maps errors to exit codes. ``milepost run`` has its own codes, because it also ends with those of the
+command that it runs.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from milepost.wire import Outcome
 
 
 class ExitCode(IntEnum):
-    """How a command ended."""
+    """The exit codes of the commands."""
 
     DONE = 0
     REFUSED = 1
     USAGE = 2
     UNAVAILABLE = 3
     OUTCOME_UNKNOWN = 4
-    INTERRUPTED = 130  # 128 and the number of SIGINT, as shells have it
+    INTERRUPTED = 130  # 128 and the number of SIGINT, as in shells
 
 
 _UNAVAILABLE = (Unavailable, ConnectionFailed, DeadlineExceeded, StateTruncated, ServerFault, DiscardFailed)
 
 
 def exit_code(error: Exception) -> ExitCode:
-    """Return the exit code for an error of the SDK, or of this machine's files."""
+    """Return the exit code for an error of the SDK, or of local files."""
     if isinstance(error, LabelsLost) or (isinstance(error, Problem) and error.outcome is Outcome.UNKNOWN):
         return ExitCode.OUTCOME_UNKNOWN
     if isinstance(error, _UNAVAILABLE):
@@ -60,7 +60,7 @@ def errors_end_the_command(code: int | None = None) -> Iterator[None]:
     """Let an error end the command, with a line on stderr and its exit code, or with ``code``."""
     try:
         yield
-    except BrokenPipeError:  # nobody reads on: typer ends the command without a word
+    except BrokenPipeError:  # the reader of the output has ended: typer ends the command without a message
         raise
     except (MilepostError, OSError) as error:
         say(error)
@@ -73,16 +73,16 @@ def say(error: Exception) -> None:
 
 
 def line_about(error: Exception) -> str:
-    """Return the line that tells of an error with which a command ends."""
+    """Return the line on stderr for an error that ends a command."""
     return f"{type(error).__name__}: {error}"
 
 
 @contextmanager
 def asking() -> Iterator[None]:
-    """Let Ctrl-C at a question end the command as it does anywhere else, and not as one that was refused."""
+    """Let Ctrl-C at a question end the command as anywhere else, and not as an answer of no."""
     try:
         yield
-    except typer.Abort as stopped:  # click says this of the end of input, too
+    except typer.Abort as stopped:  # click raises this at the end of input, too
         if isinstance(stopped.__context__, KeyboardInterrupt):
             raise typer.Exit(ExitCode.INTERRUPTED) from stopped
         raise
@@ -91,7 +91,7 @@ def asking() -> Iterator[None]:
 def is_damage(error: MilepostError) -> bool:
     """Return whether an error says that stored bytes are damaged.
 
-    A state that ended early is, unless its cause is that the rest could not be had.
+    A state that ended early counts as damaged, unless its cause is that the rest could not be fetched.
     """
     if isinstance(error, StateTruncated):
         return error.__cause__ is None or isinstance(error.__cause__, Damaged)
@@ -99,5 +99,5 @@ def is_damage(error: MilepostError) -> bool:
 
 
 def is_outdated(error: MilepostError) -> bool:
-    """Return whether a state broke off, and the rest cannot be had because it was replaced or removed meanwhile."""
+    """Return whether a state broke off, and the rest cannot be read because it was replaced or removed meanwhile."""
     return isinstance(error, StateTruncated) and isinstance(error.__cause__, (NotExist, VersionMismatch))

@@ -1,4 +1,4 @@
-"""The command `expire`: the retention of what a job has published by `Job.files`."""
+"""The command `expire`: the retention of the batches that a job has published with `Job.files`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def expire(
     before: Annotated[int, typer.Option(min=0, help="Number of the oldest batch that is kept.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would expire, and change nothing.")] = False,
 ) -> None:
-    """Let the batches below a number expire that a job has published by job.files.
+    """Expire the batches below a number that a job has published by job.files.
 
-    Readers leave them out at once. The next driver deletes their files, when it calls job.files. The batch that was
-    published last cannot expire. The command needs the job's epoch, so no driver may lead the job: one that leads
-    calls job.expire.
+    Readers omit them at once. The next driver deletes their files, when it calls job.files. The last published batch
+    cannot expire. The command needs the job's epoch, so no driver may lead the job: a driver that leads calls
+    job.expire.
     """
     options: Options = context.obj
-    with options.client() as client:  # before there is an epoch, which would make a store that is not there
+    with options.client() as client:  # before the epoch, which would create a store that does not exist
         known = decode(client.store(store).read(JOB))
         record = _expiring(store, known, before, known.epoch)
     if dry_run:

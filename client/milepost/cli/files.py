@@ -1,4 +1,4 @@
-"""The commands of ``milepost files``: what is kept of the files of a job."""
+"""The commands of ``milepost files``: the snapshots and savepoints of the files of a job."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def about_files(context: typer.Context) -> None:
 @files.command()
 @shared
 def snapshots(context: typer.Context, store: Job) -> None:
-    """List the snapshots that are kept: the newest, savepoints, and what a roll-back passed over."""
+    """List the kept snapshots: the newest, savepoints, and those that a roll-back passed over."""
     options: Options = context.obj
     with options.client() as client:
         kept = client.store(store).files.snapshots()
@@ -72,9 +72,9 @@ def verify(
     digests: Annotated[bool, typer.Option(help="Read all bytes and compare their digests.")] = False,
     within: Within = 600.0,
 ) -> None:
-    """Look whether the bytes of all files are there.
+    """Check that the bytes of all files exist.
 
-    The exit code is 1 if any are not, of now or of what is kept.
+    The exit code is 1 if any are missing, of the present files or of kept snapshots.
     """
     options: Options = context.obj
     with options.client() as client:
@@ -104,7 +104,7 @@ def savepoint(
 def drop_savepoint(
     context: typer.Context, store: Job, name: Annotated[str, typer.Argument(help="Name of the savepoint.")]
 ) -> None:
-    """Drop a savepoint; its snapshot stays as long as any other."""
+    """Drop a savepoint; its snapshot is then kept as long as any other."""
     with changing(context, store) as opened:
         opened.files.drop_savepoint(name)
     report(context, f"the savepoint {name} is dropped", savepoint=name)
@@ -117,13 +117,14 @@ def roll_back(
     store: Job,
     snapshot: Annotated[str, typer.Argument(help="Name of a savepoint, or the revision of a snapshot.")],
 ) -> None:
-    """Let the files be those of a snapshot again.
+    """Roll the files back to a snapshot.
 
-    It needs the job's epoch, so no driver may lead the job. It is refused for a job of job.files or job.exactlyOnce
-    that has published later batches. What the files were is kept as a snapshot of its own, to undo this.
+    The command needs the job's epoch, so no driver may lead the job. It refuses a job of job.files or job.exactlyOnce
+    that has published later batches. The files from before are kept as a snapshot, to undo this.
     """
     options: Options = context.obj
-    with options.client() as client:  # before there is an epoch, which a refusal would have raised
+    # before the epoch, which would make a driver lose the lead for a rollback that is refused
+    with options.client() as client:
         known = client.store(store)
         require_safe(known, snapshot_of(known.files.snapshots(), snapshot)[1])
     with changing(context, store, campaign=True) as opened:
@@ -142,9 +143,9 @@ def clone(
     store: Annotated[str, typer.Argument(help="Name of the job that begins, which must have no files.")],
     within: Within = 600.0,
 ) -> None:
-    """Begin a job with the files of a snapshot of another."""
+    """Begin a job with the files of a snapshot of another job."""
     options: Options = context.obj
-    with options.client() as client:  # before there is an epoch, which would make a store that is not there
+    with options.client() as client:  # before the epoch, which would create a store that does not exist
         _, name = snapshot_of(client.store(source).files.snapshots(), snapshot)
         _require_no_files(client.store(store))
     with changing(context, store, campaign=True) as opened:
@@ -176,7 +177,7 @@ def _line(name: str, kind: str, snapshot: Snapshot) -> SnapshotLine:
 
 
 def _in_brief(found: Verification) -> dict[str, Any]:
-    """Return what fits into a table: the paths of damaged files, and how many snapshots there are."""
+    """Return the fields for a table: the paths of damaged files, and the number of snapshots."""
     kept = [
         *found.kept.snapshots,
         *(savepoint.snapshot for savepoint in found.kept.savepoints),

@@ -1,7 +1,7 @@
-"""The options that all commands share: how the service is reached, and how answers are shown. Beside them, the
-arguments that several commands have.
+"""The options that all commands share: those of the connection, and those of the output. Also the arguments that
+several commands have.
 
-The options may stand in front of a command and behind it; behind it they count more.
+The options may stand before a command and after it; after it they take precedence.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _CERT_HELP = "File of the certificate to show (PEM), for a service that wants on
 _KEY_HELP = "File of its key (PEM)."
 _FORM_HELP = "How answers are printed."
 
-# In front of a command: here are the environment and the defaults.
+# Before a command: these have the environment and the defaults.
 Context = Annotated[
     str | None,
     typer.Option("--context", envvar="MILEPOST_CONTEXT", help=_CONTEXT_HELP, show_default="the current one"),
@@ -64,7 +64,7 @@ Key = Annotated[Path | None, typer.Option("--key", envvar="MILEPOST_KEY", help=_
 OutputForm = Annotated[Form | None, typer.Option("--output", "-o", help=_FORM_HELP, show_default=Form.TABLE.value)]
 AsJson = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
 
-# Behind a command: what is not given there is as it is in front of it.
+# After a command: an option that is not given here has its value from before the command.
 _CONNECTION: Mapping[str, Any] = {
     "context_name": Annotated[str | None, typer.Option("--context", help=_CONTEXT_HELP)],
     "url": Annotated[str | None, typer.Option("--url", "-u", help=_URL_HELP)],
@@ -83,7 +83,7 @@ _SHOWN: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Options:
-    """How the service is reached, and how answers are shown."""
+    """The options of the connection and of the output."""
 
     flags: Given = field(default_factory=Given)
     environment: Given = field(default_factory=Given)
@@ -103,14 +103,14 @@ class Options:
         form: Form | None = None,
         as_json: bool | None = None,
     ) -> Options:
-        """Return these options, but with the flags that are given here."""
+        """Return these options with the given flags in place of their own."""
         if as_json and form not in (None, Form.JSON):
             raise typer.BadParameter("is the same as -o json, so no other form goes with it", param_hint="'--json'")
         if token is not None and token_file is not None:
             raise typer.BadParameter("is one place of the token, and --token another", param_hint="'--token-file'")
         given = {"context": context_name, "url": url, "ca": ca, "cert": cert, "key": key}
         changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        if token is not None or token_file is not None:  # the one takes the place of the other
+        if token is not None or token_file is not None:  # a token and a token file replace each other
             changed |= {"token": token, "token_file": token_file}
         return Options(
             replace(self.flags, **changed),
@@ -126,18 +126,18 @@ class Options:
 
     @property
     def token(self) -> str | None:
-        """The bearer token as it is now; one in a file may be another one soon."""
+        """The present bearer token; a token in a file may be replaced at any time."""
         token = self.reached.token
         return token() if callable(token) else token
 
     @property
     def credential(self) -> GivenToken | None:
-        """The bearer token, or what returns it for each request."""
+        """The bearer token, or a function that returns it for each request."""
         return self.reached.token
 
     @cached_property
     def reached(self) -> Reached:
-        """How the service is reached. What its owner should know of the file of contexts goes to stderr."""
+        """The connection settings. Warnings about the file of contexts go to stderr."""
         try:
             found = reached(self.flags, self.environment, lambda: ContextFile.of_user(os.environ).read())
         except ConfigError as error:
@@ -148,7 +148,7 @@ class Options:
 
     @contextmanager
     def client(self, failed: int | None = None, *, direct: bool = True) -> Iterator[Client]:
-        """A client of the service. An error ends the command with its exit code, or with ``failed``.
+        """Yield a client of the service. An error ends the command with its exit code, or with ``failed``.
 
         Without ``direct`` all bytes go through the service.
         """
@@ -165,7 +165,7 @@ class Options:
             raise typer.BadParameter(str(error), param_hint="'--url'") from error
 
     def verify(self) -> Verify:
-        """Return what certificates of the service are believed, and which one is shown to it."""
+        """Return the trusted certificates of the service, and the certificate to present to it."""
         reached = self.reached
         if reached.key is not None and reached.cert is None:
             raise typer.BadParameter("is the key of a certificate: give --cert too", param_hint="'--key'")
@@ -178,17 +178,17 @@ class Options:
 
 
 def shared(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command take all the shared options behind its name too."""
+    """Let a command accept all shared options after its name, too."""
     return _taking({**_CONNECTION, **_SHOWN}, command)
 
 
 def connecting(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command that prints no answers take those of the connection behind its name too."""
+    """Let a command that prints no answers accept the options of the connection after its name, too."""
     return _taking(_CONNECTION, command)
 
 
 def showing(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command that asks no service take those of the output behind its name too."""
+    """Let a command that calls no service accept the options of the output after its name, too."""
     return _taking(_SHOWN, command)
 
 

@@ -1,4 +1,4 @@
-"""Print answers: as a table, as JSON or as YAML."""
+"""Prints answers: as a table, as JSON or as YAML."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import yaml
 
 
 class Form(str, Enum):
-    """A form of answers."""
+    """The forms of answers."""
 
     TABLE = "table"
     JSON = "json"
@@ -22,30 +22,30 @@ class Form(str, Enum):
 
 
 def show(context: typer.Context, record: Any) -> None:
-    """Print one record, a field in each line."""
+    """Print one record, with one line for each field."""
     fields = _plain(record)
     if not _structured(context, fields):
         typer.echo(_table([(key, value) for key, value in fields.items()]))
 
 
 def show_all(context: typer.Context, records: Iterable[Any], columns: tuple[str, ...]) -> None:
-    """Print these fields of each record, a record in each line; JSON and YAML have all fields."""
+    """Print these fields of each record, with one line for each record; JSON and YAML have all fields."""
     rows = [_plain(record) for record in records]
     if not _structured(context, rows):
         typer.echo(_table([tuple(column.upper() for column in columns), *([row[c] for c in columns] for row in rows)]))
 
 
 def report(context: typer.Context, sentence: str, **fields: Any) -> None:
-    """Print what was done: a sentence in place of a table, or these fields."""
+    """Print the result of a change: a sentence in place of a table, or these fields."""
     if not _structured(context, fields):
         typer.echo(sentence)
 
 
 def _structured(context: typer.Context, value: Any) -> bool:
-    """Print a value as JSON or YAML; return whether it is to be one of them."""
+    """Print a value as JSON or YAML if the user wants one of these; return whether it was printed."""
     form: Form = context.obj.form
     if form is Form.JSON:
-        typer.echo(json.dumps(value, indent=2, default=str))  # a file of contexts may have a date in it
+        typer.echo(json.dumps(value, indent=2, default=str))  # a file of contexts may contain a date
     elif form is Form.YAML:
         typer.echo(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), nl=False)
     return form is not Form.TABLE
@@ -57,7 +57,7 @@ def _plain(record: Any) -> dict[str, Any]:
 
 
 def _text_of(value: Any) -> Any:
-    """Return a date or a member of an Enum as text, which YAML cannot write, and any other value as it is."""
+    """Return a date or an Enum member as text, because YAML cannot write it; return any other value unchanged."""
     if isinstance(value, datetime):
         return value.isoformat()
     return value.value if isinstance(value, Enum) else value

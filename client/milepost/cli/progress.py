@@ -1,4 +1,6 @@
-"""Show how far a long transfer is: bytes, rate and remaining time; on a terminal only, and not in its first second."""
+"""Shows the progress of a long transfer: bytes, rate and remaining time; only on a terminal, and not in its first
+second.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,9 @@ NoProgress = Annotated[bool, typer.Option("--no-progress", help="Show no progres
 
 
 class Bar:
-    """A bar on stderr that appears once a transfer has taken a second, and is gone when it has ended.
+    """A bar on stderr that appears once a transfer has taken a second, and disappears at its end.
 
-    ``total`` is the number of bytes, None if it is not known. ``shown`` says whether there is a bar at all.
+    ``total`` is the number of bytes, None if unknown. ``shown`` says whether there is a bar at all.
     """
 
     def __init__(self, what: str, total: int | None, *, shown: bool) -> None:
@@ -36,7 +38,7 @@ class Bar:
         self.done = 0
 
     def advance(self, count: int) -> None:
-        """Note that so many bytes more were transferred."""
+        """Note that ``count`` more bytes were transferred."""
         self.done += count
         if not self._shown:
             return
@@ -48,11 +50,13 @@ class Bar:
             self._progress.update(self._task, completed=self.done)
 
     def report_progress(self, done: int, _total: int | None) -> None:
-        """Take what the SDK tells of a state: how many bytes are done, which begins anew with a second attempt."""
+        """Note the SDK's progress report on a state: the number of bytes done, which begins anew with a second
+        attempt.
+        """
         self.advance(done - self.done)
 
     def name(self, what: str) -> None:
-        """Say what is transferred now."""
+        """Set the name of the current transfer."""
         self._what = what
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, description=what)
@@ -75,13 +79,15 @@ class Bar:
 
 @contextmanager
 def transfer(what: str, total: int | None, *, quiet: bool, no_progress: bool) -> Iterator[Bar]:
-    """A bar for one transfer; there is none where stderr is no terminal, or where nobody wants it."""
+    """Yield a bar for one transfer, which shows nothing if stderr is not a terminal, or if ``quiet`` or
+    ``no_progress``.
+    """
     with Bar(what, total, shown=not (quiet or no_progress) and sys.stderr.isatty()) as bar:
         yield bar
 
 
 def _progress() -> Progress:
-    """Make the bar. What it needs is loaded only here: most commands never show one."""
+    """Make the bar. Its library is imported only here: most commands never show a bar."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,

@@ -1,4 +1,6 @@
-"""Roll a job's files back to a snapshot, unless its job record has later batches, with which it could never go on."""
+"""Rolls a job's files back to a snapshot, unless its job record has later batches, with which the job could never
+continue.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,10 @@ _CHECKPOINT = "checkpoint"
 
 
 def snapshot_of(kept: KeptSnapshots, wanted: str) -> tuple[int, str]:
-    """Return the revision and the name of a snapshot: of a savepoint, or by its revision, with ``@`` or without.
+    """Return the revision and the name of a snapshot, given as the name of a savepoint or as a revision, with or
+    without ``@``.
 
-    A savepoint's name counts more than a revision, as in ``.snapshot``. Raises `NotExist`.
+    A savepoint's name takes precedence over a revision, as in ``.snapshot``. Raises `NotExist`.
     """
     for savepoint in kept.savepoints:
         if savepoint.name == wanted:
@@ -27,9 +30,9 @@ def snapshot_of(kept: KeptSnapshots, wanted: str) -> tuple[int, str]:
 
 
 def roll_back(store: StateHandleStore, revision: int, snapshot: str) -> str:
-    """Roll the files back to a snapshot; return the name of the one that keeps what they were.
+    """Roll the files back to a snapshot; return the name of the snapshot that keeps the files from before.
 
-    Call it under the epoch. Raises what `require_safe` raises.
+    Call this under the epoch. Raises the errors of `require_safe`.
     """
     require_safe(store, snapshot)
     store.files.roll_back(revision)
@@ -37,10 +40,10 @@ def roll_back(store: StateHandleStore, revision: int, snapshot: str) -> str:
 
 
 def require_safe(store: StateHandleStore, snapshot: str) -> None:
-    """Look whether a driver could go on from a snapshot. Nothing is changed.
+    """Check whether a driver could continue from a snapshot. Nothing is changed.
 
-    Raises `NoSafeCheckpoint` if the job record has later batches or later managed state, and the errors of reading
-    the record.
+    Raises `NoSafeCheckpoint` if the job record has later batches or later managed state, and the errors of reading the
+    record.
     """
     record = _record(store)
     if record is not None:
@@ -74,7 +77,7 @@ def _record(store: StateHandleStore) -> JobRecord | None:
 
 
 def _newest(store: StateHandleStore, directory: str) -> int:
-    """Return the newest batch of which there is a file in a directory; -1 if there is none."""
+    """Return the newest batch with a file in a directory; -1 if there is none."""
     names = (path.rpartition("/")[2] for path in _paths(store, directory))
     return max((int(name) for name in names if name.isdigit()), default=-1)
 
@@ -87,7 +90,7 @@ def _paths(store: StateHandleStore, directory: str) -> list[str]:
 
 
 def _lost_states(store: StateHandleStore, record: JobRecord, root: str) -> list[str]:
-    """Return the names of the managed states whose published commits are in the tree, and not in the snapshot."""
+    """Return the names of the managed states whose published commits are in the tree but not in the snapshot."""
     if not record.state:
         return []
     try:

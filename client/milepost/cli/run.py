@@ -25,14 +25,15 @@ from milepost.supervise import CannotStart, Supervisor, Terms
 from milepost.supervise.handover import check
 from milepost.types import FileCredential
 
-RUN_SETTINGS: Final[dict[str, Any]] = {"allow_interspersed_args": False}  # what follows the command's name is its own
+# the words after the command's name belong to that command
+RUN_SETTINGS: Final[dict[str, Any]] = {"allow_interspersed_args": False}
 
-# As `env` and `timeout` have them.
+# As in `env` and `timeout`.
 FAILED: Final = 125
 NOT_EXECUTABLE: Final = 126
 NOT_FOUND: Final = 127
 
-# As sysexits.h has it: the data are incorrect.
+# As in sysexits.h: the data are incorrect.
 DAMAGED: Final = 65
 
 _MOST = 1000
@@ -91,15 +92,15 @@ def run(
 ) -> None:
     """Run a Spark job, one driver at a time.
 
-    It has a fenced checkpoint location, and is started again when it fails. The location is in
+    The job has a fenced checkpoint location, and is restarted when it fails. The location is in
     MILEPOST_CHECKPOINT_LOCATION; queries that name none get one below it.
     """
     options: Options = context.obj
     report = _log_to_stderr()
     terms = Terms(None if standby else wait, ttl, grace, restarts, within)
     with options.client(FAILED) as client, _errors_end_the_command(report):
-        client.store(job)  # refuses a wrong name before anything else
-        # With a token, there will be a credential of the job's too.
+        client.store(job)  # raises for a wrong name before anything else
+        # With a token, the job will also have a credential.
         secret = None if options.token is None else FileCredential(0, "", "")
         check(command, os.environ, checkpoint_location(options.urls, job, 0, authority=authority, credential=secret))
         supervisor = Supervisor(
@@ -141,12 +142,12 @@ def _errors_end_the_command(report: Callable[[str], None]) -> Iterator[None]:
 
 
 def _log_to_stderr() -> Callable[[str], None]:
-    """Log to stderr from now on; return a function for the last line, behind all that was logged."""
+    """Log to stderr from now on; return a function for the last line, which comes after all log records."""
     handler: logging.Handler
     try:
         handler = patient = PatientLog(sys.stderr.fileno())
         report = patient.say
-    except (AttributeError, OSError):  # it is closed, or no file
+    except (AttributeError, OSError):  # stderr is closed, or not a file
         handler, report = logging.StreamHandler(), partial(typer.echo, err=True)
     handler.setFormatter(logging.Formatter("%(asctime)s milepost run: %(message)s"))
     log = logging.getLogger("milepost")
@@ -156,9 +157,9 @@ def _log_to_stderr() -> Callable[[str], None]:
 
 
 class PatientLog(logging.handlers.QueueHandler):
-    """A handler whose records a thread of its own writes to the file ``descriptor``.
+    """A handler whose records a separate thread writes to the file ``descriptor``.
 
-    It keeps a thousand records that nobody reads. It drops what comes after them, and says how many that were once
+    It keeps up to a thousand unwritten records. It drops those that come after them, and reports their number once
     there is room again.
     """
 
@@ -171,7 +172,7 @@ class PatientLog(logging.handlers.QueueHandler):
         threading.Thread(target=self._write_all, name="milepost-log", daemon=True).start()
 
     def enqueue(self, record: logging.LogRecord) -> None:
-        """Take a record, or count it."""
+        """Queue a record, or count it as dropped."""
         if self._taken - self._written < _MOST:
             self._taken += 1
             self._records.put_nowait(record)
@@ -179,13 +180,15 @@ class PatientLog(logging.handlers.QueueHandler):
             self._dropped += 1
 
     def flush(self) -> None:
-        """Wait until everything is written, but not for long. At its end a program takes the rest with it."""
+        """Wait until everything is written, but not for long. Records that are unwritten at the program's end are
+        lost.
+        """
         deadline = time.monotonic() + _LAST
         while self._written < self._taken and time.monotonic() < deadline:
             time.sleep(_POLL)
 
     def say(self, line: str) -> None:
-        """Write a line as it is, behind all records, and wait for that as `flush` does."""
+        """Write a line unchanged, after all records, and wait for it as `flush` does."""
         self.enqueue(logging.makeLogRecord({"msg": line}))
         self.flush()
 
@@ -210,4 +213,4 @@ class PatientLog(logging.handlers.QueueHandler):
             while left:
                 left = left[os.write(self._descriptor, left) :]
         except OSError:
-            return  # nobody will ever read it
+            return  # no process will ever read it

@@ -1,5 +1,5 @@
-"""What several commands ask the service: who leads, whether a store is there, which stores the token cannot see, and
-what is below a directory of a job.
+"""The questions that several commands ask the service: which replica leads, whether a store exists, which stores the
+token cannot see, and the files below a directory of a job.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def status_of_leader(options: Options, client: Client) -> Status | None:
-    """Return the status of the replica that leads; None if nobody does. Raises the errors of `Client.status`."""
+    """Return the status of the replica that leads; None if none does. Raises the errors of `Client.status`."""
     status = client.status()
     if status.role != "leader" and status.leader is not None:
         with options.client_of((status.leader,)) as leader:
@@ -33,7 +33,7 @@ def status_of_leader(options: Options, client: Client) -> Status | None:
 
 
 def of_store(client: Client, store: str, found: Iterable[T]) -> Iterator[T]:
-    """Yield what was found of a store. Raises `NotExist` if that is nothing, and the store is not there."""
+    """Yield the items that were found in a store. Raises `NotExist` if there are none and the store does not exist."""
     none = True
     for each in found:
         none = False
@@ -48,9 +48,9 @@ def _is_listed(client: Client, store: str) -> bool:
 
 
 def warn_of_unseen_stores(options: Options, patterns: list[str] | None) -> None:
-    """Warn on stderr if the token may not read every store that one of the patterns may mean; None: every store.
+    """Warn on stderr if the token may not read every store that one of the patterns may match; None: every store.
 
-    A service that does not answer, or that is too old to say, is not waited for.
+    The command does not wait for a service that does not answer, or that is too old to say.
     """
     readable = _readable(options)
     wanted = patterns or ["*"]
@@ -79,7 +79,7 @@ def _readable(options: Options) -> list[str] | None:
 
 
 def walk(files: JobFiles, directory: str = "") -> Iterator[JobFile]:
-    """Yield all that is below a directory, a directory in front of what is in it. Raises `NotExist`."""
+    """Yield everything below a directory, each directory before its content. Raises `NotExist`."""
     for entry in files.list(directory):
         yield entry
         if entry.directory:

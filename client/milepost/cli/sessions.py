@@ -24,7 +24,7 @@ def holding(
     context: typer.Context,
     store: Annotated[str | None, typer.Option(help="Only sessions that hold something of this store.")] = None,
 ) -> None:
-    """List the living sessions, with the number of locks and the epochs that each holds."""
+    """List the living sessions, with the number of locks and the epochs of each."""
     if context.invoked_subcommand is not None:
         return
     options: Options = context.obj
@@ -55,7 +55,7 @@ def _holding(client: Client, store: str) -> Iterator[SessionInfo]:
         try:
             yield client.session_info(session)
         except SessionLost:
-            continue  # it ended since then
+            continue  # the session ended since then
 
 
 @shared
@@ -68,10 +68,11 @@ def lock(
         float, typer.Option(min=1.0, max=3600.0, help="Seconds that a session lives which begins here.")
     ] = 600.0,
 ) -> None:
-    """Lock a handle, so that nobody removes it.
+    """Lock a handle, so that no other session can remove it.
 
-    Without --session a session begins, which lives on for --ttl seconds. Its end releases the lock, and so does the
-    command release. What is shown is the session that holds the lock, and the record of the handle.
+    Without --session the command begins a session, which lives on for --ttl seconds. The end of the session releases
+    the lock, and so does the command release. The output is the session that holds the lock, and the record of the
+    handle.
     """
     options: Options = context.obj
     with options.client() as client:

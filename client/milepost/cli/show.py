@@ -1,4 +1,4 @@
-"""The commands that only look: `status`, `ls`, `show` and `epochs`."""
+"""The read-only commands: `status`, `ls`, `show` and `epochs`."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class StoreEpoch:
 
 @shared
 def status(context: typer.Context) -> None:
-    """Show who leads, and the replicas at the given addresses.
+    """Show the leader, and the replicas at the given addresses.
 
-    An address that does not answer has a line on stderr. It is an error if none does.
+    An address that does not answer has a line on stderr. It is an error if none answers.
     """
     options: Options = context.obj
     found: list[Status] = []
@@ -57,7 +57,8 @@ def ls(
 ) -> None:
     """List the stores, or the handles of one store.
 
-    Of a store it says who holds the epoch, the last batch whose checkpoint is kept, and how many records are damaged.
+    The line of a store has the holder of its epoch, the last batch whose checkpoint is kept, and the number of damaged
+    records.
     """
     options: Options = context.obj
     with options.client() as client:
@@ -82,9 +83,9 @@ def epochs(
     context: typer.Context,
     store: Annotated[str | None, typer.Argument(help="Name of a store; without it all stores are looked at.")] = None,
 ) -> None:
-    """Show who leads each store, under which epoch.
+    """Show the epoch of each store, and its holder.
 
-    An epoch of 0 means that there never was one.
+    An epoch of 0 means that the store never had one.
     """
     options: Options = context.obj
     with options.client() as client:

@@ -47,8 +47,8 @@ def put(
 ) -> None:
     """Set the state of a handle, from a file or standard input.
 
-    A handle that is not there is added. The record is shown. It is refused if somebody else replaces the state at the
-    same time.
+    A handle that does not exist is added. The output is the handle's record. The command fails if another client
+    replaces the state at the same time.
     """
     if new and version is not None:
         raise typer.BadParameter("is for a handle that has no version yet", param_hint="'--new'")
@@ -114,8 +114,8 @@ def rm(
 ) -> None:
     """Remove a handle with its state, unless sessions hold it.
 
-    A lock of the session in whose name it is removed is released first. It is refused while other sessions hold one. A
-    handle that does not exist counts as removed.
+    The command first releases a lock of its own session. It fails while other sessions hold a lock. A handle that does
+    not exist counts as removed.
     """
     with changing(context, store, session, epoch, campaign) as opened:
         removal = opened.release_and_try_remove(name, version)
@@ -131,7 +131,9 @@ def rm(
 
 
 def _is_there(store: StateHandleStore, name: str) -> bool:
-    """Return whether a handle is there; no, if the token may not look: the write is then refused with what it takes."""
+    """Return whether a handle exists; False if the token may not look: the write is then refused with the right that it
+    needs.
+    """
     try:
         return store.exists(name) is not None
     except AccessDenied:
@@ -152,7 +154,7 @@ def _opened(file: Path) -> Iterator[BinaryIO]:
 
 
 def _size_of(source: BinaryIO) -> int | None:
-    """Return how many bytes a file has; None for what is no file, which ends when it ends."""
+    """Return the size of a regular file in bytes; None for any other file, whose size is unknown before its end."""
     try:
         status = os.fstat(source.fileno())
     except OSError:
@@ -169,10 +171,10 @@ def _labels(given: list[str]) -> dict[str, str]:
 
 
 def copied(chunks: Iterable[bytes], target: Path) -> int:
-    """Write all chunks to a file beside ``target``, and rename it then; return how many bytes there are.
+    """Write all chunks to a file beside ``target``, then rename it; return the number of bytes.
 
-    What was under the name before stays there until then. A link is followed, and what is no file (a pipe, a terminal)
-    is written as it is.
+    The previous file stays under the name until then. A symbolic link is followed; a target that is not a regular file
+    (a pipe, a terminal) is written directly.
     """
     final = target.resolve()
     if final.exists() and not final.is_file():

@@ -25,7 +25,7 @@ def step_down(
 ) -> None:
     """Let another replica lead, and wait until it does.
 
-    The leader first ends what is in flight. Where no other replica stands by, the same one leads again.
+    The leader first finishes requests in flight. If no other replica is ready, the same one leads again.
     """
     options: Options = context.obj
     with options.client() as client:
@@ -35,7 +35,7 @@ def step_down(
         term, began = before.term or 0, time.monotonic()
         try:
             client.step_down(term, timeout=within)
-        except Fenced as error:  # that term is over already: this one's doing, if an answer was lost
+        except Fenced as error:  # that term is over already: this command ended it, if an answer was lost
             if int(error.extras.get("current") or 0) <= term:
                 raise
         leads = _successor(options, client, term, began + within)
@@ -53,9 +53,9 @@ def _successor(options: Options, client: Client, term: int, deadline: float) -> 
     while time.monotonic() < deadline:
         try:
             status = status_of_leader(options, client)
-        except (Unavailable, ConnectionFailed, DeadlineExceeded):  # it may be just starting, or just ending
+        except (Unavailable, ConnectionFailed, DeadlineExceeded):  # the replica may be just starting, or just ending
             status = None
         if status is not None and status.leader is not None and (status.term or 0) > term:
-            return status  # one that has just begun to lead may not have read its own address yet
+            return status  # a replica that has just begun to lead may not have read its own address yet
         time.sleep(_LOOK_SECONDS)
     return None

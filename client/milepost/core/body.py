@@ -46,16 +46,16 @@ class Body:
 
     @property
     def spent(self) -> bool:
-        """Return whether the bytes cannot be sent again: the source can be read only once, and reading it has begun."""
+        """Return whether the bytes cannot be sent again: the source can be read only once, and reading has begun."""
         return self.once and self.taken
 
     @property
     def small(self) -> bool:
-        """Return whether sending the bytes in vain would cost next to nothing."""
+        """Return whether the body is so small that sending it to a replica that refuses it costs next to nothing."""
         return self.size is not None and self.size <= SMALL
 
     def begin(self) -> Content:
-        """Return the bytes from their start. Iterating over them raises `SourceFailed`, and so does this, for what the
+        """Return the bytes from their start. This call and the iteration raise `SourceFailed` if the source or the
         caller's progress function raises.
         """
         if self.transfer is not None:
@@ -69,7 +69,9 @@ class Body:
         return self._watched(content)
 
     def report(self) -> None:
-        """Report how much is done, before the next piece is sent. Raises `SourceFailed`."""
+        """Report the number of bytes sent to the progress function, before the next piece is sent. Raises
+        `SourceFailed`.
+        """
         if self.transfer is not None:
             with _as_source_failed():
                 self.transfer.report()
@@ -103,7 +105,7 @@ def _as_source_failed() -> Iterator[None]:
 
 
 def body_of_bytes(data: bytes) -> Body:
-    """Make a body of bytes that are in memory."""
+    """Make a body from bytes in memory."""
     sha256 = hashlib.sha256(data).hexdigest()
     if len(data) <= SMALL:
         return Body(lambda: data, len(data), sha256)
@@ -111,10 +113,10 @@ def body_of_bytes(data: bytes) -> Body:
 
 
 def body_of(state: object) -> Body:
-    """Make the body for a state. A file or a collection is read through once, for its digest.
+    """Make the body for a state. A file or a collection is read once completely to compute its digest.
 
     Bytes, paths, seekable binary files and collections of bytes can be sent again; a generator, a pipe or another
-    iterator can be sent only once. Raises TypeError for anything else, OSError where a file cannot be read.
+    iterator can be sent only once. Raises TypeError for anything else, OSError if a file cannot be read.
     """
     if isinstance(state, (bytes, bytearray, memoryview)):
         return body_of_bytes(bytes(state))

@@ -10,18 +10,18 @@ from milepost.core.store import StoreOperations
 from milepost.errors import EpochHeld
 from milepost.types import Epoch
 
-POLL_SECONDS = 20.0  # below the service's limit, so that a leader that vanished is noticed sooner
+POLL_SECONDS = 20.0  # below the service's limit, so that the client notices sooner that a leader vanished
 BETWEEN_SECONDS = 0.2
 
 
 def campaign(store: StoreOperations, wait: float | None) -> Operation[Epoch]:
     """Wait up to ``wait`` seconds (None: for ever) for the epoch, and let ``store`` act under it.
 
-    The service is asked again and again, each time for at most `POLL_SECONDS`. Asking again is safe even if the outcome
-    of the last time is unknown: a session that holds the epoch already is granted the same one. Neither another holder
-    nor an outage ends the wait. After ``wait`` seconds (at least one) nothing more is asked; an answer that is still
-    due then is waited for, as long as one attempt may take. Then `EpochHeld` is raised, or the error that the last
-    question met. `SessionLost` is raised at once.
+    The campaign asks the service again and again, each time for at most `POLL_SECONDS`. A repeated request is safe even
+    if the outcome of the last one is unknown: a session that already holds the epoch is granted the same epoch again.
+    Neither another holder nor an outage ends the wait. After ``wait`` seconds (at least one) the campaign sends no more
+    requests; it waits for the last answer as long as one attempt may take. Then it raises `EpochHeld`, or the error of
+    the last request. It raises `SessionLost` at once.
     """
     clock = store.caller.clock
     deadline = math.inf if wait is None else clock() + wait

@@ -1,7 +1,7 @@
-"""Say how Spark reaches the files of a job: the URL of its checkpoint location, and the Hadoop settings for it.
+"""The URL of a job's checkpoint location, and the Hadoop settings with which Spark reaches it.
 
-Hadoop's own WebHDFS client, which Spark ships with, takes them all from a session's settings. What each setting is for,
-and what goes wrong without it, is in docs/decisions/0045.
+Hadoop's own WebHDFS client, which Spark ships with, reads all these settings from a session. docs/decisions/0045
+explains the purpose of each setting, and what goes wrong without it.
 """
 
 from __future__ import annotations
@@ -18,33 +18,38 @@ from milepost.types import FileCredential
 from milepost.wire import job_epoch_header
 
 NAME_SERVICE: Final = "milepost"
-"""The authority of locations that several replicas serve."""
+"""The authority of checkpoint locations that several replicas serve."""
 NAME_SERVICES: Final = "dfs.nameservices"
-"""The setting that lists all name services that a session knows, other than Milepost's as well."""
+"""The setting that lists all name services that a session knows, including those that are not Milepost's."""
 HEADER: Final = "dfs.webhdfs.rest-csrf.custom-header"
 CREDENTIAL: Final = "dfs.webhdfs.oauth2.credential"
-"""The setting that holds a secret. Spark does not take its name for that of one, so whoever sets it has to hide it."""
+"""The setting that holds a secret. Spark does not recognize its name as that of a secret, so the code that sets it must
+hide it.
+"""
 
 _TOKEN_PROVIDER: Final = "org.apache.hadoop.hdfs.web.oauth2.ConfCredentialBasedAccessTokenProvider"
 _PROVIDER: Final = "org.apache.hadoop.hdfs.server.namenode.ha.IPFailoverProxyProvider"
-"""WebHDFS only wants that there is one. For ``hdfs:`` this one goes to the host itself, where a NameNode may be."""
+"""WebHDFS requires a failover provider, but does not use it. For ``hdfs:`` URLs this provider connects to the host
+itself, where a NameNode may run.
+"""
 _SCHEMES: Final = {"http": "webhdfs", "https": "swebhdfs"}
 _PORTS: Final = {"http": 80, "https": 443}
 _PORT: Final = re.compile(r":\d+\Z")
 _LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _NAME: Final = re.compile(rf"(?:{_LABEL}|(?:{_LABEL}\.)+(?![0-9]){_LABEL})\.?")
-"""What Java takes for the name of a host: it has no underscore, and the last of several parts begins with a letter."""
+"""The host names that Java accepts: without underscores, and the last of several labels begins with a letter."""
 _HOST_AND_PORT: Final = re.compile(r"(?:\[(?P<v6>[^][]+)\]|(?P<host>[^][:]+))(?::(?P<port>[0-9]{1,5}))?")
 
 
 @dataclass(frozen=True)
 class CheckpointLocation:
-    """Where a job's files are: ``url``, and the ``settings`` (Hadoop's names) under which one epoch may write them.
+    """The location of a job's files: ``url``, and the ``settings`` (Hadoop's names) under which one epoch may write
+    them.
 
-    The settings belong into the *session's* configuration before a query starts: executors get them with the query, and
-    it keeps them. In the Hadoop configuration that all sessions share, two jobs of one application would mix. ``fence``
-    are those of them that carry the epoch, or keep jobs apart. In `NAME_SERVICES` the session's other name services
-    have to stay.
+    The settings belong in the configuration of the *session* before a query starts: executors get them with the query,
+    and the query keeps them. In the Hadoop configuration that all sessions share, the settings of two jobs of one
+    application would mix. ``fence`` lists the settings that carry the epoch, or keep jobs apart. `NAME_SERVICES` must
+    keep the session's other name services.
     """
 
     url: str
@@ -63,16 +68,16 @@ def checkpoint_location(
 ) -> CheckpointLocation:
     """Return the checkpoint location of the job ``store`` for the driver with this epoch.
 
-    ``urls`` are the addresses of the service. Spark writes absolute paths into a checkpoint, so ``authority`` must be
-    the same for the life of the job; `default_authority` is what it begins with. If it is not the address of the one
-    server that there is, it becomes a name service: where it has a port, Hadoop goes by the host alone. So the
-    authority stays when one server becomes several, or moves. Raises ValueError for an authority that Hadoop cannot
-    use, and for addresses with which it cannot reach files: those of two schemes, or with a path.
+    ``urls`` are the addresses of the service. Spark writes absolute paths into a checkpoint, so ``authority`` must stay
+    the same for the life of the job; a new job takes `default_authority`. An authority that is not the address of the
+    only server becomes a name service; if it has a port, Hadoop looks it up by the host alone. So the authority stays
+    when one server becomes several, or moves. Raises ValueError for an authority that Hadoop cannot use, and for
+    addresses with which Hadoop cannot reach files: addresses of two schemes, or with a path.
 
-    ``credential`` is what the service gave for that epoch, if it has tokens (`StateHandleStore.file_credential`). Every
-    file system of Hadoop's gets itself a token with it, at ``token_url``: Hadoop knows a single address for that, by
-    default the first of ``urls``. If it is the address of a server, the credential's path is added. The settings then
-    hold a secret.
+    ``credential`` is the service's credential for that epoch, if the service uses tokens
+    (`StateHandleStore.file_credential`). Each of Hadoop's file system objects gets a token with it, at ``token_url``:
+    Hadoop knows a single address for that, by default the first of ``urls``. If ``token_url`` is the address of a
+    server, the credential's path is appended. The settings then contain a secret.
     """
     scheme = _scheme(urls)
     places = [_usable(_place(url), "an address of the service") for url in urls]
@@ -85,19 +90,19 @@ def checkpoint_location(
 
 
 def default_authority(urls: Sequence[str]) -> str:
-    """Return the authority of a job that begins: a name for several replicas, and host and port for one."""
+    """Return the authority of a new job: a name service for several replicas, and host and port for one."""
     return NAME_SERVICE if len(urls) > 1 else _place(urls[0])
 
 
 def _place(url: str) -> str:
-    """Return host and port of an address. Without a port Hadoop would take that of a NameNode."""
+    """Return host and port of an address. Without a port Hadoop would use a NameNode's default port."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return host if parts.port is not None or host.endswith(":") else f"{host}:{_PORTS.get(parts.scheme, 80)}"
 
 
 def _usable(authority: str, what: str) -> str:
-    """Return what stands between ``//`` and a path, if Java finds a host in it. Raises ValueError."""
+    """Return the authority between ``//`` and the path if Java finds a host in it. Raises ValueError."""
     parts = _HOST_AND_PORT.fullmatch(authority)
     if parts is None or not _is_host(parts["host"], parts["v6"]) or not 0 < int(parts["port"] or 1) < 65536:
         raise ValueError(
@@ -156,9 +161,9 @@ def _tokens(credential: FileCredential, url: str) -> dict[str, str]:
 
 
 _LONE: Final = {"dfs.http.client.retry.policy.enabled": "true", "dfs.http.client.retry.policy.spec": "500,240"}
-"""A server that is started again is waited for, half a second at a time, for two minutes.
+"""The settings for a single server: Hadoop waits two minutes for a server that restarts, retrying every half second.
 
-A name service of one would not be waited for at all (docs/decisions/0087).
+Hadoop would not wait for a name service with a single server (docs/decisions/0087).
 """
 
 

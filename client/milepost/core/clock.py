@@ -13,7 +13,7 @@ Clock = Callable[[], float]
 def monotonic() -> float:
     """Return monotonic seconds.
 
-    Where the system can, they pass while the machine is suspended, too, as a lease does.
+    Where the system allows it, this clock also runs while the machine is suspended, as the service's leases do.
     """
     return _read()
 

@@ -16,16 +16,16 @@ log = logging.getLogger("milepost.transfers")
 
 DIRECT_ABOVE = 1024 * 1024
 AVOID_SECONDS = 600.0
-AVOID_BRIEFLY_SECONDS = 60.0  # for trouble that may well pass by itself
+AVOID_BRIEFLY_SECONDS = 60.0  # for trouble that will probably pass by itself
 ATTEMPT_TIMEOUT = 10.0  # of one request to the blob store, beside the time for its bytes
 CONNECT_SECONDS = 2.0  # short, so that behind a firewall there is time left to send through the service
-TELLING_CONNECT_SECONDS = 1.0  # a shorter wait proves nothing: a busy network may just have lost one packet
+TELLING_CONNECT_SECONDS = 1.0  # a shorter wait proves nothing: a busy network may have lost a single packet
 SLOWEST_BYTES_PER_SECOND = 1024 * 1024
 
 
 class Direct:
-    """The decision whether a state is transferred directly: if it has more than ``above`` bytes (None: never), and if
-    no recent try has shown that the blob store cannot be used from here.
+    """The decision whether a state is transferred directly: it must have more than ``above`` bytes (None: never), and
+    no recent attempt must have shown that this process cannot use the blob store.
 
     Threads share this object: every change replaces one reference.
     """
@@ -37,7 +37,7 @@ class Direct:
         self.signs = False  # whether the service was seen to sign URLs
         self._clock = clock
         self._avoided_until = -math.inf
-        self._unannounced = (0, -math.inf)  # from which size on no upload is announced, and until when
+        self._unannounced = (0, -math.inf)  # the size from which on no upload is announced, and until when
 
     @property
     def open(self) -> bool:
@@ -58,7 +58,9 @@ class Direct:
         return self.suits(body.size) and not (body.size >= size and self._clock() < until)
 
     def avoid(self, why: str, level: int = logging.WARNING, seconds: float = AVOID_SECONDS) -> None:
-        """Send all bytes through the service for the next ``seconds``. ``why`` must not quote a signed URL."""
+        """Send all bytes through the service for the next ``seconds``. ``why``, which is logged, must not quote a
+        signed URL.
+        """
         if self.open:
             self._avoided_until = self._clock() + seconds
             log.log(
@@ -69,8 +71,8 @@ class Direct:
             )
 
     def avoid_announcing(self, size: int, seconds: float, why: str) -> None:
-        """Announce no uploads of ``size`` bytes and more for the next ``seconds``. Smaller uploads and all downloads go
-        on.
+        """Announce no uploads of ``size`` bytes or more for the next ``seconds``. Smaller uploads and all downloads
+        continue.
         """
         self._unannounced = (size, self._clock() + seconds)
         log.debug("direct upload is off for states of %d bytes and more for the next %g s: %s", size, seconds, why)
@@ -79,8 +81,8 @@ class Direct:
         """Learn from a direct request that got no answer after ``took`` seconds, and return whether to send it once
         more.
 
-        A connection that breaks says nothing about the blob store, and neither does a wait that the caller's own
-        deadline cut short.
+        A connection that breaks says nothing about the blob store, nor does a wait that the caller's own deadline cut
+        short.
         """
         if lost.unreachable:
             limit = send.connect or send.timeout
@@ -107,10 +109,10 @@ def trouble_with(url: str, secure: bool) -> str | None:
 
 
 def signed(method: str, url: str, headers: Mapping[str, str], body: Body | None, left: float) -> Send:
-    """Make a request for a URL that is already signed, with exactly these headers; it may take ``left`` seconds at
-    most.
+    """Make a request for a URL that is already signed, with exactly these headers; it may take at most ``left``
+    seconds.
 
-    A driver never lets the URL be logged: whoever reads it could send the request, too.
+    A driver never lets the URL be logged: anyone who reads the URL could send the request, too.
     """
     return Send(
         method=method,
@@ -133,6 +135,6 @@ def log_signed(send: Send, result: object, seconds: float) -> None:
 
 
 def _enough(body: Body | None) -> float:
-    """Return the seconds within which a blob store that can be reached answers a request with this body."""
+    """Return the seconds within which a reachable blob store answers a request with this body."""
     size = 0 if body is None or body.size is None else body.size
     return ATTEMPT_TIMEOUT + size / SLOWEST_BYTES_PER_SECOND

@@ -1,4 +1,4 @@
-"""Downloads: the bytes of a state are verified, and a connection that was cut is resumed where it broke."""
+"""Downloads: they verify the bytes of a state, and resume a cut connection at the byte where it broke."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from milepost.wire import Code, Header, parse_digest_header, unquote_version
 
 log = logging.getLogger("milepost.transfers")
 
-MAX_RESUMPTIONS = 5  # resumptions in a row that bring no byte
-_LAST_LOOK = 1.0  # seconds for the end of an answer whose bytes all came in time
+MAX_RESUMPTIONS = 5  # resumptions in a row that deliver no byte
+_LAST_LOOK = 1.0  # seconds to wait for the end of an answer whose bytes all came in time
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)$")
 _SIZE = re.compile(r"\d{1,18}\Z", re.ASCII)
 
@@ -34,16 +34,16 @@ class _Start:
     sha256: str
     url: str | None = field(default=None, repr=False)  # a signed URL, if the bytes come straight from the blob store
     first: int = 0
-    end: int | None = None  # None: that of the state
+    end: int | None = None  # None: the end of the state
 
     @property
     def until(self) -> int:
-        """The end of the bytes that were asked for."""
+        """The end of the bytes that were requested."""
         return self.size if self.end is None else self.end
 
     @property
     def whole(self) -> bool:
-        """Whether these are all bytes of the state, so that its digest is theirs."""
+        """Whether the request covers all bytes of the state, so that the state's digest applies to them."""
         return self.first == 0 and self.until == self.size
 
 
@@ -59,15 +59,15 @@ def download(
     whole: bool = False,
     progress: Progress | None = None,
 ) -> Operation[None]:
-    """Emit the state, or the file of a job, whose bytes are at ``path``, in chunks; the first one is empty and comes
-    once an answer has begun. ``record`` is the path of the handle's record; None: they never come directly.
+    """Emit the state, or the file of a job, at ``path`` in chunks; the first chunk is empty and comes once an answer
+    has begun. ``record`` is the path of the handle's record; with None the bytes are never transferred directly.
 
-    A connection that is cut is resumed at the byte where it broke, on condition of the same version. The last chunk is
-    emitted only after size and digest were verified. Of a part, ``length`` bytes from ``start`` on (None: the rest),
-    there is no digest; what lies behind the end is empty. ``timeout`` (seconds; None is the caller's) bounds the start
-    and each resumption, or the ``whole`` download. Raises `NotExist`, `VersionMismatch`, `BlobMissing`, `Corrupt`,
-    `StateTruncated`, and what ``progress`` raises. The cause of a `StateTruncated` is what kept the rest from being
-    read; it has none if the bytes of the service itself are wrong.
+    A download resumes a cut connection at the byte where it broke, on condition of the same version. It emits the last
+    chunk only after it verified size and digest. A part (``length`` bytes from ``start``; None: the rest) has no
+    digest, and is empty behind the end of the file. ``timeout`` (seconds; None is the caller's) bounds the start and
+    each resumption or, with ``whole``, the whole download. Raises `NotExist`, `VersionMismatch`, `BlobMissing`,
+    `Corrupt`, `StateTruncated`, and the exceptions of ``progress``. The cause of a `StateTruncated` is the error that
+    prevented reading the rest; it has no cause if the service itself sent wrong bytes.
     """
     headers = {} if version is None else if_match(version)
     patience = _Patience(caller.timeout if timeout is None else timeout, whole, caller.clock)
@@ -141,9 +141,9 @@ def _begun(
 
 
 def _wrong(caller: Caller, start: _Start, detail: str) -> StateTruncated:
-    """Make the error for bytes that are not the state. If the service itself sent them, the state is damaged.
+    """Make the error for bytes that are not those of the state. If the service itself sent them, the state is damaged.
 
-    For bytes of a blob store that is not certain: something on the way may have answered in its place. So the next read
+    If a blob store sent them, damage is not certain: another server may have answered in its place. So the next read
     goes through the service.
     """
     error = StateTruncated(detail)
@@ -179,7 +179,7 @@ def _start_of_part(first: int, length: int | None) -> Callable[[Answer], _Start]
 
 
 def _start_or_place(answer: Answer) -> _Start:
-    """Read the start of a state, or the place of its bytes if the service redirects there; then the size is still
+    """Read the start of a state, or its location if the service redirects to its bytes; the size is then still
     unknown.
     """
     if answer.status != 307:
@@ -192,9 +192,9 @@ def _start_or_place(answer: Answer) -> _Start:
 
 
 def _is_for_the_direct_way(caller: Caller, handle: str, patience: _Patience) -> Operation[bool]:
-    """Decide by the size in the record whether a state is downloaded directly.
+    """Return whether to download a state directly, which its size in the record decides.
 
-    Whether the service signs URLs at all is found out by asking it for the first state.
+    The first such state also shows whether the service signs URLs at all.
     """
     if not (caller.direct.open and caller.direct.signs):
         return caller.direct.open
@@ -206,9 +206,9 @@ def _is_for_the_direct_way(caller: Caller, handle: str, patience: _Patience) -> 
 def _straight(
     caller: Caller, path: str, headers: Mapping[str, str], patience: _Patience
 ) -> Operation[tuple[Answer, _Start] | None]:
-    """Begin the download at the blob store, or at a service that does not sign URLs.
+    """Begin the download at the blob store, or at the service if it does not sign URLs.
 
-    Returns None if the state should be asked for through the service instead.
+    Returns None if the state must come through the service instead.
     """
     request = Request("GET", f"{path}?redirect=true", _start_or_place, headers, located=True)
     reply = yield from caller.call(request, stream=True, timeout=patience.left)
@@ -230,10 +230,10 @@ def _straight(
 def _from_blob_store(caller: Caller, url: str, received: int, patience: _Patience) -> Operation[Answer | None]:
     """Ask the blob store for the bytes from ``received`` on.
 
-    Returns None if it does not give them; the service will say why.
+    Returns None if the blob store does not return them; the service will say why.
     """
     headers = {"Range": f"bytes={received}-"} if received else {}
-    for _ in range(2):  # twice: a connection that was kept open may turn out closed
+    for _ in range(2):  # twice: a connection that was kept open may turn out to be closed
         left = patience.left
         if left <= 0:
             return None
@@ -282,8 +282,8 @@ def _is_rest(answer: Answer, start: _Start, received: int) -> bool:
 
 
 class _Patience:
-    """How long a download may take: ``timeout`` seconds for its start and for each resumption, or, if ``whole``, for
-    all of it together.
+    """The time limit of a download: ``timeout`` seconds for its start and for each resumption or, with ``whole``, for
+    the whole download.
     """
 
     def __init__(self, timeout: float, whole: bool, clock: Clock) -> None:
@@ -293,12 +293,12 @@ class _Patience:
 
     @property
     def left(self) -> float:
-        """Seconds that the next step may take; the whole download is over when there are none."""
+        """Seconds that the next step may take; 0 once the time for the whole download is over."""
         return min(self._timeout, self.left_in_all)
 
     @property
     def left_in_all(self) -> float:
-        """Seconds until the whole download has to be over."""
+        """Seconds until the whole download must have ended."""
         return self._deadline - self._clock()
 
     def raise_if_over(self, received: int, size: int) -> None:

@@ -1,4 +1,4 @@
-"""The effects: what an operation asks its driver to do, and what it gets back."""
+"""The effects: the requests of an operation to its driver, and their results."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Send:
     ends it with the operation.
 
     ``signed`` marks a URL that is a secret; the request then carries the given headers and no others. ``connect`` is
-    how many seconds of ``timeout`` making the connection may take; None leaves that to the driver.
+    the part of ``timeout``, in seconds, that making the connection may take; None leaves that to the driver.
     """
 
     method: str
-    url: str = field(repr=False)  # it and the headers may hold secrets
+    url: str = field(repr=False)  # the URL and the headers may contain secrets
     headers: Mapping[str, str] = field(repr=False)
     body: Body | None
     timeout: float
@@ -42,7 +42,7 @@ class Read:
     """Ask the driver for the next bytes of an open stream. The operation is resumed with bytes (empty at the end) or
     `Lost`.
 
-    ``timeout`` bounds the wait in seconds; the one of the request bounds it as well.
+    ``timeout`` bounds the wait in seconds; the timeout of the request bounds it as well.
     """
 
     stream: object
@@ -68,7 +68,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Ask:
-    """Ask the driver to `call` a function of the caller's. The result of one that is ``awaited`` has to be awaited.
+    """Ask the driver to `call` a function of the caller's. The result of an ``awaited`` function must be awaited.
 
     The operation is resumed with the function's result, or with the `AskFailed` that was raised.
     """
@@ -77,11 +77,11 @@ class Ask:
 
     @property
     def awaited(self) -> bool:
-        """Return whether this is a coroutine function."""
+        """Return whether the function is a coroutine function."""
         return is_coroutine_function(self.function)
 
     def call(self) -> Any:
-        """Call the function, or make the coroutine that does. Raises `AskFailed`, and so does the coroutine."""
+        """Call the function, or return the coroutine that calls it. The call and the coroutine raise `AskFailed`."""
         return self._awaited() if self.awaited else self._called()
 
     def _called(self) -> Any:
@@ -125,7 +125,7 @@ Operation = Generator[Effect, Any, T]
 
 @dataclass(frozen=True)
 class Answer:
-    """An HTTP answer; header names are lower-case. ``via`` names the proxy that it came by, in words."""
+    """An HTTP answer; header names are lower-case. ``via`` describes the proxy that forwarded it, in words."""
 
     status: int
     headers: Mapping[str, str]
@@ -139,8 +139,8 @@ class Lost:
     """The request got no answer.
 
     ``sent`` says that the whole request may have reached a replica, which may still act on it. ``unreachable`` says
-    that no connection could be made, so that there was nobody to send the request to, and ``untrusted`` that the two
-    sides cannot agree on TLS as they are set up, as where one does not trust the other's certificate.
+    that no connection could be made, so the request was sent to no replica. ``untrusted`` says that the two sides
+    cannot agree on TLS with their present settings, for example because one does not trust the other's certificate.
     """
 
     reason: str

@@ -1,5 +1,5 @@
-"""The operations on the files of a job, without a session or in one's name: write, read, list and delete single files
-under the epoch; keep snapshots of all of them, and go back to one.
+"""The operations on the files of a job: write, read, list and delete single files under the epoch; keep snapshots of
+all files, and roll back to a snapshot.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class FileOperations:
         timeout: float | None,
         progress: Progress | None,
     ) -> Operation[WrittenFile]:
-        """Write a file, whole; with ``only_new``, nothing may be there.
+        """Write a whole file; with ``only_new``, the path must be free.
 
         Raises `AlreadyExists`, `NotDirectory`, `Fenced`.
         """
@@ -67,12 +67,14 @@ class FileOperations:
         return found
 
     def make_directory(self, name: str, timeout: float | None) -> Operation[None]:
-        """Make a directory, with those above it, if it is not there. Raises `NotDirectory`, `Fenced`."""
+        """Make a directory and its missing parents, unless it exists. Raises `NotDirectory`, `Fenced`."""
         reader = answers.document(file_answers.made_directory(name), 200, 201)
         yield from self._act(self._at(WRITE_FILE, name, directory="true"), reader, {}, None, timeout)
 
     def delete(self, name: str, recursive: bool, timeout: float | None) -> Operation[None]:
-        """Delete a file, or a directory: one that is not empty only if ``recursive``. Raises `NotEmpty`, `Fenced`."""
+        """Delete a file or a directory; a directory that is not empty only if ``recursive``. Raises `NotEmpty`,
+        `Fenced`.
+        """
         call = self._at(DELETE_FILE, name, recursive="true" if recursive else None)
         yield from self._act(call, answers.nothing, {}, None, timeout)
 
@@ -87,7 +89,7 @@ class FileOperations:
         whole: bool = False,
         progress: Progress | None,
     ) -> Operation[None]:
-        """Emit a file, or a part of it, in chunks; the first is empty. The arguments are those of `download`."""
+        """Emit a file, or a part of it, in chunks; the first chunk is empty. The arguments are those of `download`."""
         if start < 0 or (length is not None and length < 0):
             raise ValueError("start and length are numbers of bytes, 0 or more")
         return download(
@@ -102,7 +104,7 @@ class FileOperations:
         )
 
     def get(self, name: str, timeout: float | None) -> Operation[JobFile]:
-        """Return the record of a file. Raises `NotExist`, also for a directory."""
+        """Return the record of a file. Raises `NotExist`, also if the path is a directory."""
         request = Request(*self._at(LOOK_AT_FILE, name), file_answers.file_at(name))
         return (yield from self._calls.caller.call(request, timeout=timeout)).value
 
@@ -139,7 +141,7 @@ class FileOperations:
 
 
 class SnapshotOperations:
-    """The operations of one session on the snapshots of a job's files. Roll-back and clone carry the epoch of
+    """The operations of one session on the snapshots of a job's files. Rollback and clone carry the epoch of
     ``calls``.
     """
 
@@ -152,14 +154,14 @@ class SnapshotOperations:
         return (yield from self._calls.caller.call(request, timeout=timeout)).value
 
     def verify(self, digests: bool, timeout: float | None = None) -> Operation[Verification]:
-        """Look whether the bytes of all files of the job are there. Raises `Corrupt`."""
+        """Check whether the bytes of all files of the job exist. Raises `Corrupt`."""
         timeout = self._calls.caller.timeout if timeout is None else timeout
         reader = answers.document(file_answers.verification)
         request = Request(*self._calls.at(VERIFY_TREE), reader, JSON, json_body({"digests": digests}), timeout)
         return (yield from self._calls.caller.call(request, timeout=timeout)).value
 
     def make_savepoint(self, name: str, revision: int, timeout: float | None = None) -> Operation[int]:
-        """Keep a snapshot under a name. Raises `NotExist`, `AlreadyExists`."""
+        """Keep a snapshot as a savepoint. Raises `NotExist`, `AlreadyExists`."""
         call, reader = self._calls.at(MAKE_SAVEPOINT, checked_name(name)), answers.document(file_answers.revision)
         body = json_body({"revision": revision})
         return (yield from self._calls.send(*call, reader, JSON, body, timeout=timeout)).value
@@ -170,16 +172,14 @@ class SnapshotOperations:
         yield from self._calls.send(*call, answers.nothing, timeout=timeout)
 
     def roll_back(self, revision: int, keep: Collection[str], timeout: float | None = None) -> Operation[int]:
-        """Let the files of the job be those of a snapshot again, but for those in ``keep``. Raises `NotExist`,
-        `Fenced`.
-        """
+        """Roll the files of the job back to a snapshot, except those in ``keep``. Raises `NotExist`, `Fenced`."""
         call, reader = self._calls.at(ROLL_BACK), answers.document(file_answers.revision)
         headers = {**JSON, **self._calls.epoch_header()}
         body = json_body({"revision": revision, **({"keep": list(keep)} if keep else {})})
         return (yield from self._calls.send(*call, reader, headers, body, timeout=timeout)).value
 
     def clone(self, source: str, snapshot: str, timeout: float | None = None) -> Operation[Clone]:
-        """Begin the files of the job with copies of a snapshot of another one. Raises `NotExist`, `NotEmpty`."""
+        """Fill the job with copies of the files in a snapshot of another job. Raises `NotExist`, `NotEmpty`."""
         call, reader = self._calls.at(CLONE_TREE), answers.document(file_answers.clone, 201)
         timeout = self._calls.caller.timeout if timeout is None else timeout
         body = json_body({"source": checked_name(source), "snapshot": snapshot})

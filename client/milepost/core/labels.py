@@ -1,7 +1,8 @@
-"""How labels go to the service, and whether they arrived there.
+"""Labels: their headers on a request, and the check that the service stored them.
 
-Proxies drop headers whose names have ``_`` or ``.``, which keys of labels may have. So all labels are the value of one
-header. Those whose keys proxies let pass are sent as a service before that header reads them, too.
+Proxies drop headers whose names contain ``_`` or ``.``, which keys of labels may contain. So one header carries all
+labels in its value. Labels whose keys pass through proxies are also sent as separate headers, for services that do not
+read that header yet.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ _PASSES: Final = re.compile(r"[a-z0-9-]+\Z")
 
 
 def label_headers(labels: Mapping[str, str]) -> dict[str, str]:
-    """Make the headers that carry ``labels``; none for no labels. Raises `InvalidRequest` for what the service would
-    refuse, before anything is sent.
+    """Make the headers that carry ``labels``; none for no labels. Raises `InvalidRequest` before anything is sent if
+    the service would refuse the labels.
     """
     if not labels:
         return {}
@@ -47,7 +48,7 @@ def label_headers(labels: Mapping[str, str]) -> dict[str, str]:
     plain = {Header.LABEL_PREFIX + key: value for key, value in labels.items() if _PASSES.match(key)}
     if len(whole) > MAX_LABELS_LENGTH:
         if len(plain) == len(labels):
-            return plain  # which has bounds of its own
+            return plain  # the separate headers have bounds of their own
         raise InvalidRequest(
             Code.INVALID_REQUEST,
             f"the labels have {len(whole)} characters as JSON, but at most {MAX_LABELS_LENGTH} are allowed",
@@ -56,8 +57,8 @@ def label_headers(labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_labels(stored: Handle, sent: Mapping[str, str], request_id: str | None = None) -> None:
-    """Raise `LabelsLost` if a handle that was written with labels has others. Without any in ``sent``, it may have
-    kept its own.
+    """Raise `LabelsLost` if a handle that was written with labels has other labels. Without labels in ``sent``, the
+    handle may have kept its own.
     """
     if not sent or stored.labels == sent:
         return

@@ -1,4 +1,4 @@
-"""The lease of a session, counted on this process's own clock, and its renewal."""
+"""The TTL of a session, counted on this process's own clock, and its renewal."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ S = TypeVar("S", bound=_Named)
 
 
 class Lease:
-    """The time for which a session surely lives. Once lost it stays lost, since somebody may have acted on that
-    already.
+    """The time for which a session is certainly alive. A lost lease stays lost, since the program may have acted on the
+    loss already.
 
-    Any thread may read it; only the session's keeper renews it.
+    Any thread may read it; only the keeper of the session renews it.
     """
 
     def __init__(self, session: str, ttl: float, since: float, clock: Clock) -> None:
@@ -45,19 +45,19 @@ class Lease:
 
     @property
     def expires_in(self) -> float:
-        """Seconds for which the lease is certain; 0 once it is lost."""
+        """Seconds for which the session is certainly alive; 0 once the lease is lost."""
         return 0.0 if self.lost else max(0.0, self._expires - self._clock())
 
     @property
     def lost(self) -> bool:
-        """Return whether the lease may have run out, or the service said that it has."""
+        """Return whether the lease may have expired, or the service said that it has."""
         if self._reason is None and self._clock() >= self._expires:
             self._reason = f"not renewed within {self.ttl:g} s{self._meanwhile()}"
         return self._reason is not None
 
     @property
     def reason(self) -> str:
-        """The reason why the lease is lost; empty while it is not."""
+        """The reason why the lease is lost; empty while it is not lost."""
         return (self._reason or "") if self.lost else ""
 
     def renewed(self, since: float, ttl: float) -> None:
@@ -82,9 +82,11 @@ class Lease:
 
     @property
     def stood_still(self) -> float:
-        """The seconds for which the keeper could not run since the last renewal; 0 up to half of the TTL.
+        """The seconds for which the keeper could not run since the last renewal; 0 if that was less than half of the
+        TTL.
 
-        A renewal is due when a third has passed, so what loses a lease by itself lasts two thirds of the TTL or more.
+        A renewal is due when a third of the TTL has passed, so a standstill that alone loses a lease lasts two thirds
+        of the TTL or more.
         """
         seconds = self.standstill.seconds
         return seconds if seconds * 2 > self.ttl else 0.0
@@ -96,7 +98,7 @@ class Lease:
 def keep(caller: Caller, lease: Lease, runner: Runner = INTERPRETER) -> Operation[str]:
     """Renew ``lease`` whenever a third of it is used up, until it is lost; return why it was lost.
 
-    ``runner`` is what carries this out.
+    ``runner`` describes the thread or event loop that runs this keeper.
     """
     lease.standstill.runner = runner
     return (yield from lease.standstill.watch(_keep(caller, lease)))
@@ -114,7 +116,7 @@ def _keep(caller: Caller, lease: Lease) -> Operation[str]:
         except SessionLost as error:
             lease.refused(str(error))
         except MilepostError as error:
-            # Whatever the error is (an outage, a token being replaced), the lease decides when to give up.
+            # Whatever the error is (an outage, a token that is being replaced), the lease decides when to give up.
             log.warning(
                 "session %s could not be renewed, trying again while its lease lasts (%.1f s left): %s",
                 lease.session,
@@ -128,7 +130,7 @@ def _keep(caller: Caller, lease: Lease) -> Operation[str]:
 
 
 def report_lost(session: S, reason: str, on_lost: Callable[[S, str], None] | None) -> None:
-    """Log that ``session`` is lost, and call ``on_lost``. An exception that it raises is only logged."""
+    """Log that ``session`` is lost, and call ``on_lost``. An exception of ``on_lost`` is only logged."""
     log.warning("session %s is lost, and its locks and epoch with it: %s", session.id, reason)
     if on_lost is None:
         return
@@ -139,7 +141,8 @@ def report_lost(session: S, reason: str, on_lost: Callable[[S, str], None] | Non
 
 
 def _renew(caller: Caller, lease: Lease) -> Operation[Reply[SessionInfo]]:
-    # The attempt_timeout is short: a leader that hangs must not use up the lease that another replica could renew.
+    # The attempt_timeout is short: an attempt at a leader that hangs must leave time to renew the lease at another
+    # replica.
     reader = answers.document(answers.session_of(lease.session))
     request = Request(*call_of(KEEP_SESSION_ALIVE, lease.session), reader)
     attempt_timeout = min(ATTEMPT_TIMEOUT, max(0.25, lease.ttl / 6))

@@ -1,5 +1,5 @@
-"""What the SDK's objects have in common: they cannot be sent to another process, and they look alike in a debugger or
-a notebook: one line, no secret, and nobody is asked for it.
+"""The common parts of the SDK's objects: they refuse to be pickled, and their ``repr`` is one line without a secret and
+without a request.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from milepost.core.store_calls import StoreCalls
 
 
 class NotPicklable:
-    """Refuses to be pickled, and says what to do: Spark pickles all that a function for its executors refers to."""
+    """Refuses to be pickled, and says what to do instead: Spark pickles every object that a function for its executors
+    refers to.
+    """
 
     def __reduce__(self) -> Any:
         raise TypeError(
@@ -21,13 +23,13 @@ class NotPicklable:
 
 
 def client_repr(client: object, caller: Caller, closed: bool) -> str:
-    """Describe a client by the addresses that it was given; they hold no credentials."""
+    """Describe a client by its configured addresses, which contain no credentials."""
     addresses = ", ".join(caller.replicas.addresses)
     return _line(client, f"of {addresses}", f"timeout {caller.timeout:g} s", "closed" if closed else "")
 
 
 def session_repr(session: object, lease: Lease | None, holder: str) -> str:
-    """Describe a session by its id and by how long it surely lives."""
+    """Describe a session by its id and by the time for which it is certainly alive."""
     if lease is None:
         return _line(session, f"held by {holder!r}", "not begun")
     left = f"lost: {lease.reason}" if lease.lost else f"{lease.expires_in:.1f} of {lease.ttl:g} s left"
@@ -35,7 +37,7 @@ def session_repr(session: object, lease: Lease | None, holder: str) -> str:
 
 
 def store_repr(store: object, calls: StoreCalls) -> str:
-    """Describe a store, or what it keeps of files, by its name and by who acts in it."""
+    """Describe a store, or its files, by its name and by the session and epoch that act in it."""
     session, epoch = calls.context.session, calls.epoch
     who = "for reading" if session is None else f"in session {session}"
     return _line(store, repr(calls.store), who, "" if epoch is None else f"under epoch {epoch}")

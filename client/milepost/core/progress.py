@@ -1,4 +1,4 @@
-"""Tells a caller how far the transfer of a state has come."""
+"""Reports the progress of a state's transfer to the caller."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from milepost.core.clock import Clock
 log = logging.getLogger("milepost.transfers")
 
 Progress = Callable[[int, int | None], None]
-"""A function that is told how many bytes are done, and how many there are (None: not known)."""
+"""A progress function; it gets the number of bytes done and the total (None: not known)."""
 
 BETWEEN_SECONDS = 0.1
-"""The least time between two calls while bytes move; a new beginning and the end are told at once."""
+"""The least seconds between two calls while bytes move; a new beginning and the end are reported at once."""
 
 
 class Transfer:
-    """Counts the bytes of one state, and tells them to the caller's function, if there is one.
+    """Counts the bytes of one state, and reports them to the caller's function, if there is one.
 
-    Whoever moves the bytes calls `report` before the next piece, so that an exception of the function stops the
-    transfer where the request is surely incomplete.
+    The code that moves the bytes calls `report` before the next piece, so that an exception of the function stops the
+    transfer while the request is certainly incomplete.
     """
 
     def __init__(self, progress: Progress | None, clock: Clock) -> None:
@@ -32,7 +32,7 @@ class Transfer:
         self._quiet_until = -math.inf
 
     def begin(self, total: int | None) -> None:
-        """Begin with no byte done, for the first time or again."""
+        """Begin, or begin again, with no byte done."""
         self._done, self._total, self._quiet_until = 0, total, -math.inf
         self.report()
 
@@ -41,19 +41,19 @@ class Transfer:
         self._done += size
 
     def report(self) -> None:
-        """Call the function, unless it was called a moment ago. Raises what it raises."""
+        """Call the function, unless the last call was a moment ago. Raises the function's exceptions."""
         if self._progress is not None and (now := self._clock()) >= self._quiet_until:
             self._quiet_until = now + BETWEEN_SECONDS
             self._progress(self._done, self._total)
 
     def end(self) -> None:
-        """Tell that all is done. Raises what the function raises."""
+        """Report that all bytes are done. Raises the function's exceptions."""
         self._quiet_until = -math.inf
         self.report()
 
     def end_stored(self, size: int) -> None:
-        """Tell that all ``size`` bytes are stored. An exception of the function is only logged: the state is there, and
-        the caller has to learn that.
+        """Report that all ``size`` bytes are stored. An exception of the function is only logged: the state is stored,
+        and the caller must learn that.
         """
         self._done = self._total = size
         try:

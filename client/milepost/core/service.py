@@ -1,6 +1,6 @@
 """Operations on the service as a whole: its status, its list of stores, and sessions.
 
-Like all of the core they do no input or output: an `Operation` yields what it needs done, and a driver does it.
+As in all of the core, an `Operation` does no input or output: it yields effects, and a driver carries them out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from milepost.types import SessionInfo, Status, SteppedDown
 from milepost.wire import MAX_PAGE, MAX_TTL_SECONDS, MIN_TTL_SECONDS, Code
 
 END_SESSION_SECONDS = 2.0
-"""How long the end of a session is waited for: if the service cannot be reached, the session's TTL ends it anyway."""
+"""The most seconds to wait for the end of a session: if the service cannot be reached, the session's TTL ends it
+anyway.
+"""
 
 
 def status(caller: Caller, timeout: float | None = None) -> Operation[Status]:
@@ -39,7 +41,7 @@ def status(caller: Caller, timeout: float | None = None) -> Operation[Status]:
 def step_down(caller: Caller, term: int | None, timeout: float | None) -> Operation[SteppedDown]:
     """Ask the leader to let another replica lead.
 
-    It may need the whole timeout to end what is in flight. Raises `Fenced` if ``term`` does not lead.
+    The leader may need the whole timeout to finish the requests in flight. Raises `Fenced` if ``term`` does not lead.
     """
     timeout = caller.timeout if timeout is None else timeout
     body = json_body({} if term is None else {"term": term})
@@ -56,7 +58,7 @@ def stores(caller: Caller, timeout: float | None = None) -> Operation[None]:
 def sessions(caller: Caller, timeout: float | None = None) -> Operation[None]:
     """Fetch page after page of the list of living sessions, each within ``timeout``, and emit each `SessionSummary`.
 
-    Raises `NotSupported` where the service is of a release that cannot list them.
+    Raises `NotSupported` if the service is of a release that cannot list sessions.
     """
     try:
         yield from _pages(caller, LIST_SESSIONS, answers.sessions, timeout)
@@ -83,7 +85,7 @@ def _pages(
 
 
 def session_info(caller: Caller, session: str, timeout: float | None = None) -> Operation[SessionInfo]:
-    """Ask how the service sees a session. Raises `SessionExpired`, `SessionUnknown`."""
+    """Return a session as the service sees it. Raises `SessionExpired`, `SessionUnknown`."""
     named = checked_name(session, "session")
     request = Request(*call_of(GET_SESSION, named), answers.document(answers.session))
     return (yield from caller.call(request, timeout=timeout)).value
@@ -92,11 +94,10 @@ def session_info(caller: Caller, session: str, timeout: float | None = None) -> 
 def begin_session(
     caller: Caller, holder: str, ttl: float, session: str | None, timeout: float | None = None
 ) -> Operation[Lease]:
-    """Begin a session and return its lease; if a session with this id lives already, renew that one.
+    """Begin a session and return its lease; if a session with this id is alive already, renew it.
 
-    If no id is given, one is made here and not by the service: so an attempt that is repeated, because the answer to
-    the first one was lost, renews the session that the first one began. Raises `SessionExpired` for the id of a session
-    that has ended.
+    Without an id, this side makes one instead of the service: so if the answer to an attempt is lost, the repeated
+    attempt renews the session that the first one began. Raises `SessionExpired` for the id of a session that has ended.
     """
     if not MIN_TTL_SECONDS <= ttl <= MAX_TTL_SECONDS:
         raise InvalidRequest(
@@ -111,9 +112,11 @@ def begin_session(
 
 
 def end_session(caller: Caller, lease: Lease, timeout: float | None = None) -> Operation[None]:
-    """End a session within ``timeout`` seconds (default: `END_SESSION_SECONDS`). One that has ended is no error."""
+    """End a session within ``timeout`` seconds (default: `END_SESSION_SECONDS`). A session that has already ended is no
+    error.
+    """
     timeout = END_SESSION_SECONDS if timeout is None else timeout
-    lease.end("it was closed")  # before the request is sent: from now on nothing may be done in its name
+    lease.end("it was closed")  # before the request is sent: from now on no call may use the session
     try:
         yield from caller.call(Request(*call_of(END_SESSION, lease.session), answers.nothing), timeout=timeout)
     except SessionLost:

@@ -1,7 +1,7 @@
-"""Measures for how long the keeper of a session could not run: often the cause of a lease that was not renewed.
+"""Measures the time for which the keeper of a session could not run: often the reason why a lease was not renewed.
 
-A keeper that asks for a second of sleep and gets twenty could not run, whatever the service did. So its sleeps are
-measured, and nothing else: a request can take long for reasons of the network.
+A keeper that asks for a second of sleep and gets twenty could not run, whatever the service did. So this module
+measures its sleeps, and nothing else: a request may also take long because of the network.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from milepost.wire import MAX_TTL_SECONDS
 
 T = TypeVar("T")
 _TICK = 1.0
-"""How many seconds a keeper sleeps at a time. A process may stop and go on within one sleep unseen."""
+"""The seconds that a keeper sleeps at a time. A process that stops and continues within one sleep goes unnoticed."""
 _BUSY = 0.5
-"""The share of a standstill that is CPU time of this process, from which on the process counts as busy."""
+"""The share of a standstill that is CPU time of this process, above which the process counts as busy."""
 
 
 @dataclass(frozen=True)
 class Runner:
-    """What runs a keeper, and what may hold that up: a call that needs the CPU, or one that waits."""
+    """The thread or event loop that runs a keeper, and what may hold it up: a call that needs the CPU, or one that
+    waits.
+    """
 
     name: str
     busy: str
@@ -49,7 +51,9 @@ EVENT_LOOP = Runner(
 
 @dataclass(frozen=True)
 class _Measured:
-    """Seconds of standstill and of CPU time in it, up to the sleep that ends at ``due`` and began with ``cpu``."""
+    """The seconds of standstill and the CPU time during it, up to the sleep that ends at ``due`` and began with
+    ``cpu``.
+    """
 
     seconds: float = 0.0
     used: float = 0.0
@@ -58,7 +62,7 @@ class _Measured:
 
 
 class Standstill:
-    """For how long the keeper of a session could not run since the last renewal.
+    """The time for which the keeper of a session could not run since the last renewal.
 
     The keeper writes it. Any thread may read it, also before the keeper runs again.
     """
@@ -68,7 +72,7 @@ class Standstill:
         self._clock = clock
         self._cpu = cpu
         self._process = os.getpid()
-        self._measured = _Measured()  # replaced as a whole, for those that read it meanwhile
+        self._measured = _Measured()  # replaced as a whole, because other threads read it meanwhile
 
     @property
     def seconds(self) -> float:
@@ -76,14 +80,14 @@ class Standstill:
         return self._now().seconds if self._process == os.getpid() else 0.0
 
     def forget(self) -> None:
-        """Begin anew, after a renewal."""
+        """Reset the measurement, after a renewal."""
         self._measured = _Measured()
 
     def describe(self) -> str:
-        """Say how long the standstill was, what may have caused it, and the ``ttl`` that outlasts one like it."""
+        """Describe the length of the standstill, its possible cause, and the ``ttl`` that would outlast it."""
         now, runner = self._now(), self.runner
         cause = runner.busy if now.used >= now.seconds * _BUSY else runner.waiting
-        # A renewal is due when a third of the ttl has passed, so two thirds have to outlast the standstill.
+        # A renewal is due when a third of the ttl has passed, so the other two thirds must outlast the standstill.
         enough = min(MAX_TTL_SECONDS, math.ceil(2 * now.seconds))
         return (
             f"{runner.name} stood still for {now.seconds:.1f} s, in which the process used {now.used:.1f} s of CPU "

@@ -44,8 +44,8 @@ from milepost.wire import STATE_MEDIA_TYPE, UPLOAD_MEDIA_TYPE
 
 log = logging.getLogger("milepost.stores")
 
-EXAMINED_BYTES_PER_SECOND = 32 * 1024 * 1024  # how fast the service surely checks the bytes of an upload
-LEAST_TO_ASK = 1.0  # seconds that are spent on finding the leader, however short the wait is
+EXAMINED_BYTES_PER_SECOND = 32 * 1024 * 1024  # the rate at which the service certainly checks the bytes of an upload
+LEAST_TO_ASK = 1.0  # the least seconds to spend on finding the leader, however short the wait is
 
 
 class StoreOperations(StoreCalls):
@@ -88,7 +88,7 @@ class StoreOperations(StoreCalls):
             reply = yield from self.caller.call(request, timeout=timeout)
         except NotExist:
             return None
-        except ServerFault:  # an answer to HEAD has no body that says what is wrong
+        except ServerFault:  # an answer to HEAD has no body that describes the error
             return (yield from self.get(name, deadline - self.caller.clock())).version
         return reply.value
 
@@ -106,7 +106,7 @@ class StoreOperations(StoreCalls):
         whole: bool = False,
         progress: Progress | None = None,
     ) -> Operation[None]:
-        """Emit the state in chunks; the first is empty. The arguments and errors are those of the function
+        """Emit the state in chunks; the first chunk is empty. The arguments and errors are those of the function
         `download`.
         """
         _, record = self._at(GET_HANDLE, name)
@@ -130,7 +130,7 @@ class StoreOperations(StoreCalls):
     ) -> Operation[None]:
         """Do Flink's getAllHandles: fetch page after page, each within ``timeout``, and emit each `Handle`.
 
-        Those whose record is damaged are emitted too, as a `CorruptHandle`, or else logged.
+        Handles whose record is damaged are emitted as a `CorruptHandle` if ``with_damaged``, and logged otherwise.
         """
         token: str | None = None
         while True:
@@ -180,7 +180,7 @@ class StoreOperations(StoreCalls):
         yield from self.send(*self.at(RELEASE_ALL), answers.nothing, timeout=timeout)
 
     def current_epoch(self, timeout: float | None = None) -> Operation[Epoch]:
-        """Ask for the store's current epoch, whoever holds it."""
+        """Ask for the store's current epoch, whichever session holds it."""
         request = Request(*self.at(GET_EPOCH), answers.document(answers.epoch))
         return (yield from self.caller.call(request, timeout=timeout)).value
 
@@ -201,7 +201,8 @@ class StoreOperations(StoreCalls):
         return reply.value
 
     def file_credential(self, timeout: float | None = None) -> Operation[FileCredential | None]:
-        """Ask for the credential of the store's files under the epoch that the session holds; None if none is needed.
+        """Ask for the credential for the store's files under the epoch that the session holds; None if Hadoop needs no
+        credential.
 
         Raises `Fenced` if the session does not hold the epoch.
         """
@@ -255,9 +256,9 @@ class StoreOperations(StoreCalls):
         key: Key,
         deadline: float,
     ) -> Operation[Reply[Handle] | None]:
-        """Put the bytes into the blob store, and then add or replace the handle by naming them to the service.
+        """Put the bytes into the blob store, then add or replace the handle by naming the upload to the service.
 
-        Returns None if the bytes have to go through the service instead.
+        Returns None if the bytes must go through the service instead.
         """
 
         def announce(request: Body, timeout: float) -> Operation[Reply[Upload]]:
@@ -282,7 +283,7 @@ class StoreOperations(StoreCalls):
                         key=key,
                     )
                 )
-            except UploadUnknown:  # so nothing was applied, neither by this attempt nor by an earlier one
+            except UploadUnknown:  # an unknown upload proves that neither this attempt nor an earlier one was applied
                 continue
         return None
 

@@ -1,4 +1,4 @@
-"""What all calls for one store have in common: where they go, in whose name, and under which epoch."""
+"""The common parts of all calls for one store: their path, their session, and their epoch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JSON: Final = {"Content-Type": JSON_MEDIA_TYPE}
 
 
 class SessionContext:
-    """The lease under which a store is changed; it has none for a store that is only read."""
+    """The lease under which a store is changed; None for a store that is only read."""
 
     def __init__(self, lease: Lease | None) -> None:
         self._lease = lease
@@ -33,7 +33,9 @@ class SessionContext:
         return None if self._lease is None else self._lease.session
 
     def headers(self) -> dict[str, str]:
-        """Return the header that names the session. Raises `SessionExpired` once it is lost; nothing was sent then."""
+        """Return the header that names the session. Raises `SessionExpired`, before anything is sent, once the session
+        is lost.
+        """
         if self._lease is None:
             raise InvalidRequest(Code.SESSION_REQUIRED, "this store was opened for reading; open it from a session")
         self._lease.raise_if_lost()
@@ -51,7 +53,7 @@ class SessionContext:
 
 
 class StoreCalls:
-    """The calls of one session for one store. ``epoch`` is what the session was granted, and may change meanwhile."""
+    """The calls of one session for one store. ``epoch`` is the epoch that the session was granted, and may change."""
 
     def __init__(self, caller: Caller, store: str, context: SessionContext, epoch: int | None = None) -> None:
         self.caller = caller
@@ -75,7 +77,8 @@ class StoreCalls:
     ) -> Operation[Reply[T]]:
         """Send a request in the session's name, and end the lease here too if the service no longer knows the session.
 
-        ``wait`` is for how many seconds the service may hold its answer back; the others are those of `Caller.call`.
+        ``wait`` is the number of seconds for which the service may hold its answer back; the other arguments are those
+        of `Caller.call`.
         """
         request = Request(method, target, reader, {**(headers or {}), **self.context.headers()}, body, wait)
         with self.context.watched():
@@ -84,7 +87,9 @@ class StoreCalls:
             )
 
     def at(self, operation: RestOperation, *parameters: str, **query: object) -> tuple[str, str]:
-        """Return the method and the path of a request about the store; ``parameters`` are the others of the path."""
+        """Return the method and the path of a request about the store; ``parameters`` are the path's other
+        parameters.
+        """
         return call_of(operation, self.store, *parameters, **query)
 
     def epoch_header(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Direct uploads: a state is put straight into the blob store before a handle is made to point to it."""
+"""Direct uploads: a client puts a state straight into the blob store before a handle points to it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ log = logging.getLogger("milepost.transfers")
 
 URLS = 3
 TRIES_PER_URL = 3
-# The share of the remaining time that an announcement or a PUT may use up. The rest is left for sending the bytes
-# through the service instead.
+# The share of the remaining time that an announcement or a PUT may use. The rest stays for sending the bytes through
+# the service instead.
 SHARE_TO_ANNOUNCE = 0.25
 LONGEST_ANNOUNCEMENT = 5.0
 SHARE_TO_PUT = 0.75
 
 REFUSED_FOR_NOW = frozenset({Code.TOO_MANY_REQUESTS, Code.STORAGE_UNAVAILABLE})
-"""Codes after which an announcement is not repeated. The service may still accept the bytes themselves."""
+"""The codes after which an announcement is not repeated. The service may still accept the bytes themselves."""
 
 _NO_SUCH_CALL = frozenset({Code.NO_ROUTE, Code.METHOD_NOT_ALLOWED})
 _BUSY = frozenset({408, 409, 429, 500, 502, 503, 504})  # 409: another conditional write of the same key is under way
@@ -39,13 +39,13 @@ class _End(Enum):
 
     THERE = auto()  # the bytes are in the blob store
     EXPIRED = auto()
-    REFUSED = auto()  # with 403, as if the URL had expired
-    LEFT = auto()  # not worth another try for this state
+    REFUSED = auto()  # the blob store answered 403, as it does when the URL has expired
+    LEFT = auto()  # no further attempt is worth while for this state
 
 
 @dataclass(frozen=True)
 class Upload:
-    """A place where the bytes may be put for ``expires_in`` seconds. The URL is a secret."""
+    """A place for an upload, which accepts bytes for ``expires_in`` seconds. Its URL is a secret."""
 
     id: str
     url: str = field(repr=False)
@@ -54,7 +54,9 @@ class Upload:
 
 
 Announce = Callable[[Body, float], Operation[Reply[Upload]]]
-"""A function that asks the service for an upload. It takes the request body and the seconds that it may take."""
+"""A function that asks the service for an upload. Its arguments are the request body and the seconds that the call may
+take.
+"""
 
 
 def upload_of(document: Mapping[str, Any]) -> Upload:
@@ -66,11 +68,11 @@ def upload_of(document: Mapping[str, Any]) -> Upload:
 
 
 def put(caller: Caller, announce: Announce, body: Body, deadline: float) -> Operation[str | None]:
-    """Put the bytes of ``body`` into the blob store; return the upload's id, or None if they have to go through the
+    """Put the bytes of ``body`` into the blob store; return the upload's id, or None if they must go through the
     service.
 
-    The upload itself changes no handle, whatever becomes of it: its key is fresh, and no handle points to it yet.
-    Raises the service's refusal of the upload, and the source's own error.
+    The upload itself changes no handle, whatever its result: its key is fresh, and no handle points to it yet. Raises
+    the service's refusal of the upload, and the source's own error.
     """
     refused = False
     for _ in range(URLS):
@@ -91,14 +93,14 @@ def put(caller: Caller, announce: Announce, body: Body, deadline: float) -> Oper
 
 
 def _put(caller: Caller, upload: Upload, body: Body, deadline: float) -> Operation[_End]:
-    """Send the bytes until the blob store has them. Each try stores all of them or nothing, so that repeating it is
+    """Send the bytes until the blob store has them. Each attempt stores all of them or nothing, so repeating it is
     safe.
     """
     until = caller.clock() + upload.expires_in
     for tries in range(TRIES_PER_URL):
         now = caller.clock()
         if now >= deadline:
-            return _End.LEFT  # the call itself sees the deadline, too
+            return _End.LEFT  # the call itself checks the deadline, too
         if now >= until:
             return _End.EXPIRED
         send = signed("PUT", upload.url, upload.headers, body, (deadline - now) * SHARE_TO_PUT)
@@ -118,10 +120,12 @@ def _put(caller: Caller, upload: Upload, body: Body, deadline: float) -> Operati
 
 def _answered(caller: Caller, answer: Answer) -> _End:
     if 200 <= answer.status < 300 or answer.status == 412:
-        return _End.THERE  # 412: an earlier try, whose answer was lost, stored them. The service checks them anyway
+        # 412: an earlier attempt, whose answer was lost, stored the bytes. The service checks them anyway
+        return _End.THERE
     if answer.status == 403:
         return _End.REFUSED
-    if answer.status != 400:  # 400: perhaps the source changed since it was read, which the service will report
+    # 400: perhaps the source changed after its digest was computed, which the service will report
+    if answer.status != 400:
         caller.direct.avoid(f"the blob store refuses URLs that the service signed, with status {answer.status}")
     return _End.LEFT
 
@@ -132,7 +136,7 @@ def _announced(caller: Caller, announce: Announce, body: Body, deadline: float) 
     try:
         upload = (yield from announce(request, limit)).value
     except NotSupported:
-        # Perhaps only for this size: S3, for example, accepts at most 5 GiB in one request.
+        # The refusal may hold only for this size: S3, for example, accepts at most 5 GiB in one request.
         caller.direct.avoid_announcing(body.size or 0, AVOID_SECONDS, "the service does not sign uploads of this size")
         return None
     except InvalidRequest as error:
@@ -143,7 +147,7 @@ def _announced(caller: Caller, announce: Announce, body: Body, deadline: float) 
     except (UploadUnknown, *OUTAGES_OR_DOUBT) as error:
         if _is_refused_for_now(error):
             caller.direct.avoid_announcing(0, AVOID_BRIEFLY_SECONDS, str(error))
-        return None  # if the upload was made and only the answer lost, it expires by itself
+        return None  # if the upload was made and only the answer was lost, the upload expires by itself
     trouble = trouble_with(upload.url, caller.replicas.secure)
     if trouble is not None:
         caller.direct.avoid(trouble)

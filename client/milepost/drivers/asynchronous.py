@@ -19,7 +19,7 @@ from milepost.errors import Closed
 T = TypeVar("T")
 
 _ASKERS = 8
-"""So many threads call functions that return tokens at most."""
+"""The most threads that call token functions."""
 
 
 class AsyncDriver:
@@ -124,9 +124,10 @@ class AsyncDriver:
         return overdue(send, begun.connected, sent, via)
 
     async def _asked(self, ask: Ask) -> Any:
-        """Ask a function in a thread, as it may block, and await a coroutine function.
+        """Call a plain function in a thread, because it may block, and await a coroutine function.
 
-        These threads are not those that read states: a token must not wait for the slow sources of others.
+        These threads are separate from those that read states: a token must not wait for the slow sources of other
+        calls.
         """
         try:
             if ask.awaited:
@@ -155,9 +156,9 @@ class _Opened:
 
 
 class _Begun:
-    """Follows httpcore's trace of a request, to know whether there was a connection and the request set out over it.
+    """Follows httpcore's trace of a request, to know whether there was a connection and whether sending began on it.
 
-    A ``foreign`` transport may not trace anything, so its requests may always have set out.
+    A ``foreign`` transport may emit no trace, so its requests count as possibly sent.
     """
 
     def __init__(self, foreign: bool) -> None:
@@ -168,7 +169,7 @@ class _Begun:
 
 
 async def _pieces(response: httpx.Response) -> AsyncIterator[bytes]:
-    """Yield the bytes as they come; a transport of the caller's may have them all already."""
+    """Yield the bytes as they come; a transport that the caller passed may have all bytes already."""
     if response.is_stream_consumed:
         yield response.content
         return

@@ -107,7 +107,7 @@ class BlockingDriver:
             if self._closed:
                 raise Closed("the client was closed during this call") from error
             return lost(error, send, sent, via)
-        except RuntimeError as error:  # httpx raises it for a request on a closed client
+        except RuntimeError as error:  # httpx raises RuntimeError for a request on a closed client
             if self._closed:
                 raise Closed("the client was closed") from error
             raise
@@ -122,7 +122,9 @@ class BlockingDriver:
             return lost(error)
 
     def _kept_to_the_deadline(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        """Look at the clock between the chunks of a transport of the caller's; connections do it by themselves."""
+        """Check the deadline between the chunks of a transport that the caller passed; connections check it
+        themselves.
+        """
         for chunk in chunks:
             if self._connections.transport is not None:
                 self._deadline.left(None, httpx.ReadTimeout)
@@ -139,7 +141,7 @@ class BlockingDriver:
         if self._process != os.getpid():
             if self._connections.transport is not None:
                 raise Closed("a transport of your own stays in the process that made it: make a client after the fork")
-            self._inherited = self._http  # kept open: its sockets belong to the parent
+            self._inherited = self._http  # keep the client open: its sockets belong to the parent
             self._http = self._connect()
             self._process = os.getpid()
         return self._http
@@ -162,7 +164,7 @@ class _Opened:
 
 
 def _pieces(response: httpx.Response) -> Iterator[bytes]:
-    """Return the bytes as they come; a transport of the caller's may have them all already."""
+    """Return the bytes as they come; a transport that the caller passed may have all bytes already."""
     return iter((response.content,)) if response.is_stream_consumed else response.iter_raw()
 
 

@@ -27,7 +27,7 @@ _TRANSPORTS: Mapping[type, Any] = {httpx.Client: httpx.HTTPTransport, httpx.Asyn
 _LOCATION = re.compile(r"(\(b'location', b'[^'?]*)\?[^']*", re.IGNORECASE)
 
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20)
-"""No limit on connections: a session whose renewal waited for one of a hundred long polls to end would be lost."""
+"""No limit on connections: if renewals had to wait for one of a hundred long polls to end, sessions would be lost."""
 
 _NOT_SENT = (
     httpx.ConnectError,
@@ -40,33 +40,37 @@ _NOT_SENT = (
 
 
 _UNKNOWN_AUTHORITY = (18, 19, 20, 21)
-"""OpenSSL's codes (``X509_V_ERR``) for certificates that nobody signed who is trusted."""
+"""OpenSSL's codes (``X509_V_ERR``) for a certificate that no trusted authority signed."""
 
 _ALERT = re.compile(
     r"alert[ _](unknown[ _]ca|bad[ _]certificate|unsupported[ _]certificate"
     r"|certificate[ _](required|expired|revoked|unknown)|(handshake[ _]failure|access[ _]denied))",
     re.IGNORECASE,
 )
-"""What a server says that refuses the client's certificate, or the lack of one. The last two may have other reasons."""
+"""The TLS alerts with which a server refuses the client's certificate, or its absence. The last two may have other
+causes.
+"""
 
 FOREIGN = (httpx.TransportError, UnicodeError, ssl.SSLError)
-"""What a request can raise: httpx lets pass what TLS says after the handshake, such as that it wants a certificate."""
+"""The exceptions that a request can raise: httpx passes on TLS errors after the handshake, such as that the server
+requires a certificate.
+"""
 
 
 @dataclass(frozen=True)
 class Connections:
     """The settings of the connections to the service and the blob store.
 
-    ``verify`` says which certificates of the service are trusted: True those of public authorities, a path those of the
-    authorities in that file (PEM), False any. An `ssl.SSLContext` decides itself, and may show a certificate, too.
+    ``verify`` says which certificates of the service are trusted: True trusts those of public authorities, a path those
+    of the authorities in that file (PEM), and False any. An `ssl.SSLContext` decides itself, and may present a
+    certificate, too.
 
-    ``proxy`` is the URL of a proxy for all requests. With ``trust_env`` `HTTPS_PROXY` and its like count, and
-    `SSL_CERT_FILE`. ``transport`` carries requests in the place of connections that are made here, so that none of the
-    other settings goes with it.
+    ``proxy`` is the URL of a proxy for all requests. ``trust_env`` enables `HTTPS_PROXY` and similar variables, and
+    `SSL_CERT_FILE`. ``transport`` carries requests instead of new connections, so it excludes all other settings.
     """
 
     verify: Verify = True
-    proxy: str | None = field(default=None, repr=False)  # it may have a password in it
+    proxy: str | None = field(default=None, repr=False)  # it may contain a password
     trust_env: bool = True
     transport: httpx.BaseTransport | httpx.AsyncBaseTransport | None = None
     proxies: Proxies = field(init=False, repr=False, compare=False)
@@ -76,7 +80,7 @@ class Connections:
         if self.transport is not None and (self.proxy is not None or self.verify is not True):
             raise ValueError("a transport of your own makes its connections itself: give proxy and certificates to it")
         if self.proxy is not None and urlsplit(self.proxy).scheme not in ("http", "https", "socks5", "socks5h"):
-            raise ValueError("a proxy is an http, https or socks5 URL")  # not quoted: it may have a password in it
+            raise ValueError("a proxy is an http, https or socks5 URL")  # not quoted: it may contain a password
         if isinstance(self.verify, (str, PathLike)):
             object.__setattr__(self, "verify", trusting(self.verify))
         trust_env = self.trust_env and self.transport is None
@@ -85,7 +89,7 @@ class Connections:
     def client(self, kind: type[C]) -> C:
         """Make an httpx client with these settings.
 
-        States travel uncompressed: their digests and ranges are those of the plain bytes.
+        States are transferred uncompressed: their digests and ranges are those of the plain bytes.
         """
         logging.getLogger("httpcore.http11").addFilter(_without_signature)
         headers = {"User-Agent": f"milepost-python/{version('milepost')}", "Accept-Encoding": "identity"}
@@ -101,19 +105,19 @@ class Connections:
         return http
 
     def via(self, url: str) -> str:
-        """Return in words by which proxy a request to ``url`` goes; "" if by none."""
+        """Describe the proxy of a request to ``url`` in words; "" if there is none."""
         try:
             proxy = self.proxies.of(httpx.URL(url))
         except (httpx.InvalidURL, UnicodeError):
-            return ""  # no request is made of it
+            return ""  # httpx makes no request of such a URL
         return "" if proxy is None else str(proxy)
 
 
 def trusting(
     ca: str | PathLike[str] | None, cert: str | PathLike[str] | None = None, key: str | PathLike[str] | None = None
 ) -> ssl.SSLContext:
-    """Return a context that trusts the authorities in a file (None: public ones), and shows a certificate if there is
-    one.
+    """Return a context that trusts the authorities in a file (None: public ones), and presents a certificate if one is
+    given.
 
     Raises ValueError for a file that cannot be used.
     """
@@ -121,7 +125,7 @@ def trusting(
     try:
         if ca is not None:
             context.load_verify_locations(cafile=ca)
-    except OSError as error:  # those of the ssl module do not name the file
+    except OSError as error:  # the errors of the ssl module do not name the file
         raise ValueError(
             f"cannot read authorities of certificates in {fspath(ca or '')}: {_describe(error)}"
         ) from error
@@ -139,14 +143,14 @@ def _describe(error: OSError) -> str:
 
 
 class Sent:
-    """Counts how much of a request's body was sent; ``complete`` is true once its last bytes may be on their way."""
+    """Counts how much of a request's body was sent; ``complete`` is true once its last bytes may have left."""
 
     def __init__(self) -> None:
-        self.complete = True  # nothing is known of a body that httpx gets in one piece
+        self.complete = True  # httpx does not report the sending of a body that it gets in one piece
         self._left: int | None = None
 
     def begin(self, size: int | None) -> None:
-        """Note that the body is sent in chunks, of ``size`` bytes together if that is known."""
+        """Note that the body is sent in chunks; ``size`` is their total in bytes, if known."""
         self._left = size
         self.complete = size == 0
 
@@ -162,15 +166,15 @@ class Sent:
 
 
 class _Secret(httpx.URL):
-    """A URL whose query is a signature: it is sent whole, but httpx logs it without the query."""
+    """A URL whose query is a signature: httpx sends it whole, but logs it without the query."""
 
     def __str__(self) -> str:
         return super().__str__().partition("?")[0]
 
 
 def request_of(http: httpx.Client | httpx.AsyncClient, send: Send, content: Any) -> httpx.Request:
-    """Make the httpx request for ``send``, with its timeouts. The one for connecting is shorter, to give up soon on a
-    host that does not answer at all.
+    """Make the httpx request for ``send``, with its timeouts. The connect timeout is shorter, to give up soon on a host
+    that does not answer at all.
 
     Raises `httpx.UnsupportedProtocol` for a URL that httpx cannot use.
     """
@@ -199,9 +203,9 @@ def answer(response: httpx.Response, body: bytes, stream: object = None, via: st
 
 
 def is_strange(send: Send, response: httpx.Response) -> bool:
-    """Return whether the head of an answer already shows that it is not from the service.
+    """Return whether the head of an answer already shows that it did not come from the service.
 
-    Then the body is not read, for it may have no end.
+    The body of such an answer is not read, for it may have no end.
     """
     return not send.signed and Header.TERM not in response.headers
 
@@ -212,13 +216,14 @@ def lost(
     body: Sent | None = None,
     via: str = "",
 ) -> Lost:
-    """Translate an httpx exception into the core's `Lost`. A request that was not sent whole cannot have been acted on.
+    """Translate an httpx exception into the core's `Lost`. A request that was not sent completely cannot have been
+    acted on.
 
-    ``via`` names the proxy that the request was to go through. A UnicodeError is caused by an answer: httpx decodes the
-    host of every Location, although it does not follow any.
+    ``via`` names the request's proxy. An answer causes a UnicodeError: httpx decodes the host of every Location,
+    although it does not follow any.
 
-    A server that refuses the client's certificate ends the handshake, before which it reads no request. In TLS 1.3 its
-    refusal arrives behind the request all the same: the client's own part of the handshake is over before that.
+    A server that refuses the client's certificate ends the handshake, before which it reads no request. In TLS 1.3 the
+    refusal still arrives after the request was sent: the client's own part of the handshake is over before that.
     """
     advice = _advice(error)
     sent = not isinstance(error, _NOT_SENT) and (body is None or body.complete) and not advice
@@ -243,7 +248,7 @@ def lost(
 
 
 def _advice(error: Exception) -> str:
-    """Return what to set otherwise, if the two sides cannot agree on TLS as they are set up; "" for other errors."""
+    """Return which setting to change if the two sides cannot agree on TLS; "" for other errors."""
     connecting, cause = isinstance(error, _NOT_SENT), _of_tls(error)
     if isinstance(cause, ssl.SSLCertVerificationError):
         unknown = connecting and cause.verify_code in _UNKNOWN_AUTHORITY
@@ -257,7 +262,7 @@ def _advice(error: Exception) -> str:
 
 
 def _of_tls(error: BaseException | None) -> ssl.SSLError | None:
-    """Return what the ssl module raised, if that is the cause of an error of httpx."""
+    """Return the ssl module's exception if it caused an httpx error."""
     while error is not None and not isinstance(error, ssl.SSLError):
         error = error.__cause__ or error.__context__
     return error
@@ -266,7 +271,7 @@ def _of_tls(error: BaseException | None) -> ssl.SSLError | None:
 def overdue(send: Send, connected: bool, body: Sent, via: str = "") -> Lost:
     """Make the `Lost` for an attempt that was given up because its time was over.
 
-    ``connected`` says whether there was a connection to send it over, and ``via`` which proxy it goes through.
+    ``connected`` says whether there was a connection for it, and ``via`` names its proxy.
     """
     way = f", by way of {via}" if via else ""
     if not connected:

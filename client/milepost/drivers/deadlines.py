@@ -1,7 +1,7 @@
-"""Blocking sockets that keep to the deadline of an attempt, however few bytes come or go at a time.
+"""Blocking sockets that keep to the deadline of an attempt, however slowly bytes come or go.
 
-httpx limits only each single wait for bytes, so a peer that sends one byte now and then could hold a call for as long
-as it likes. The asynchronous driver cancels such a call. A thread cannot be cancelled, so its sockets check the clock.
+httpx limits only each single wait for bytes, so a peer that sends one byte now and then could hold a call without
+limit. The asynchronous driver cancels such a call. A thread cannot be cancelled, so its sockets check the clock.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from milepost.core.clock import monotonic
 from milepost.drivers.network import Connected, wrap_backend
 
 _SLICE = 16 * 1024
-"""How many bytes are written between two checks of the clock."""
+"""The number of bytes written between two checks of the clock."""
 
 
 class Deadline(threading.local):
@@ -30,7 +30,7 @@ class Deadline(threading.local):
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Limit an attempt to so many seconds.
+        """Limit an attempt to ``seconds``.
 
         Attempts may be nested: a caller's source of bytes may make calls of its own.
         """
@@ -41,7 +41,7 @@ class Deadline(threading.local):
             self.at = before
 
     def left(self, timeout: float | None, overdue: type[Exception]) -> float | None:
-        """Return ``timeout``, but no more than the time that is left. Raises ``overdue`` if none is left."""
+        """Return ``timeout``, but at most the remaining time. Raises ``overdue`` if none remains."""
         if self.at == float("inf"):
             return timeout
         left = self.at - monotonic()
@@ -51,7 +51,7 @@ class Deadline(threading.local):
 
 
 def keep(deadline: Deadline, http: httpx.Client) -> Connected[httpcore.NetworkStream]:
-    """Let every connection of ``http`` keep to ``deadline``, and return what is to hold all that are open."""
+    """Let every connection of ``http`` keep to ``deadline``, and return the collection of its open connections."""
     connected: Connected[httpcore.NetworkStream] = Connected()
     wrap_backend(http, lambda backend: _Backend(backend, deadline, connected))
     return connected
@@ -78,7 +78,7 @@ class _Backend(httpcore.NetworkBackend):
     ) -> httpcore.NetworkStream:
         """Connect to the first address of ``host`` that answers.
 
-        Each address gets its share of the time: the first one may be that of a machine that is off and never answers.
+        Each address gets a share of the time: the first one may belong to a machine that is off and never answers.
         """
         seconds = self._deadline.left(timeout, httpcore.ConnectTimeout)
         until = None if seconds is None else monotonic() + seconds
@@ -138,7 +138,7 @@ class _Stream(httpcore.NetworkStream):
 
     @contextmanager
     def _closed_by_an_error(self) -> Iterator[None]:
-        """Close a stream that nobody will get."""
+        """Close a new stream if an error prevents its return."""
         try:
             yield
         except BaseException:

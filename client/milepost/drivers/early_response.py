@@ -1,9 +1,9 @@
 """Asynchronous connections that can receive an answer while the request is still being sent.
 
 A server that refuses a request answers, closes, and so resets the connection while the rest of the bytes arrive. Its
-answer still lies in the socket. A thread finds it there, but asyncio discards it together with the socket once a write
-fails. So these connections read while they send. Connections with TLS do not: anyio reads no more from a TLS stream
-whose write has failed, and the core gets a connection that broke.
+answer is still in the socket's buffer. A thread can read it there, but asyncio discards it together with the socket
+once a write fails. So these connections read while they send. Connections with TLS do not: anyio reads no more from a
+TLS stream whose write has failed, and the core sees a broken connection.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import httpx
 from milepost.drivers.network import Connected, wrap_backend
 
 _LARGE = 16 * 1024
-"""A write of at most so many bytes fits into the buffers on the way, and ends without waiting for the other side."""
+"""A write of up to this many bytes fits into the buffers on the way, and ends without waiting for the other side."""
 _HEARD = 64 * 1024
-"""The most bytes to receive before somebody asks for them: enough for the head of an answer."""
+"""The most bytes to receive before a caller reads: enough for the head of an answer."""
 
 
 def listen(http: httpx.AsyncClient) -> Connected[httpcore.AsyncNetworkStream]:
-    """Let every connection of ``http`` receive early answers, and return what is to hold all that are open."""
+    """Let every connection of ``http`` receive early answers, and return the collection of its open connections."""
     connected: Connected[httpcore.AsyncNetworkStream] = Connected()
     wrap_backend(http, lambda backend: _Backend(backend, connected))
     return connected
@@ -61,7 +61,7 @@ class _Backend(httpcore.AsyncNetworkBackend):
 
 
 class _Listening(httpcore.AsyncNetworkStream):
-    """A TCP connection that keeps what it receives while it sends, for the next read."""
+    """A TCP connection that keeps the bytes that it receives while it sends, for the next read."""
 
     def __init__(self, stream: httpcore.AsyncNetworkStream, connected: Connected[httpcore.AsyncNetworkStream]) -> None:
         self._stream = stream
@@ -86,7 +86,7 @@ class _Listening(httpcore.AsyncNetworkStream):
             try:
                 await self._stream.write(buffer, timeout)
             except (httpcore.WriteError, httpcore.WriteTimeout) as error:
-                broken = error  # raised below: the task group would wrap it
+                broken = error  # the error is raised below: the task group would wrap it
             tasks.cancel_scope.cancel()
         if broken is not None:
             raise broken
@@ -99,7 +99,7 @@ class _Listening(httpcore.AsyncNetworkStream):
     ) -> httpcore.AsyncNetworkStream:
         try:
             stream = await self._stream.start_tls(ssl_context, server_hostname, timeout)
-        except BaseException:  # also where the deadline cancels it, which httpcore does not look at
+        except BaseException:  # this includes cancellation by the deadline, which httpcore does not handle
             await _close(self)
             raise
         return await _noted(stream, self._connected)
@@ -108,14 +108,16 @@ class _Listening(httpcore.AsyncNetworkStream):
         return self._stream.get_extra_info(info)
 
     async def _listen(self) -> None:
-        with suppress(httpcore.ReadError):  # the next read meets it again
+        with suppress(httpcore.ReadError):  # the next read raises the error again
             self._heard += await self._stream.read(_HEARD)
 
 
 async def _noted(
     stream: httpcore.AsyncNetworkStream, connected: Connected[httpcore.AsyncNetworkStream]
 ) -> httpcore.AsyncNetworkStream:
-    """Return a new stream as one that is open. Raises `httpcore.ConnectError` if the client is closed meanwhile."""
+    """Add a new stream to the open ones and return it. Raises `httpcore.ConnectError` if the client is closed
+    meanwhile.
+    """
     try:
         connected.add(stream)
     except httpcore.ConnectError:

@@ -1,5 +1,5 @@
-"""How the service is reached and who calls it: what a program gives, and what the environment says where it gives no
-address. A token may be in a file, in which another program replaces it before it expires.
+"""The addresses of the service and the caller's credentials: from a program's arguments or, without an address, from
+the environment. A token may be in a file, in which another program replaces it before it expires.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ MOST_CHARACTERS = 200
 
 
 class ConnectionArguments(TypedDict):
-    """The arguments of `milepost.Client` that say how to reach the service, as a program gave them.
+    """The arguments of `milepost.Client` that say how to reach the service, as a program passed them.
 
-    Another process makes a client of its own from them, and completes them by its own environment.
+    Another process makes its own client from them, and completes them from its own environment.
     """
 
     url: str | Sequence[str] | None
@@ -52,7 +52,7 @@ class ConnectionArguments(TypedDict):
 
 @dataclass(frozen=True)
 class Access:
-    """The addresses of a service, what shows it who calls, and which certificates are trusted and shown."""
+    """The addresses of a service, the caller's credentials, the trusted certificates and the presented one."""
 
     addresses: tuple[str, ...]
     token: AsyncToken | None = field(repr=False)
@@ -68,9 +68,9 @@ def access(
     cert: File | None = None,
     key: File | None = None,
 ) -> Access:
-    """Return what was given, and without ``url`` for the rest what the environment says.
+    """Return the arguments; without ``url``, complete them from the environment.
 
-    The environment describes one service. Its token and its certificate belong to the addresses there, and are shown to
+    The environment describes one service. Its token and its certificate belong to the addresses there, and are sent to
     no others. Raises ValueError if there is no address, and for files and settings that cannot be used.
     """
     if url is not None:
@@ -90,7 +90,7 @@ def access(
 
 
 def addresses_in(text: str) -> tuple[str, ...]:
-    """Return the addresses that a text has with commas between them."""
+    """Return the addresses in a comma-separated text."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
@@ -121,12 +121,12 @@ def _verify(verify: Verify | None, cert: File | None, key: File | None) -> Verif
 class TokenFile:
     """A function that returns the token in a file. Threads may share it.
 
-    The file is read for each request, so that a new token counts at once. While it cannot be read, or has no token in
-    it, because its replacement is not complete, the token that was read last is returned.
+    Each call reads the file, so a new token takes effect at once. While the file cannot be read, or is empty because
+    its replacement is not complete, the function returns the token that it read last.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Read the file for the first time. Raises ValueError if it cannot be read, or if there is no token in it."""
+        """Read the file for the first time. Raises ValueError if the file cannot be read or has no token."""
         self._path = Path(path)
         self._troubled = False
         try:
@@ -139,7 +139,7 @@ class TokenFile:
 
     @property
     def readable_by_others(self) -> bool:
-        """Whether others than the file's owner may read it; False where that cannot be seen, as on Windows."""
+        """Whether users other than the file's owner may read it; False if the system cannot tell, as on Windows."""
         try:
             return others_may_read(self._path.stat().st_mode)
         except OSError:
@@ -178,7 +178,7 @@ def default_holder() -> str:
 
 
 def _user() -> str:
-    """Return the user's name, or the user id where it has no name, as in many containers."""
+    """Return the user's name, or the user id if the user has no name, as in many containers."""
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):  # KeyError and ImportError: up to Python 3.12

@@ -1,5 +1,4 @@
-"""Which proxy a request goes through: the one that was given, or one of the environment, unless `NO_PROXY` names its
-host.
+"""Chooses the proxy of a request: the given one, or one of the environment, unless `NO_PROXY` names the request's host.
 
 httpx reads these variables too, but takes ``10.0.0.0/8`` for the host ``10.0.0.0``, and refuses IPv6 networks.
 """
@@ -21,8 +20,8 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 @dataclass(frozen=True)
 class Proxy:
-    """A proxy, and the ``source`` of its URL: the name of a variable, or of the argument. It reads as a message has it,
-    without the password that its URL may have.
+    """A proxy, and the ``source`` of its URL: the name of a variable, or of the argument. Its text is for messages, and
+    omits the password that its URL may contain.
     """
 
     url: str = field(repr=False)
@@ -36,7 +35,7 @@ class Proxy:
 
 
 class Proxies:
-    """The proxies of one client, as the environment says them when it is made."""
+    """The proxies of one client, read from the environment when the client is made."""
 
     def __init__(self, given: str | None = None, trust_env: bool = True) -> None:
         self._by_scheme: dict[str, Proxy] = {}
@@ -44,7 +43,7 @@ class Proxies:
         if given is not None:
             self._by_scheme["all"] = Proxy(given, "the argument proxy")
         elif trust_env:
-            found = getproxies()  # which knows the settings of macOS and Windows, too
+            found = getproxies()  # it also knows the settings of macOS and Windows
             self._direct = Direct(found.get("no", "").split(","))
             for scheme in _SCHEMES:
                 if url := found.get(scheme):
@@ -52,20 +51,20 @@ class Proxies:
                     self._by_scheme[scheme] = Proxy(url, f"{_variable(scheme)}; what NO_PROXY names goes without it")
 
     def all(self) -> list[Proxy]:
-        """Return each proxy that some request may go through."""
+        """Return each proxy that some request may use."""
         return list(self._by_scheme.values())
 
     def of(self, url: httpx.URL) -> Proxy | None:
-        """Return the proxy of a request to ``url``, or None if it goes straight there."""
+        """Return the proxy of a request to ``url``, or None if the request needs no proxy."""
         if self._direct.matches(url):
             return None
         return self._by_scheme.get(url.scheme) or self._by_scheme.get("all")
 
 
 class Direct:
-    """The entries of `NO_PROXY`, read as curl and Go read them: ``*``, hosts with all that is below them
-    (``example.com``; ``.example.com`` is only what is below), addresses, networks (``10.0.0.0/8``, ``fd00::/8``), and
-    each of these with a port. What is none of these matches nothing.
+    """The entries of `NO_PROXY`, read as curl and Go read them: ``*``, hosts including their subdomains
+    (``example.com``; ``.example.com`` means only the subdomains), addresses, networks (``10.0.0.0/8``, ``fd00::/8``),
+    and each of these with a port. Any other entry matches nothing.
 
     Networks and addresses match hosts that are written as an address: no name is looked up.
     """
@@ -76,7 +75,7 @@ class Direct:
         self._entries = [_Entry.of(text) for text in texts if text not in ("", "*")]
 
     def matches(self, url: httpx.URL) -> bool:
-        """Return whether a request to ``url`` goes there without a proxy."""
+        """Return whether a request to ``url`` uses no proxy."""
         port = url.port or _PORTS.get(url.scheme)
         hosts = {url.host.lower(), url.raw_host.decode("ascii").lower()}
         return self._all or any(entry.matches(url.scheme, hosts, port) for entry in self._entries)
@@ -84,7 +83,7 @@ class Direct:
 
 @dataclass(frozen=True)
 class _Entry:
-    scheme: str  # as httpx has it: ``https://example.com``
+    scheme: str  # as httpx formats it: ``https://example.com``
     host: str
     network: IPv4Network | IPv6Network | None
     port: int | None
@@ -127,7 +126,7 @@ def _number(text: str) -> int | None:
 
 
 def _variable(scheme: str) -> str:
-    """Return the name of the variable that says the proxy of a scheme; Python prefers lower case."""
+    """Return the name of the environment variable with the proxy of a scheme; Python prefers lower case."""
     for name in (f"{scheme}_proxy", f"{scheme}_proxy".upper()):
         if os.environ.get(name):
             return f"from {name}"

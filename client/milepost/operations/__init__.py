@@ -1,6 +1,7 @@
-"""All operations of the HTTP API, as one table: the service's routes, the SDK's requests and the pages come from it.
+"""All operations of the HTTP API, as one table: the service's routes, the SDK's requests and the pages are derived from
+it.
 
-docs/wire.md explains what each of them means.
+docs/wire.md explains each operation.
 """
 
 from __future__ import annotations

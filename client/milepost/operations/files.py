@@ -1,4 +1,4 @@
-"""The files of jobs: their snapshots, as REST and as Hadoop's WebHDFS has them, and the managed state in them."""
+"""The operations on the files of jobs: snapshots, files over REST and over Hadoop's WebHDFS, and managed state."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ DELETE_FILE = operation(
     query={"recursive": "`true`: delete a directory with all that is in it."},
 )
 
-# Files of jobs as Hadoop's WebHDFS has them. One path stands for many operations of its own.
+# Files of jobs over Hadoop's WebHDFS. One path covers many of its operations.
 
 READ_FILES = operation(
     "readFiles", "GET", _WEBHDFS, Right.READ_OF_JOB, summary="Look at files, and read them", answer="FilesAnswer"
@@ -156,7 +156,7 @@ GET_TOKEN = operation(
     "getToken", "POST", "/oauth2/token", Right.NOTHING, summary="A token for a job's files", answer="Token"
 )
 
-# Managed state, which is in the files of a job.
+# Managed state, which is stored among the files of a job.
 
 LOOK_UP_STATE = read(
     "lookUpState",

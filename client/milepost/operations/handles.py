@@ -1,4 +1,4 @@
-"""Handles, stores, epochs and sessions."""
+"""The operations on handles, stores, epochs and sessions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HANDLES = f"{STORE}/handles"
 _HANDLE = _HANDLES + "/{name}"
 _SESSION = "/v1/sessions/{session}"
 
-# Handles: the ten operations of Flink's StateHandleStore, and two that read.
+# Handles: the ten operations of Flink's StateHandleStore, and two that only read.
 
 ADD_AND_LOCK = change(
     "addAndLock",
@@ -92,7 +92,7 @@ ANNOUNCE_UPLOAD = change(
     answer="Upload",
 )
 
-# Stores, and what happens in one.
+# Stores, and the events in a store.
 
 LIST_STORES = operation(
     "listStores",
@@ -148,7 +148,7 @@ GET_CREDENTIALS = operation(
     takes=(Header.SESSION,),
 )
 
-# Sessions. Each belongs to the client that opened it, which the rules check; to read one it is enough to own it.
+# Sessions. Each belongs to the client that opened it, which the rules check; a client may read a session that it owns.
 
 OPEN_SESSION = operation(
     "openSession",

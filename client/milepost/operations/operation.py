@@ -1,4 +1,4 @@
-"""What an operation of the HTTP API is: how it is called, what its caller may do, and how it ends."""
+"""The definition of an operation of the HTTP API: its call, the right that a caller needs, and its possible answers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from milepost.wire import Code, Header
 
 
 class Right(Enum):
-    """The right that a call needs where the deployment has tokens.
+    """The right that a call needs if the deployment uses tokens.
 
-    ``NOTHING`` calls are answered to every client: they show nothing of what is stored, or have a proof of their own.
-    Those of ``READ_OF_JOB`` and ``WRITE_OF_JOB`` are about the files of a job, which its own token opens as well.
+    ``NOTHING`` calls are open to every client: they show no stored data, or carry a proof of their own. Calls of
+    ``READ_OF_JOB`` and ``WRITE_OF_JOB`` are about the files of a job, which the job's own token opens as well.
     """
 
     NOTHING = auto()
@@ -33,10 +33,10 @@ class RestOperation:
     """One operation of the API.
 
     ``path`` has its parameters in braces; ``{path}`` takes the rest of a path. ``answer`` is the OpenAPI schema of its
-    JSON answer. ``refusals`` are the codes of its own, beside those of `codes`. ``takes`` and ``gives`` are the headers
-    of the request and of the answer; ``query`` has the parameters with their descriptions, of which ``needs`` must be
-    there. ``audit_name`` is its name in the audit log; it is empty for an operation that is not logged there. What is
-    ``described`` is in the OpenAPI description.
+    JSON answer. ``refusals`` are the codes specific to it, beside those of `codes`. ``takes`` and ``gives`` are the
+    headers of the request and of the answer; ``query`` has the query parameters with their descriptions, of which
+    ``needs`` are required. ``audit_name`` is its name in the audit log, and empty if the audit log omits it.
+    ``described`` says whether the OpenAPI description includes it.
     """
 
     id: str
@@ -56,33 +56,33 @@ class RestOperation:
 
     @property
     def of_store(self) -> bool:
-        """Whether it is about one store, which is the first parameter of its path."""
+        """Whether the operation is about one store, which is the first parameter of its path."""
         return self.path.startswith(STORE)
 
     @property
     def by_leader(self) -> bool:
-        """Whether the leader alone answers it, and other replicas redirect to it."""
+        """Whether only the leader answers the operation, and other replicas redirect to it."""
         return self.path.startswith("/v1/") and self.path not in _BY_ANY_REPLICA
 
     @property
     def codes(self) -> frozenset[Code]:
-        """The codes of all its problems."""
+        """The codes of all problems that the operation may answer."""
         by_place = {Code.INVALID_NAME: "{" in self.path, Code.NO_LEADER: self.by_leader}
         return self.refusals | EVERYWHERE | {code for code, possible in by_place.items() if possible}
 
     @property
     def call(self) -> str:
-        """Its method and path, which no other operation has."""
+        """The operation's method and path, which no other operation has."""
         return f"{self.method} {self.path}"
 
     def target(self, *parameters: str) -> str:
-        """Return the path of a request with these values, in order, in place of its parameters."""
+        """Return the path of a request with these values, in order, in place of the path's parameters."""
         values = iter(parameters)
         return "/".join(next(values) if each.startswith("{") else each for each in self.path.split("/"))
 
 
 EVERYWHERE: Final = frozenset({Code.UNAUTHENTICATED, Code.FORBIDDEN, Code.INTERNAL})
-"""The problems that every operation may end with."""
+"""The problems that every operation may answer."""
 _BY_ANY_REPLICA = ("/v1/status", "/v1/whoami")
 STORE = "/v1/stores/{store}"
 
@@ -92,7 +92,7 @@ FILE_WRITING = (Header.EPOCH, *KEYED)
 PAGED = {"limit": "The largest number of entries on a page.", "token": "The value of `next` on the page before."}
 
 FIELDS = (Code.INVALID_REQUEST, Code.INCOMPLETE_BODY, Code.TOO_LARGE)
-"""Of operations whose body is JSON, or must be absent."""
+"""The problems of operations whose body is JSON, or must be absent."""
 COMMITS = (
     *FIELDS,
     Code.IDEMPOTENCY_MISMATCH,
@@ -127,7 +127,7 @@ def operation(
 def read(
     id: str, path: str, refusals: Iterable[Code] = (), *, right: Right = Right.READ, **others: Any
 ) -> RestOperation:
-    """Define one that answers with JSON about a store, and changes nothing."""
+    """Define an operation that answers with JSON about a store, and changes nothing."""
     return operation(id, "GET", path, right, {*refusals, Code.NOT_ACCEPTABLE}, **others)
 
 
@@ -142,7 +142,9 @@ def change(
     gives: Iterable[str] = (),
     **others: Any,
 ) -> RestOperation:
-    """Define one that changes a store for a session; with ``fenced``, a write under another epoch is refused."""
+    """Define an operation that changes a store for a session; with ``fenced``, a write under another epoch is
+    refused.
+    """
     return operation(
         id,
         method,

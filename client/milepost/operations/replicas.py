@@ -1,4 +1,4 @@
-"""Replicas, their health and their pages."""
+"""The operations on replicas, their health and their web pages."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ READYZ = operation("readyz", "GET", "/readyz", Right.NOTHING, summary="Can this 
 IS_LEADER = operation("isLeader", "GET", "/leader", Right.NOTHING, summary="Does this replica lead")
 METRICS = operation("metrics", "GET", "/metrics", Right.NOTHING, summary="Prometheus metrics")
 
-# Between replicas: each message is proven by the key that they share.
+# Between replicas: each message carries a proof made with the replicas' shared key.
 
 HEARTBEAT_DATA_NODE = operation("heartbeatDataNode", "POST", "/datanodes/heartbeat", Right.NOTHING, described=False)
 PUBLISH_FILE = operation("publishFile", "POST", "/datanodes/publish", Right.NOTHING, described=False)
 
-# Pages. They hold no data, and ask for it with a token.
+# Web pages. They contain no data; their scripts request it with a token.
 
 PAGE = operation("page", "GET", "/", Right.NOTHING, described=False)
 PAGE_FILE = operation("pageFile", "GET", "/page/{name}", Right.NOTHING, described=False)

@@ -33,15 +33,15 @@ step  what                                                                      
 10    SIGTERM stops the query from a thread                                                   ``sigterm``
 ====  ======================================================================================  =========================
 
-The checkpoint itself is written by Spark, straight to the service, which checks the epoch of each write
-(``milepost.core.checkpoint_location``). So at entry to batch N, ``offsets/N`` is stored already, and nothing is copied
-when another driver takes over.
+Spark writes the checkpoint itself straight to the service, which checks the epoch of each write
+(``milepost.core.checkpoint_location``). So at entry to batch N, ``offsets/N`` is stored already, and a take-over copies
+nothing.
 
-All the time, ``watch`` checks that Spark's JVM answers and that the batch ends; otherwise it gives up the epoch.
+Throughout, ``watch`` checks that Spark's JVM answers and that the batch ends; otherwise it resigns the epoch.
 
-The errors of this package are below `milepost.errors.SparkDriverError`. A replay cannot protect against a query that is
-not deterministic (``rand()``, a clock in a UDF), against input files that are rewritten, or against side effects other
-than the staged output (`BatchContext`): avoiding these is up to the user.
+The errors of this package derive from `milepost.errors.SparkDriverError`. A replay cannot protect against a query that
+is not deterministic (``rand()``, a clock in a UDF), against input files that are rewritten, or against side effects
+other than the staged output (`BatchContext`): the user must avoid these.
 """
 
 from __future__ import annotations
@@ -75,11 +75,11 @@ _WITH_STATE = {
     "state_reader": "milepost.spark.managed.table",
 }
 _OF_STATE = ("msgpack", "sortedcontainers", "rocksdict")
-"""What ``milepost[state]`` installs and ``milepost[spark]`` does not."""
+"""The packages that ``milepost[state]`` installs and ``milepost[spark]`` does not."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs ``milepost[state]`` when it is first asked for: most jobs do without."""
+    """Import on first use the names that need ``milepost[state]``: most jobs do not use them."""
     if name not in _WITH_STATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

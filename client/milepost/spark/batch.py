@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 class ExactlyOnce:
     """The function that ``foreachBatch`` calls for each batch.
 
-    ``failure`` keeps the exception that the function raised, because Spark turns exceptions into text.
+    ``failure`` keeps the exception that the publishing function raised, because Spark turns exceptions into text.
     """
 
     publisher: Publisher
@@ -38,7 +38,7 @@ class ExactlyOnce:
     tree: CheckpointTree
     guard: QueryGuard
     recovery: JobRecovery
-    """From where the query goes on, which its first batch has to prove."""
+    """The recovery with the batch at which the query must continue; its first batch is checked against this."""
     state: ManagedState
     began: bool = field(default=False, init=False)
     gate: BatchGate = field(default_factory=BatchGate, init=False)
@@ -61,9 +61,9 @@ class ExactlyOnce:
     def _interrupted(self, frame: DataFrame, batch: int, query: StreamingQuery) -> bool:
         """Run the batch, and return whether a stop of the query cut it short.
 
-        The exceptions of a batch that was cut short only follow from the stop, and so do Milepost's own for what Spark
-        did not do. Spark would take some of them for a failure, and others have a text that is too long for its
-        pattern.
+        The exceptions of a batch that was cut short only follow from the stop, including Milepost's own about steps
+        that Spark left out. Spark would take some of them for a failure, and others have a text that is too long for
+        its pattern.
         """
         try:
             return self._run(frame, batch, query)
@@ -92,11 +92,13 @@ class ExactlyOnce:
         if not self.began:
             self._begin(batch, query)
         if batch == self.pointer.record.published:
-            # The driver that published this batch died before Spark noted the commit. The state that the next batch
-            # builds on comes from evaluating this one, so it is evaluated again, but not published again.
+            # The driver that published this batch died before Spark noted the commit. The next batch builds on the
+            # state that evaluating this one produces, so this driver evaluates the batch again, but does not publish it
+            # again.
             _log.info("batch %d is published already: evaluating it again for its state, without publishing it", batch)
             evaluate(frame)
-            # Without this, each driver of a job without new input would be counted as one that ended inside this batch.
+            # Without this, the record would count each driver of a job without new input as one that ended inside this
+            # batch.
             self.pointer.change(lambda record: record.replayed(self.pointer.store.epoch))
             return False
         self.state.enter(batch)
@@ -113,13 +115,13 @@ class ExactlyOnce:
         return False
 
     def _begin(self, batch: int, query: StreamingQuery) -> None:
-        """Note in the job record that this driver begins with ``batch``; before that, it is checked that the query goes
-        on from the checkpoint that was found.
+        """Note in the job record that this driver begins with ``batch``; before that, check that the query continues
+        from the checkpoint that the driver found.
 
         If the checkpoint was emptied meanwhile, Spark begins at batch 0 and divides the input anew. If batch 0 is also
-        the one that was published last, its new rows would be taken for published. The note is refused to a driver that
-        stood still since it was granted the epoch, and whose successor has logged this batch. Later batches need no
-        note: the driver itself has logged their offsets under its epoch.
+        the last published batch, its new rows would be taken for published. The service refuses the note to a driver
+        that stood still since it was granted the epoch, and whose successor has logged this batch. Later batches need
+        no note: the driver itself has logged their offsets under its epoch.
         """
         found = self.recovery
         differing = []

@@ -1,15 +1,13 @@
-"""Goes back to an older snapshot of a job's files, where newer ones are damaged, and loses or doubles no row by it.
+"""Rolls a job's files back to an older snapshot if newer files are damaged, without losing or doubling a row.
 
-Let L be the batch whose offsets Spark logged last, and B the batch of the snapshot. After B, Spark must run again
-whatever a sink may have seen, with the same input. So what it logged about that input stays when everything else
-becomes what it was: the logs of the sources, and the offsets of B + 1. Spark itself runs no more than one logged batch
-again. If there are two, because B + 1 was published and a driver had begun L = B + 2, the offsets of L are set aside.
-Once B + 1 is committed they come back, by the next driver: this one's query ends when Spark plans L anew
-(`RestartNeeded`).
+Let L be the last batch whose offsets Spark logged, and B the batch of the snapshot. After B, Spark must run again every
+batch that a sink may have seen, with the same input. So the rollback keeps what Spark logged about that input: the logs
+of the sources, and the offsets of B + 1. Spark itself runs no more than one logged batch again. If there are two,
+because B + 1 was published and a driver had begun L = B + 2, the offsets of L are set aside. Once B + 1 is committed,
+the next driver puts them back: the query of this driver ends when Spark plans L anew (`RestartNeeded`).
 
-Managed state in the job's tree stays as it is. The job record names the commits of the batch that was published last,
-which the snapshot of an older batch does not have; and its files never change, so a snapshot has none that would be
-better.
+Managed state in the job's tree stays as it is. The job record names the commits of the last published batch, which the
+snapshot of an older batch does not have; and its files never change, so no snapshot has better ones.
 """
 
 from __future__ import annotations
@@ -27,13 +25,13 @@ from milepost.types import Snapshot, Verification
 
 _log = logging.getLogger(__name__)
 _ROOT = "checkpoint"
-"""Where the checkpoint lies among the files of a job."""
+"""The directory of the checkpoint among the files of a job."""
 _STATES = "_milepost"
-"""Where the managed states of a job lie (`milepost.state.store.TreeFiles`)."""
+"""The directory of a job's managed states (`milepost.state.store.TreeFiles`)."""
 
 
 class Writable(Checkpoint, Protocol):
-    """What is done with a checkpoint: by `CheckpointTree`."""
+    """The write operations on a checkpoint, as `CheckpointTree` has them."""
 
     def write(self, path: str, content: bytes) -> None: ...
     def delete(self, path: str) -> None: ...
@@ -46,10 +44,10 @@ def fall_back(
     published: int,
     if_damaged: IfDamaged,
 ) -> Snapshot | None:
-    """Go back to the newest whole snapshot that is safe, if files of the job are damaged; return it.
+    """If files of the job are damaged, roll back to the newest whole snapshot that is safe, and return it.
 
-    ``published`` is the batch that was published last.
-    Raises `CheckpointDamaged`, `Fenced`, and what reading the checkpoint raises.
+    ``published`` is the last published batch. Raises `CheckpointDamaged`, `Fenced`, and the errors of reading the
+    checkpoint.
     """
     if found is None or found.intact:
         return None
@@ -80,13 +78,13 @@ def fall_back(
 
 
 def safe(snapshots: Iterable[Snapshot], logged: int, published: int) -> list[Snapshot]:
-    """Return the snapshots after which Spark runs again, with the same input, all that a sink may have seen."""
+    """Return the snapshots after which Spark runs again, with the same input, every batch that a sink may have seen."""
     least = _least(logged, published)
     return [snapshot for snapshot in snapshots if snapshot.directory == _ROOT and least <= snapshot.batch <= logged]
 
 
 def bring_back(checkpoint: Writable) -> None:
-    """Put offsets that were set aside back in their place, if all batches before are committed."""
+    """Put offsets that were set aside back in place, if all batches before are committed."""
     batch = set_aside(checkpoint)
     if batch < 0 or (committed := newest(checkpoint, "commits")) < batch - 1:
         return
@@ -97,8 +95,8 @@ def bring_back(checkpoint: Writable) -> None:
 
 
 def _least(logged: int, published: int) -> int:
-    """Return the oldest batch to go back to. Two batches are run again only where the first of them is published: the
-    function of `ExactlyOnce` sees to the second.
+    """Return the oldest batch to roll back to. Two batches run again only if the first of them is published:
+    `ExactlyOnce` does not publish that one again, and handles the second.
     """
     return logged - 2 if published == logged - 1 else logged - 1
 
@@ -111,7 +109,7 @@ def _wanted(logged: int, published: int) -> str:
 
 
 def _to_keep(checkpoint: Writable, batch: int, logged: int, found: Verification) -> list[str]:
-    """Return what stays as it is when the job goes back to ``batch``, once all of it was read."""
+    """Return the paths that a rollback to ``batch`` leaves unchanged, after reading all of these files."""
     keep = []
     try:
         sources = checkpoint.names("sources")

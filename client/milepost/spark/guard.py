@@ -1,4 +1,4 @@
-"""Checks that a batch is called by the query that was set up: in the right place, run once, with safe sources."""
+"""Checks that the expected query calls a batch: with the job's checkpoint, started once, with safe sources."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ _log = logging.getLogger(__name__)
 RETAINED = "spark.sql.streaming.minBatchesToRetain"
 LEAST_RETAINED = 2
 REPLAYABLE = ("filesource", "kafka", "rate", "delta", "iceberg")
-"""Prefixes of the names of sources that can be read again after Spark reported a batch to them as done."""
+"""The prefixes of the names of sources that can be read again after Spark reported a batch to them as done."""
 
 
 class QueryGuard:
-    """Checks the calling query completely on its first batch; on each later batch, that it is still the same run."""
+    """Checks the calling query completely on its first batch; on each later batch, only that it is still the same
+    run.
+    """
 
     def __init__(self, spark: SparkSession, location: CheckpointLocation) -> None:
         self._spark = spark

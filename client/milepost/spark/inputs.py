@@ -1,8 +1,8 @@
 """Checks whether input files of the batch that must be replayed were deleted or rewritten.
 
 Spark's file source logs which files each batch read (``sources/<i>``). Together with the offsets of two consecutive
-batches this gives the files of one batch. A replay over fewer files would differ from the first run, and Spark would
-raise no error.
+batches, the log gives the files of one batch. A replay over fewer files would differ from the first run, and Spark
+would raise no error.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _LOG_FILE = re.compile(r"(\d+)(?:\.compact)?\Z")
 
 @dataclass(frozen=True)
 class InputFile:
-    """One file in the source's log; ``modified_ms`` is its modification time when it was logged, in milliseconds."""
+    """One file in the source's log; ``modified_ms`` is its modification time, in milliseconds, when it was logged."""
 
     uri: str
     modified_ms: int
 
 
 class Checkpoint(Protocol):
-    """What is read of a checkpoint: of `CheckpointTree`."""
+    """The read operations on a checkpoint, as `CheckpointTree` has them."""
 
     def names(self, directory: str) -> list[str]: ...
     def read(self, path: str) -> bytes | None: ...
@@ -41,7 +41,7 @@ def inputs_of(checkpoint: Checkpoint, batch: int) -> Iterator[InputFile]:
 
 
 def check_inputs(files: Iterable[InputFile], modified_ms: Callable[[str], int | None], batch: int) -> list[str]:
-    """Raise `InputMissing` if a file is gone. Return the URIs of those that have another modification time now."""
+    """Raise `InputMissing` if a file is gone. Return the URIs of the files whose modification time has changed."""
     gone: list[str] = []
     rewritten: list[str] = []
     for file in files:
@@ -60,9 +60,9 @@ def check_inputs(files: Iterable[InputFile], modified_ms: Callable[[str], int | 
 
 
 def _source_offsets(log: bytes | None) -> dict[str, int]:
-    """Return for each file source, by the name of its directory, the id in the file log at which the batch ends.
+    """Return, for each file source by the name of its directory, the id in the file log at which the batch ends.
 
-    Version 1 of the log counts the sources, version 2 (``spark.sql.streaming.offsetLog.formatVersion``) names them.
+    Version 1 of the log numbers the sources, version 2 (``spark.sql.streaming.offsetLog.formatVersion``) names them.
     """
     lines = (log or b"").decode().splitlines()
     if lines[:1] == ["v1"]:

@@ -1,4 +1,4 @@
-"""A job as its driver holds it, from getting the epoch to giving it up."""
+"""A job as its driver sees it, from the grant of the epoch to resigning it."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ _CLOSE_SECONDS = 120.0
 class Job:
     """One job under this driver's epoch, for one start of one query. `milepost.spark.lead` makes it.
 
-    What imitates Spark is named in its style. Threads may share a job: `stop` may be called while another one waits in
-    `awaitTermination`.
+    Methods that imitate Spark follow its naming style. Threads may share a job: one may call `stop` while another waits
+    in `awaitTermination`.
     """
 
     def __init__(
@@ -91,9 +91,9 @@ class Job:
     def checkpointLocation(self) -> str:
         """The job's checkpoint location, the same for every driver; pass it to the query's option of the same name.
 
-        Reading it puts the Hadoop settings of this job and its epoch into the session, where another job that is led
-        from the same session may have put its own. So read it where the query is started. Raises `UnsafeQuery` after
-        the block of `lead`, for then no query of the job may be started.
+        Reading the property puts the Hadoop settings of this job and its epoch into the session, where another job that
+        is led from the same session may have put its own. So read it where the query is started. Raises `UnsafeQuery`
+        after the block of `lead`, because no query of the job may start then.
         """
         self._settings.place()
         return self._location.url
@@ -105,12 +105,12 @@ class Job:
 
     @property
     def published(self) -> int:
-        """The batch that was published last; -1 before the first."""
+        """The last published batch; -1 before the first."""
         return self._pointer.record.published
 
     @property
     def manifest(self) -> Any:
-        """The value that the publishing function returned for the batch that was published last."""
+        """The value that the publishing function returned for the last published batch."""
         return self._pointer.record.manifest
 
     @property
@@ -122,12 +122,12 @@ class Job:
         """Make the function for ``foreachBatch``: it calls ``publish(frame, context)`` and counts each batch as
         published once.
 
-        What ``publish`` returns (small JSON) is kept in the job record with the batch. `BatchContext` says what is
+        The job record keeps the return value of ``publish`` (small JSON) with the batch. `BatchContext` says what is
         protected and what is not. The frame is evaluated once and persisted before ``publish`` sees it. ``beside`` is a
-        directory, best that of the output, in which the job's identity is kept, so that a service that does not know
-        this job is refused.
+        directory, best that of the output, that stores the job's identity, so that the driver refuses a service that
+        does not know this job.
 
-        Raises `UnsafeQuery` when called a second time, and for a job that published by the other one of this and
+        Raises `UnsafeQuery` when called a second time, and if the job published with the other of `exactlyOnce` and
         `files` before; `WrongCheckpoint` if a query has committed batches in the checkpoint that were not published
         this way; `JobUnknown` if ``beside`` holds the identity of another job with this name.
         """
@@ -137,13 +137,14 @@ class Job:
         """Make the function for ``foreachBatch`` that publishes Parquet files under ``output`` (any Hadoop file
         system): the rows of each batch, or of what ``transform(frame, context)`` returns for it.
 
-        Readers use `read_published`, and see published batches only. Raises the errors of `exactlyOnce`, and from the
-        first batch `UnsafeQuery` if the job published elsewhere before.
+        Readers use `read_published`, and see published batches only. Raises the errors of `exactlyOnce`; the first
+        batch raises `UnsafeQuery` if the job published elsewhere before.
 
-        Deletes the files that are left of expired batches, as after ``milepost expire``. A failure to do so is logged.
+        Deletes the remaining files of expired batches, such as those that ``milepost expire`` expired. A failure to
+        delete is logged.
         """
         warn_of_strangers(self._location, output, "job.files")
-        hadoop = HadoopFiles(self._spark, self._location.settings)  # the session may have those of another job
+        hadoop = HadoopFiles(self._spark, self._location.settings)  # the session may have the settings of another job
         function = self._published_by(FilesSink(hadoop, output, transform), beside=output)
         try:
             self._delete_expired()
@@ -163,15 +164,15 @@ class Job:
         return self._function
 
     def expire(self, *, before: int) -> None:
-        """Let the batches below ``before`` expire that `files` has published: readers do not find them any more, and
-        their files are deleted. The batch that was published last stays, so ``before`` is at most its number.
+        """Let the batches below ``before`` that `files` published expire: readers no longer find them, and their files
+        are deleted. The last published batch stays, so ``before`` is at most its number.
 
-        The job record says so first, under this driver's epoch. If deletion is interrupted, the next call goes on with
-        it, whatever its ``before``. It may be called while the query runs, also by the function of a batch. A reader
-        that has begun before fails for want of its files.
+        The job record notes this first, under this driver's epoch. If deletion is interrupted, the next call continues
+        it, whatever its ``before``. A program may call this while the query runs, also from the function of a batch. A
+        reader that began before fails because its files are missing.
 
-        Raises `UnsafeQuery` if the job publishes in another way, ValueError for a batch that is not published,
-        `Fenced` and the other errors of the service, and what the file system raises.
+        Raises `UnsafeQuery` if the job publishes in another way, ValueError for a batch that is not published, `Fenced`
+        and the other errors of the service, and those of the file system.
         """
         record = self._pointer.record
         if published_page(record.manifest, record.published) is None:
@@ -191,14 +192,13 @@ class Job:
     def awaitTermination(self, query: StreamingQuery, timeout: int | None = None) -> bool | None:
         """Wait like ``query.awaitTermination``.
 
-        Raises what ended the query: `Fenced`, `SessionExpired`, `NoProgress`, `JvmLost`, `BatchTimeout` or another
-        `MilepostError` as itself, otherwise Spark's StreamingQueryException, with the publishing function's own
-        exception as its cause. A query that keeps its checkpoint elsewhere than at `checkpointLocation` is stopped
-        (`WrongCheckpoint`).
+        Raises the error that ended the query: `Fenced`, `SessionExpired`, `NoProgress`, `JvmLost`, `BatchTimeout` or
+        another `MilepostError` as itself, otherwise Spark's StreamingQueryException, with the publishing function's own
+        exception as its cause. It stops a query whose checkpoint is not at `checkpointLocation` (`WrongCheckpoint`).
         """
         try:
             self._queries.await_one(query)
-            if self._stopping:  # stop() was called before there was a query
+            if self._stopping:  # stop() was called before a query started
                 self._stop()
             ended = self._awaiting.end_of(query, timeout)
         except WrongCheckpoint:
@@ -219,24 +219,25 @@ class Job:
 
     @property
     def running(self) -> bool:
-        """Return whether there is a query to stop, or will be one."""
+        """Return whether a query can be stopped now or will start."""
         return self._function is not None or self._queries.any()
 
     @property
     def stopped(self) -> bool:
-        """Whether the query was asked to end before it ended by itself, by `stop` or by SIGTERM.
+        """Whether `stop` or SIGTERM asked the query to end before it ended by itself.
 
-        Then input may be left, also where the query had the trigger ``availableNow``.
+        Input may then remain, even if the query had the trigger ``availableNow``.
         """
         return self._stopped
 
     def stop(self) -> None:
-        """Stop the query between two batches, and all others of the session that keep a checkpoint in the job's tree.
+        """Stop the query between two batches, and all others of the session whose checkpoint is in the job's tree.
         Returns once they have ended.
 
         The batch that is being published may finish within the ``grace`` of `lead`. After that it is interrupted, does
-        not count, and is left to the next driver. Spark's own ``query.stop()`` interrupts it at once. The function of a
-        batch may call this, too: then no other batch begins, and it returns without waiting for the end of its own.
+        not count, and the next driver runs it again. Spark's own ``query.stop()`` interrupts it at once. The function
+        of a batch may call this, too: no other batch begins then, and the call returns without waiting for its own
+        batch to end.
         """
         self._stopped = self._stopped or not self._ended
         self._stop()
@@ -256,7 +257,7 @@ class Job:
 
     @property
     def batch(self) -> tuple[int, float] | None:
-        """The batch that is running, and for how many seconds; None between two batches."""
+        """The running batch, and the seconds for which it has run; None between two batches."""
         seconds = 0.0 if self._function is None else self._function.gate.occupied_for
         record = self._pointer.record
         return (record.entered if record.entries else record.published + 1, seconds) if seconds else None
@@ -267,9 +268,9 @@ class Job:
         return 0.0 if self._function is None else self._function.gate.overdue_for
 
     def fail(self, error: SparkDriverError) -> None:
-        """Let nothing more be published, because Spark does not respond as it should.
+        """Prevent any further publication, because Spark does not respond as it should.
 
-        `awaitTermination` raises ``error`` once `release` is called. The watch of `lead` uses this.
+        `awaitTermination` raises ``error`` once `release` is called. The watch of `lead` calls this.
         """
         self._given_up = error
         if self._function is not None:
@@ -278,26 +279,26 @@ class Job:
             self._function.gate.close(0.0)
 
     def stop_within(self, timeout: float) -> bool:
-        """Ask Spark to stop the query, and wait for ``timeout`` seconds; return whether it has ended."""
+        """Ask Spark to stop the query, and wait up to ``timeout`` seconds; return whether the query has ended."""
         thread = threading.Thread(target=self._queries.stop_quietly, name="milepost-stop", daemon=True)
         thread.start()
         thread.join(timeout)
         return not thread.is_alive()
 
     def release(self) -> None:
-        """Let `awaitTermination` raise the error for which this job was given up, even if the query has not ended."""
+        """Let `awaitTermination` raise the error with which `fail` ended this job, even if the query has not ended."""
         if self._given_up is not None:
             self._awaiting.release(self._given_up)
 
     def abandon(self) -> None:
-        """Stop the query at once: the session is lost, and nothing can be published any more."""
+        """Stop the query at once: the session is lost, and no batch can be published any more."""
         if self._function is not None:
             self._function.gate.hurry()
         self._stop()
 
     def close(self) -> None:
-        """Stop the query, unless the job was given up, and close what was opened for it. `lead` calls this at the end
-        of its block.
+        """Stop the query, unless `fail` ended the job, and close the job's resources. `lead` calls this at the end of
+        its block.
         """
         try:
             if self._given_up is None:
@@ -309,9 +310,9 @@ class Job:
             self._state.close()
 
     def raise_end(self) -> None:
-        """Raise what ended the query, unless `awaitTermination` has raised it already."""
+        """Raise the error that ended the query, unless `awaitTermination` has raised it already."""
         if self._raised or self._given_up is not None:
-            return  # `lead` raises the error for which a job was given up
+            return  # `lead` raises the error with which `fail` ended the job
         self._raise_own(None)
         query = self._function.guard.query if self._function is not None else None
         try:
@@ -322,20 +323,20 @@ class Job:
         if error is not None:
             self.raise_if_fenced(error)
             raise error from self._failure()
-        if query is None and self._function is not None:  # it may have ended before its first batch
+        if query is None and self._function is not None:  # the query may have ended before its first batch
             self.raise_if_fenced(None)
 
     def _claim(self, hadoop: HadoopFiles, beside: str) -> None:
         output = hadoop.qualified(beside)
         if published_by_files(self.manifest) and self.manifest["output"] != output:
-            return  # the sink refuses this output itself
+            return  # the sink itself refuses this output
         files = LocalFiles() if output.startswith(SCHEME) else hadoop
         try:
             claim(files, output, self._name, self._pointer.record.job)
         except (OSError, Py4JError) as error:
             if self.published < 0:
                 raise
-            # The service knows what this job has published, so it is the right one.
+            # The service knows what this job has published, so it is the right service.
             _log.warning(
                 "the claim in output %s could not be checked, going on without it: %s", output, describe(error)
             )
@@ -344,7 +345,9 @@ class Job:
         return self._function.failure if self._function is not None else None
 
     def _raise_own(self, cause: StreamingQueryException | None) -> None:
-        """Raise the error itself that Spark turned into text, or the one from which Spark's error only followed."""
+        """Raise the original of an error that Spark turned into text, or the error from which Spark's error only
+        followed.
+        """
         try:
             self._raise_cause(cause)
         except (Fenced, SessionLost) as lost:
@@ -355,7 +358,8 @@ class Job:
     def _raise_cause(self, cause: StreamingQueryException | None) -> None:
         failure = self._failure()
         self._raised = True
-        if isinstance(failure, SparkDriverError) and self._given_up is None:  # it may be the work of a newer driver
+        # the error may come from the work of a newer driver
+        if isinstance(failure, SparkDriverError) and self._given_up is None:
             self.raise_if_fenced(failure)
         if isinstance(failure, MilepostError):
             raise failure from (failure.__cause__ or cause)
@@ -368,7 +372,7 @@ class Job:
             self.raise_if_fenced(cause)
 
     def raise_if_fenced(self, cause: Exception | None) -> None:
-        """Raise `Fenced` if a newer driver leads this job; return if not, or if nobody can be asked."""
+        """Raise `Fenced` if a newer driver leads this job; return if none does, or if the service cannot be asked."""
         try:
             self._pointer.store.raise_if_fenced(cause)
         except Fenced:

@@ -1,8 +1,9 @@
-"""Compares what a query wants to read of Kafka next with what its brokers still have, before the query starts.
+"""Compares the Kafka offsets that a query would read next with those that the brokers still have, before the query
+starts.
 
 Kafka deletes old records by age and by size, whether a query has read them or not. Spark notices when its tasks ask for
-them, in the middle of a batch; with ``failOnDataLoss=false`` it skips them and says so in its log alone. The brokers
-are asked with Kafka's own client in Spark's JVM.
+them, in the middle of a batch; with ``failOnDataLoss=false`` it skips them and only logs it. This module asks the
+brokers with Kafka's own client in Spark's JVM.
 """
 
 from __future__ import annotations
@@ -28,21 +29,23 @@ _NAMED: Final = 5
 
 
 class Partition(NamedTuple):
-    """A partition of a topic."""
+    """A partition of a Kafka topic."""
 
     topic: str
     number: int
 
 
 class Kept(NamedTuple):
-    """A partition has records from offset ``first`` on, and none at ``end`` yet. One that is gone has 0 and 0."""
+    """The records of a partition: from offset ``first`` on, and none at ``end`` yet. A partition that is gone has 0 and
+    0.
+    """
 
     first: int
     end: int
 
 
 Offsets = dict[Partition, int]
-"""An offset in each partition."""
+"""One offset for each partition."""
 
 
 def check_offsets(
@@ -55,10 +58,10 @@ def check_offsets(
 ) -> None:
     """Raise `OffsetsExpired` if records are gone that the query with this ``checkpoint`` would read next.
 
-    ``options`` are those of its source in Kafka. A query that reads several clusters is checked once for each, with
+    ``options`` are those of its Kafka source. A query that reads several clusters is checked once for each, with
     ``source``: the name of the source in Spark's offset log, or its number where it has none. Call this under the epoch
-    and with the settings of the checkpoint location in place, before the query starts. A query that has not begun has
-    nothing to check. Raises `SparkDriverError` if the brokers do not answer within ``timeout`` seconds.
+    and with the settings of the checkpoint location in place, before the query starts. A query that has not begun needs
+    no check. Raises `SparkDriverError` if the brokers do not answer within ``timeout`` seconds.
     """
     files = HadoopFiles(spark)
     wanted = wanted_offsets(files, checkpoint, source)
@@ -75,10 +78,10 @@ def check_offsets(
 
 
 def wanted_offsets(files: HadoopFiles, checkpoint: str, source: str | None = None) -> Offsets:
-    """Return the offset at which each partition is read on; none if the query has not begun.
+    """Return the offset at which the query continues in each partition; empty if the query has not begun.
 
-    That is the end of the last batch if that was committed. If it was not, it is run again, from the end of the one
-    before it; and the very first batch begins at what the source noted when it first began.
+    A committed last batch continues at its end. A batch that was not committed runs again, from the end of the batch
+    before it; the very first batch begins at the offsets that the source noted when it first began.
     """
     batch = max(_numbers(files.names(f"{checkpoint}/offsets")), default=None)
     if batch is None:
@@ -97,7 +100,9 @@ def _numbers(names: list[str]) -> set[int]:
 
 
 def _ends(files: HadoopFiles, checkpoint: str, batch: int) -> Iterator[tuple[str, Offsets]]:
-    """Yield the name of each source and where the batch ended in it. Version 1 of the log has numbers for names."""
+    """Yield the name of each source and the offsets at which the batch ended in it. Version 1 of the log has numbers
+    for names.
+    """
     lines = (files.read(f"{checkpoint}/offsets/{batch}") or b"").decode().splitlines()
     for index, line in enumerate(lines[2:]):
         name, offset = (str(index), line) if lines[0] == "v1" else line.split(":", 1)
@@ -105,7 +110,7 @@ def _ends(files: HadoopFiles, checkpoint: str, batch: int) -> Iterator[tuple[str
 
 
 def _parsed(offset: str) -> Offsets:
-    """Return the offsets of a source in Kafka; none for any other kind of source."""
+    """Return the offsets of a Kafka source; empty for any other kind of source."""
     try:
         found: Any = json.loads(offset)
     except ValueError:
@@ -121,7 +126,7 @@ def _parsed(offset: str) -> Offsets:
 
 
 def _merged(parts: Iterator[Offsets]) -> Offsets:
-    """Return the offsets of all; of what two sources read, the older ones."""
+    """Return the offsets of all parts; of a partition that two sources read, the lower offset."""
     merged: Offsets = {}
     for part in parts:
         for partition, offset in part.items():
@@ -148,9 +153,9 @@ def _what_is_lost(of: LostOffsets) -> str:
 def _kept_offsets(
     spark: SparkSession, options: Mapping[str, str], partitions: Iterable[Partition], timeout: float
 ) -> dict[Partition, Kept]:
-    """Return what there is of each partition. ``options`` are those of a source of Spark's.
+    """Return the records that the brokers have of each partition. ``options`` are those of a Spark source.
 
-    Raises `SparkDriverError` if the brokers do not say it within ``timeout`` seconds, or if Spark has no client.
+    Raises `SparkDriverError` if the brokers do not answer within ``timeout`` seconds, or if Spark has no Kafka client.
     """
     jvm: Any = spark.sparkContext._jvm
     kafka = jvm.org.apache.kafka
@@ -171,7 +176,7 @@ def _kept_offsets(
 
 @contextmanager
 def _client(jvm: Any, options: Mapping[str, str], timeout: float) -> Iterator[Any]:
-    """Open a client, and say of what Kafka raises that the brokers could not be asked."""
+    """Open a Kafka client; turn Kafka's exceptions into the error that the brokers could not be asked."""
     own = {name[len(_OF_KAFKA) :]: value for name, value in options.items() if name.lower().startswith(_OF_KAFKA)}
     limits = {"default.api.timeout.ms": str(round(1000 * timeout)), "request.timeout.ms": str(round(1000 * timeout))}
     try:
@@ -188,7 +193,7 @@ def _client(jvm: Any, options: Mapping[str, str], timeout: float) -> Iterator[An
 
 
 def _offset(jvm: Any, answer: Any, timeout: float) -> int:
-    milliseconds = round(2000 * timeout)  # the client gives up before that
+    milliseconds = round(2000 * timeout)  # the Kafka client gives up before that
     try:
         return int(answer.get(milliseconds, jvm.java.util.concurrent.TimeUnit.MILLISECONDS).offset())
     except Py4JJavaError as error:
@@ -198,7 +203,7 @@ def _offset(jvm: Any, answer: Any, timeout: float) -> int:
 
 
 def _causes(error: Py4JJavaError) -> str:
-    """Return what Java says of an exception and of those below it, without their traces."""
+    """Return the messages of a Java exception and of its causes, without their stack traces."""
     exception, said = error.java_exception, list[str]()
     while exception is not None and len(said) < 4:
         said.append(str(exception.toString()))

@@ -1,4 +1,4 @@
-"""Leads a job: waits for the epoch, takes the job over, yields it, and gives all of it up in reverse order."""
+"""Leads a job: waits for the epoch, takes the job over, yields it, and undoes all steps in reverse order."""
 
 from __future__ import annotations
 
@@ -62,52 +62,51 @@ def lead(
     cert: File | None = None,
     key: File | None = None,
 ) -> Iterator[Job]:
-    """Wait until this driver leads ``job``, put the settings of its epoch into the session, and yield the
-    `Job`.
+    """Wait until this driver leads ``job``, put the settings of its epoch into the session, and yield the `Job`.
 
     Standbys wait here, at most ``wait`` seconds (None: for ever), through outages and lost sessions. Leaving the block
-    stops the query, takes the settings out of the session and resigns. SIGTERM stops the query if this runs in the main
-    thread, and at the end of the block, or at once if there is no query yet, it ends the program with status 143:
-    `Job.stopped` says so before. ``url`` is the address of the service, or
-    several; Spark's executors have to reach it as well. Without it the environment says where the service is, as to
-    `milepost.Client`, from which ``token``, ``token_file``, ``verify``, ``cert`` and ``key`` are known as well.
-    ``holder`` is the name that others see. With ``must_exist``, a service that does not know the job is refused
-    (`JobUnknown`), instead of beginning the job there.
+    stops the query, takes the settings out of the session and resigns. In the main thread, SIGTERM stops the query, and
+    ends the program with status 143 at the end of the block, or at once if there is no query yet; `Job.stopped` is true
+    from the stop on. ``url`` is the address of the service, or several; Spark's executors must reach it as well.
+    Without ``url`` the environment describes the service, as for `milepost.Client`; ``token``, ``token_file``,
+    ``verify``, ``cert`` and ``key`` are also as there. Others see ``holder`` as the name of the epoch's holder. With
+    ``must_exist``, the driver refuses a service that does not know the job (`JobUnknown`), instead of beginning the job
+    there.
 
-    Where the service has tokens, Spark is given a credential for this job's files under this driver's epoch. With it
-    Spark gets itself tokens at ``token_url``, by default at the first of the addresses.
+    If the service uses tokens, Spark gets a credential for this job's files under this driver's epoch. With it Spark
+    gets tokens at ``token_url``, by default at the first of the addresses.
 
-    ``authority`` is what the job's checkpoint location begins with, ``webhdfs://<authority>/jobs/<job>/…``. It never
-    changes: the first driver chooses it, by default the host and port of a lone server and a name for several, and the
-    others follow.
+    ``authority`` is the authority of the job's checkpoint location, ``webhdfs://<authority>/jobs/<job>/…``. It never
+    changes: the first driver chooses it, by default the host and port of a single server or a name for several servers,
+    and later drivers use the same.
 
-    ``ttl`` is the length of the session in seconds: a driver that freezes is replaced after it, and one that cannot
-    reach the service for so long ends. ``timeout`` (seconds) bounds one call to the service, beside the time for its
-    bytes; ``outage_timeout`` bounds how long a batch waits for an outage of the service to end, within ``ttl``.
-    ``grace`` (seconds) bounds how long stopping waits for the batch that is being published; a batch that takes longer
-    is interrupted, and the next driver runs it again.
+    ``ttl`` is the length of the session in seconds: a driver that freezes is replaced after this time, and a driver
+    that cannot reach the service for this long ends. ``timeout`` (seconds) bounds one call to the service, beside the
+    time for its bytes; ``outage_timeout`` bounds how long a batch waits for an outage of the service to end, within
+    ``ttl``. ``grace`` (seconds) bounds how long stopping waits for the batch that is being published; a batch that
+    takes longer is interrupted, and the next driver runs it again.
 
-    A driver that is alive but makes no progress gives up the epoch: when Spark's JVM has not answered for
+    A driver that is alive but makes no progress resigns the epoch: when Spark's JVM has not answered for
     ``jvm_timeout`` seconds (`JvmLost`; the JVM is killed, so that calls which wait for it end), and when a batch has
     taken ``batch_timeout`` seconds (`BatchTimeout`); None turns either off. A batch that drivers began ``max_entries``
     times and never finished is not begun again (`NoProgress`; with None it always is). A driver that loses its session
-    because Python stood still in a batch that was begun three times says so with `NoProgress`, too, and which ``ttl``
-    outlasts that.
+    because Python stood still in a batch that was begun three times also raises `NoProgress`, which names a ``ttl``
+    that would outlast the standstill.
 
-    Before the job goes on, it is looked whether the bytes of its files are all there, in their full size; with
-    ``digests``, and where a batch was begun twice and never finished, whether each is right. If some are not, the
-    driver falls back to the newest snapshot that is whole and safe, and says so in the log and in `Job.recovery`;
-    ``if_damaged`` may also let it refuse, or go on all the same, as long as no query needs what is damaged.
+    Before the job continues, the driver checks that all its files exist in full size; with ``digests``, and if a batch
+    was begun twice and never finished, it also checks each byte. If files are damaged, the driver falls back to the
+    newest snapshot that is whole and safe, and reports this in the log and in `Job.recovery`; ``if_damaged`` may also
+    let it refuse, or continue anyway as long as no query needs the damaged files.
 
     Raises `InvalidName` for a name that no job can have, `EpochHeld` when the wait has ended, `UnsafeQuery`,
-    `WrongCheckpoint`, `NoSafeCheckpoint`, `CheckpointDamaged`, `InputMissing`, `RecordUnreadable`, and the
-    errors of `milepost.Client`.
+    `WrongCheckpoint`, `NoSafeCheckpoint`, `CheckpointDamaged`, `InputMissing`, `RecordUnreadable`, and the errors of
+    `milepost.Client`.
     """
     for option, least in (("jvm_timeout", jvm_timeout), ("batch_timeout", batch_timeout), ("max_entries", max_entries)):
         if least is not None and least <= 0:
             raise ValueError(f"{option} must be more than 0, or None")
     chosen = IfDamaged(if_damaged)
-    name = checked_name(job, "job")  # its handles and files are in the store of its name
+    name = checked_name(job, "job")  # the job's handles and files are in the store of its name
     connection = ConnectionArguments(url=url, token=token, token_file=token_file, verify=verify, cert=cert, key=key)
     with Client(**connection, timeout=timeout) as client:
         urls = client.addresses
@@ -142,7 +141,8 @@ def lead(
             )
             led = Job(spark, name, taken, settings, connection, grace, max_entries)
             driver.lead(led)
-            taken.session.raise_if_lost()  # if it was lost before the driver led the job, nothing was stopped
+            # if the session was lost before the driver led the job, the driver stopped nothing
+            taken.session.raise_if_lost()
             try:
                 yield led
             finally:
@@ -152,10 +152,10 @@ def lead(
 
 @contextmanager
 def _alone(spark: SparkSession, name: str) -> Iterator[None]:
-    """Refuse a second `lead` of the same job inside one application: of a query started twice, Spark lets neither
-    survive. Refuse that of a job whose name the service cannot tell from the first one's, too.
+    """Refuse a second `lead` of the same job inside one application: Spark ends both queries if one is started twice.
+    Also refuse a job whose name the service cannot distinguish from that of the first one.
     """
-    # The epoch of a write is told by the name of a header, in which the case of letters means nothing.
+    # The name of a header carries the epoch of a write, and header names are case-insensitive.
     key = (str(spark.sparkContext.applicationId), name.lower())
     with _led_lock:
         other = _led.get(key, name)
@@ -178,7 +178,7 @@ def _alone(spark: SparkSession, name: str) -> Iterator[None]:
 
 
 def _check_session(spark: SparkSession, fence: Mapping[str, str]) -> None:
-    """Raise `UnsafeQuery` for a session that cannot be led from, before anybody waits for the epoch."""
+    """Raise `UnsafeQuery` for a session from which no job can be led, before the driver waits for the epoch."""
     if not hasattr(spark, "_jsparkSession"):
         raise UnsafeQuery(
             "Spark Connect runs foreachBatch on its server, where this driver does not see it: use a classic session"

@@ -24,7 +24,7 @@ class JobPointer:
     @classmethod
     def take(cls, store: ResolvingStore, authority: str, *, must_exist: bool = False) -> JobPointer:
         """Read the record, or make the first one, with this ``authority`` for the job's checkpoint location. Call this
-        after the epoch was granted, never before.
+        only after the epoch was granted.
 
         Raises `RecordUnreadable`, `JobUnknown` if there is no record but it ``must_exist``, `NoSafeCheckpoint` if an
         older release stored the checkpoint, and the SDK's errors (`Corrupt`, `BlobMissing`, `Fenced` …).
@@ -50,19 +50,19 @@ class JobPointer:
         return cls(store, record if record.authority else replace(record, authority=authority), handle.version)
 
     def change(self, change: Callable[[JobRecord], JobRecord]) -> None:
-        """Replace the record by what ``change`` makes of it. Threads may call this at once. Raises the errors of
-        `move`.
+        """Replace the record by the return value of ``change`` for it. Threads may call this at the same time. Raises
+        the errors of `move`.
         """
         with self._one_moves:
             self.move(change(self.record))
 
     def move(self, record: JobRecord) -> None:
-        """Replace the record by ``record`` with a compare-and-set; return once the service has surely stored it.
+        """Replace the record by ``record`` with a compare-and-set; return once the service has certainly stored it.
 
         Raises `Fenced` (or another refusal of the service), and `OutcomeUnknown` if time ran out before the outcome was
         known.
         """
         state = record.encode()
         handle = self.store.replace(JOB, self._version, state, record.labels)
-        # Decoded from what was stored, as the next driver will see it: JSON has no tuples, and only strings as keys.
+        # Decoded from the stored bytes, as the next driver will read it: JSON has no tuples, and only strings as keys.
         self.record, self._version = decode(state), handle.version

@@ -1,4 +1,4 @@
-"""What publishes a batch: the contract, a program's own function behind it, and the facts that it is given."""
+"""Publishers of a batch: their contract, the publisher with a program's own function, and the context that it gets."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class BatchContext:
     """One attempt to publish one batch.
 
     **What is protected.** A batch counts as published when the job record says so, and never twice: the record moves by
-    compare-and-set under this driver's epoch. Output is exactly once if readers see it only through the record (it is
-    staged under `staging` and named by what the function returns), or if the sink is idempotent by (`txnAppId`,
+    compare-and-set under this driver's epoch. Output is exactly once if readers see it only through the record (the
+    function writes it under `staging` and names it in its return value), or if the sink is idempotent by (`txnAppId`,
     `txnVersion`), such as Delta with its options ``txnAppId`` and ``txnVersion``. **Every other side effect of the
     function (mails, inserts, calls) is not protected**: it happens again if a driver dies between the function and the
     compare-and-set.
 
-    ``batchId`` is Spark's. ``epoch`` is the driver's, and higher than that of every driver before it. ``attempt`` is
-    how often this batch was entered so far, by all drivers together. ``job`` is the job's own identity, the same for
-    every driver. ``previous_manifest`` is what the function returned for the batch that was published last (None before
-    the first).
+    ``batchId`` is Spark's number of the batch. ``epoch`` is the driver's, and higher than that of every driver before
+    it. ``attempt`` counts how often drivers have entered this batch so far. ``job`` is the job's own identity, the same
+    for every driver. ``previous_manifest`` is the function's return value for the last published batch (None before the
+    first).
     """
 
     batchId: int
@@ -49,9 +49,9 @@ class BatchContext:
 
     @property
     def txnAppId(self) -> str:
-        """An application id for sinks that are idempotent by one.
+        """An application id for sinks that are idempotent by application id and version.
 
-        It belongs to the job, not to a driver or an epoch.
+        The id belongs to the job, not to a driver or an epoch.
         """
         return f"milepost-{self.job}"
 
@@ -64,19 +64,19 @@ class BatchContext:
         """Return a directory under ``output`` that no other attempt of any driver writes to; each call returns a new
         one.
 
-        It is ``batch=<batch>/e<epoch>-<hex>``. The hex digits begin with those of the job, which distinguishes its
+        Its name is ``batch=<batch>/e<epoch>-<hex>``. The hex digits begin with those of the job, which distinguish its
         attempts from those of other jobs with the same output.
         """
         return f"{output.rstrip('/')}/batch={self.batchId}/e{self.epoch}-{attempts_of(self.job)}{uuid.uuid4().hex[:20]}"
 
 
 def attempts_of(job: str) -> str:
-    """Return the part that the names of a job's staging directories share, after the epoch."""
+    """Return the part of the name, after the epoch, that all staging directories of a job share."""
     return job[:12]
 
 
 Publish = Callable[["DataFrame", BatchContext], Any]
-"""A program's own function. It publishes a batch, and returns small JSON for the job record."""
+"""A program's own function, which publishes a batch and returns small JSON for the job record."""
 
 
 class Publisher(Protocol):
@@ -88,12 +88,12 @@ class Publisher(Protocol):
     def publish(self, frame: DataFrame, context: BatchContext) -> Any:
         """Evaluate the frame of a batch completely and once, publish it, and return the JSON for the job record.
 
-        The batch counts as published once the record has that.
+        The batch counts as published once the record contains that JSON.
         """
 
 
 class OwnFunction:
-    """Publishes by a program's own function, the one of `Job.exactlyOnce`."""
+    """A publisher that calls a program's own function, the one given to `Job.exactlyOnce`."""
 
     def __init__(self, function: Publish) -> None:
         self._function = function
@@ -113,10 +113,10 @@ class OwnFunction:
 
 @contextmanager
 def evaluated_once(frame: DataFrame) -> Iterator[DataFrame]:
-    """Evaluate the frame, and yield it with its rows cached until the end of the block.
+    """Evaluate the frame completely and once, and yield it with its rows cached until the end of the block.
 
-    It is evaluated completely and once before a function sees it. Whatever the function then does (take, limit, reading
-    twice or not at all) neither leaves state half-written nor evaluates a second time.
+    A function that then takes, limits, reads twice or reads nothing neither leaves state half-written nor evaluates a
+    second time.
     """
     kept = frame.persist()
     try:
@@ -127,12 +127,12 @@ def evaluated_once(frame: DataFrame) -> Iterator[DataFrame]:
 
 
 def evaluate(frame: DataFrame) -> None:
-    """Evaluate every partition of the frame to its end, and forget the rows."""
+    """Evaluate every partition of the frame to its end, and discard the rows."""
     frame.write.format("noop").mode("overwrite").save()
 
 
 def _unpersist(frame: DataFrame) -> None:
-    """Release the cached rows. Whether this works says nothing about the batch."""
+    """Release the cached rows. A failure here says nothing about the batch."""
     try:
         frame.unpersist()
     except (Py4JError, ConnectionError) as error:

@@ -1,14 +1,14 @@
-"""Recovery of a job by a new driver: read how far its checkpoint and its record have come, and check that they fit.
+"""Recovery of a job by a new driver: read how far its checkpoint and its record have come, and check that the two fit.
 
-The checkpoint is where the last driver left it: all that Spark wrote under earlier epochs is there, and nothing else
-can be written under them. Let P be the batch that was published last, and R the batch that Spark runs next, which
-follows from Spark's own logs ``offsets`` and ``commits``. As `ExactlyOnce` publishes a batch after Spark has logged its
-offsets and before Spark logs its commit, R is P + 1; or R is P, if the driver died between these two. Then Spark runs P
-again, with the offsets that were logged for it, and it is not published again.
+The checkpoint is where the last driver left it: it contains all that Spark wrote under earlier epochs, and no one can
+write more under them. Let P be the last published batch, and R the batch that Spark runs next, which follows from
+Spark's own logs ``offsets`` and ``commits``. `ExactlyOnce` publishes a batch after Spark has logged its offsets and
+before Spark logs its commit. So R is P + 1; or R is P, if the driver died between these two. In that case Spark runs P
+again, with the offsets that were logged for it, and P is not published again.
 
-Anything else was not left by such a driver. If the offsets of P are not logged, Spark would divide input into batches
-anew that was published already (`NoSafeCheckpoint`). If R is greater than P + 1, a query wrote here whose batches
-nobody published.
+Any other state of the checkpoint does not come from such a driver. If the offsets of P are not logged, Spark would
+divide input that was already published into batches anew (`NoSafeCheckpoint`). If R is greater than P + 1, a query
+wrote here whose batches were never published.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from milepost.types import DamagedFile
 _log = logging.getLogger(__name__)
 
 WORRYING_ENTRIES = 3
-"""A batch that was begun this many times without being published is reported in the log."""
+"""The number of times that a batch may begin without being published before the log reports it."""
 SET_ASIDE = "set-aside"
-"""The directory of a checkpoint in which the offsets of a batch wait until the batch before it is committed."""
+"""The directory of a checkpoint that stores the offsets of a batch until the batch before it is committed."""
 
 
 @dataclass(frozen=True)
 class ConfDifference:
-    """A setting in the query's offset log that differs from the session's; Spark uses the one in the log."""
+    """A setting whose value in the query's offset log differs from the session's; Spark uses the one in the log."""
 
     key: str
     logged: str
@@ -43,13 +43,13 @@ class ConfDifference:
 
 @dataclass(frozen=True)
 class JobRecovery:
-    """What a driver found when it took the job over, under ``epoch``.
+    """The state of a job that a driver found when it took the job over, under ``epoch``.
 
-    ``resumes_at`` is the batch that Spark runs first. If ``replays`` is true, an earlier driver began it, and it is run
-    with the offsets that were logged then. ``entries`` counts how often earlier drivers began it and did not finish it.
-    ``conf`` are settings for which Spark will use the value in the query's offset log, since that differs from the one
-    in the Spark session. ``rewritten`` are input files of the batch that runs next which were changed since it first
-    ran, so that its replay may differ. ``query`` is the id of the query; None for a job that begins.
+    ``resumes_at`` is the batch that Spark runs first. If ``replays`` is true, an earlier driver began that batch, and
+    it runs with the offsets that were logged then. ``entries`` counts how often earlier drivers began it without
+    finishing it. ``conf`` lists settings for which Spark will use the value in the query's offset log, since it differs
+    from the one in the Spark session. ``rewritten`` lists input files of the next batch that were changed since it
+    first ran, so that its replay may differ. ``query`` is the id of the query; None for a new job.
     """
 
     epoch: int
@@ -60,13 +60,13 @@ class JobRecovery:
     rewritten: tuple[str, ...] = ()
     query: str | None = None
     damaged: tuple[DamagedFile, ...] = ()
-    """Files of the job that are not what was written, as far as they were looked at."""
+    """The damaged files of the job, as far as its files were checked."""
     went_back_to: int | None = None
-    """The batch to whose snapshot the job went back because of damaged files; None if it did not."""
+    """The batch to whose snapshot the job was rolled back because of damaged files; None if it was not."""
     offsets: bytes | None = None
-    """What was logged for the batch that is replayed."""
+    """The logged offsets of the batch that is replayed."""
     set_aside: int | None = None
-    """The batch that must not be run before another driver has put its offsets back (`milepost.spark.fallback`)."""
+    """The batch that must not run before another driver has put its offsets back (`milepost.spark.fallback`)."""
 
 
 def recover(
@@ -81,11 +81,11 @@ def recover(
 ) -> JobRecovery:
     """Read how far the job has come, and check it. Call this after the epoch was granted.
 
-    ``setting`` returns the value of a key in the Spark session, ``modified_ms`` when a file was last modified (None: it
-    is gone). ``damaged`` and ``went_back_to`` are those of `JobRecovery`.
+    ``setting`` returns the value of a key in the Spark session, ``modified_ms`` the modification time of a file (None:
+    it is gone). ``damaged`` and ``went_back_to`` are those of `JobRecovery`.
 
     Raises `NoSafeCheckpoint` if the checkpoint is behind the record, `InputMissing` if input files of a batch that must
-    run again were deleted, and what reading the checkpoint raises.
+    run again were deleted, and the errors of reading the checkpoint.
     """
     logged, committed = newest(checkpoint, "offsets"), newest(checkpoint, "commits")
     aside = set_aside(checkpoint)
@@ -156,10 +156,10 @@ def check_published(recovery: JobRecovery, published: int) -> None:
 
 
 def check_standstill(record: JobRecord, session: Session, most: int | None, lost: Exception) -> None:
-    """Raise `NoProgress` from ``lost`` if the driver of ``session`` stood still in a batch that drivers begin again and
-    again, and lost the session by that: the next driver would do the same.
+    """Raise `NoProgress` from ``lost`` if the driver of ``session`` stood still in a batch that drivers begin
+    repeatedly, and therefore lost the session: the next driver would lose it, too.
 
-    ``most`` is how often a batch may be begun; None: as often as it takes.
+    ``most`` is the limit on how often a batch may be begun; None: no limit.
     """
     if most is None or record.entries < min(most, WORRYING_ENTRIES) or not session.stood_still:
         return
@@ -173,7 +173,7 @@ def check_standstill(record: JobRecord, session: Session, most: int | None, lost
 
 
 def newest(checkpoint: Checkpoint, log: str) -> int:
-    """Return the newest batch in a log of Spark's; -1 if there is none."""
+    """Return the newest batch in one of Spark's logs; -1 if there is none."""
     return max((int(name) for name in checkpoint.names(log) if name.isdigit()), default=-1)
 
 
@@ -183,7 +183,9 @@ def set_aside(checkpoint: Checkpoint) -> int:
 
 
 def _entries(record: JobRecord, batch: int) -> int:
-    """Return how often drivers began ``batch``. One whose offsets are logged was begun once, if no driver noted it."""
+    """Return how often drivers began ``batch``. A batch with logged offsets counts as begun once, even if no driver
+    noted it.
+    """
     noted = record.entries if record.entered == batch else 0
     return noted if batch == record.published else max(noted, 1)
 

@@ -1,8 +1,8 @@
 """Puts Hadoop settings into a Spark session for as long as jobs are led from it, and takes them out again.
 
 Settings of a session reach the executors with each query, and a query keeps those that it was started with. Several
-jobs may be led from one session: the settings of the job whose query is started next have to be in place then. Spark
-reports what a session has set (its UI and event log), so a secret among them is hidden there.
+jobs may be led from one session: the settings of the job whose query starts next must then be in place. Spark reports
+the settings of a session (in its UI and event log), so this module redacts a secret among them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _REDACTION = "spark.sql.redaction.options.regex"
-"""The setting of a session by which Spark finds what it has to hide in reports on the session's settings."""
+"""The session's setting that says which settings Spark must redact in its reports."""
 
 _PREPARING_SECONDS = 120.0
 _REMOVING_SECONDS = _PREPARING_SECONDS + 30.0
@@ -41,12 +41,16 @@ _HARMLESS = {
     "dfs.webhdfs.rest-csrf.methods-to-ignore": ("GET,OPTIONS,HEAD,TRACE",),
     HEADER: ("X-XSRF-HEADER",),
 }
-"""Hadoop's own defaults of the settings that carry the epoch: a session with these has not set them otherwise."""
+"""Hadoop's own defaults for the settings that carry the epoch: a session with these values has not set them
+otherwise.
+"""
 
 
 @dataclass
 class _Session:
-    """What the session had before, None where a key was not set, and who leads from it, the newest last."""
+    """The session's values before the first job, None for a key that was not set, and the jobs that are led from it,
+    newest last.
+    """
 
     before: dict[str, str | None] = field(default_factory=dict)
     leading: list[SessionSettings] = field(default_factory=list)
@@ -66,10 +70,10 @@ class SessionSettings:
         self._removed = False
 
     def put(self, settings: Mapping[str, str], fence: Mapping[str, str]) -> None:
-        """Let these be the job's settings, and put them in place.
+        """Make these the job's settings, and put them in place.
 
-        Raises `UnsafeQuery` if the session or the application sets one that is in ``fence`` in another way, so that
-        somebody else seems to need it.
+        Raises `UnsafeQuery` if the session or the application has another value for one of the settings in ``fence``,
+        which other code then seems to need.
         """
         with _lock:
             conf = check_free(self._spark, fence)
@@ -89,10 +93,9 @@ class SessionSettings:
             self.place()
 
     def place(self) -> None:
-        """Put the job's settings in place again, where those of another job may be. Of that none stays, such as the
-        credential of its files.
+        """Put the job's settings in place again, and remove those of another job, such as the credential for its files.
 
-        Raises `UnsafeQuery` once they were taken out.
+        Raises `UnsafeQuery` once the job's settings were taken out.
         """
         with _lock:
             if self._removed:
@@ -103,7 +106,7 @@ class SessionSettings:
             self._set({**(session.before if session is not None else {}), **self._settings})
 
     def remove(self) -> None:
-        """Take the settings out: what was there before comes back, or the settings of another job that is led still."""
+        """Take the settings out: restore the values from before, or the settings of another job that is still led."""
         with _lock:
             self._removed = True
             session = _sessions.get(self._key)
@@ -117,7 +120,9 @@ class SessionSettings:
             self._set(session.before)
 
     def _set(self, settings: Mapping[str, str | None]) -> None:
-        """Set these keys of the session, or take out those that are None. Wait for queries that need those before."""
+        """Set these keys of the session, or unset those that are None. First wait for queries that need the old
+        values.
+        """
         changed = {key: value for key, value in settings.items() if self._spark.conf.get(key, None) != value}
         if changed:
             self._wait_for_sources()
@@ -130,8 +135,8 @@ class SessionSettings:
     def _wait_for_sources(self) -> None:
         """Wait until every query of the session has prepared its sources.
 
-        Spark does that once ``start`` has returned, and files as a source keep the settings that the session has then:
-        with those of another job's epoch, the service would refuse what they log.
+        Spark does that only after ``start`` has returned, and a file source keeps the settings that the session has
+        then: with those of another job's epoch, the service would refuse the source's log.
         """
         until = time.monotonic() + _PREPARING_SECONDS
         while preparing := [query for query in self._spark.streams.active if _prepares(query)]:
@@ -153,7 +158,7 @@ def _prepares(query: StreamingQuery) -> bool:
 
 @contextmanager
 def in_place(spark: SparkSession) -> Iterator[SessionSettings]:
-    """Yield the settings of a job, to be put in place; take them out at the end of the block."""
+    """Yield an object that puts the settings of a job in place; take them out at the end of the block."""
     settings = SessionSettings(spark)
     try:
         yield settings
@@ -168,19 +173,19 @@ def in_place(spark: SparkSession) -> Iterator[SessionSettings]:
 
 
 def default_file_system(spark: SparkSession) -> str:
-    """Return where paths without a scheme are."""
+    """Return the file system of paths without a scheme."""
     return str(spark._jsparkSession.sessionState().newHadoopConf().get("fs.defaultFS"))
 
 
 def check_free(spark: SparkSession, fence: Mapping[str, str]) -> Any:
-    """Return Hadoop's configuration of the session. Raises `UnsafeQuery` if it has other values for ``fence``."""
+    """Return the session's Hadoop configuration. Raises `UnsafeQuery` if it has other values for ``fence``."""
     conf: Any = spark._jsparkSession.sessionState().newHadoopConf()
     for key, wanted in fence.items():
         found = conf.get(key)
         if found is None or found == wanted or found in _HARMLESS.get(key, ()):
             continue
         if key == HEADER and job_epoch_of(found) is not None:
-            continue  # of another job that is led from this session
+            continue  # the value belongs to another job that is led from this session
         raise UnsafeQuery(
             f"{key} is set to {found!r}, but the job's epoch reaches the service by way of this setting, which has to "
             f"be {wanted!r}: leave it out of the session's settings and of Spark's (spark.hadoop.{key})"

@@ -1,6 +1,6 @@
-"""Writes to a job's store with a certain end: done or refused, or still unknown after the caller's outage_timeout.
+"""Writes to a job's store until the outcome is certain: done or refused, or still unknown after ``outage_timeout``.
 
-An unknown outcome is resolved by reading back, never by guessing: the digest of a state shows whose write it was.
+It resolves an unknown outcome by reading back, never by guessing: the digest of a state shows which write it came from.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class HandleStore(Protocol):
 class ResolvingStore:
     """A job's store under this driver's epoch; it resolves the outcome of each write.
 
-    ``outage_timeout`` is how long, in seconds, a write waits for an outage to end.
+    ``outage_timeout`` is the number of seconds for which a write waits for an outage to end.
     """
 
     def __init__(
@@ -72,7 +72,9 @@ class ResolvingStore:
         return self.plain.epoch
 
     def add(self, name: str, state: bytes, labels: Mapping[str, str]) -> Handle:
-        """Store a handle. Only this epoch stores this very state, so a handle with its digest is this very write."""
+        """Store a handle. Only this epoch stores a state with these exact bytes, so a handle with its digest comes from
+        this write.
+        """
         digest = _digest(state)
         return self._resolve(
             lambda: self.plain.add_and_lock(name, state, labels), lambda: self._committed(name, digest)
@@ -81,7 +83,7 @@ class ResolvingStore:
     def replace(self, name: str, version: str, state: bytes, labels: Mapping[str, str]) -> Handle:
         """Replace a handle by compare-and-set.
 
-        Raises `Fenced` also if only the version shows that a newer driver has written.
+        Also raises `Fenced` if only the version shows that a newer driver has written.
         """
         digest = _digest(state)
         try:
@@ -101,7 +103,9 @@ class ResolvingStore:
 
     @contextmanager
     def or_fenced(self) -> Iterator[None]:
-        """Raise `Fenced` in the place of what a driver finds wrong, if a newer one leads: that may be its work."""
+        """Raise `Fenced` in place of another error that a driver finds, if a newer driver leads, whose work may be the
+        cause.
+        """
         try:
             yield
         except SparkDriverError as error:
@@ -124,7 +128,7 @@ class ResolvingStore:
                 if look and (handle := committed()) is not None:
                     return handle
                 return write()
-            except LabelsLost as lost:  # people read them, and nothing is decided by them
+            except LabelsLost as lost:  # people read the labels, and no program decides by them
                 if not self._warned:
                     _log.warning("%s", lost)
                 self._warned = True
@@ -137,7 +141,7 @@ class ResolvingStore:
                 look = conflict = True
                 continue
             except (Fenced, SessionLost):
-                raise  # whatever became of the write, the next driver finds it in the record
+                raise  # whatever the outcome of the write, the next driver finds it in the record
             except Problem as error:
                 if error.outcome is not Outcome.UNKNOWN:
                     if doubt is not None:

@@ -1,7 +1,7 @@
-"""Warns where the token of a job's files goes to another address than that of its service.
+"""Warns if the token for a job's files goes to an address other than that of its service.
 
 Hadoop's client takes the token and the epoch's header from the settings of a session, and sends them with each WebHDFS
-request of that session, wherever it goes: docs/decisions/0081.
+request of that session, whatever its address: docs/decisions/0081.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SCHEMES = ("webhdfs", "swebhdfs")
 
 def warn_of_strangers(location: CheckpointLocation, where: str, what: str) -> None:
     """Log a warning if requests to the URL ``where`` carry the job's token although its service is not there. ``what``
-    reads from or writes to ``where``.
+    names the query's part that reads from or writes to ``where``.
     """
     url = urlsplit(where)
     if CREDENTIAL not in location.settings or url.scheme not in _SCHEMES:

@@ -1,7 +1,7 @@
-"""Takes a job over under the epoch that was granted: from reading its record to knowing at which batch it goes on.
+"""Takes a job over under the granted epoch: from reading its record to knowing the batch at which it continues.
 
-Nothing here starts a query. What is wrong with the job is raised; what another driver or an outage prevents is tried
-again under another epoch (`milepost.standby.Standby.take_over`).
+Nothing here starts a query. A fault of the job itself is raised; a step that another driver or an outage prevents is
+tried again under another epoch (`milepost.standby.Standby.take_over`).
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _ENTRIES_TO_READ_ALL = 2
-"""After a batch was begun so often without being finished, each byte of the job's files is looked at."""
+"""The number of unfinished beginnings of a batch after which the driver checks each byte of the job's files."""
 
 
 @dataclass(frozen=True)
 class TakenOver:
-    """A job that its driver has taken over: all that a `Job` is made of.
+    """A job that its driver has taken over: the parts of a `Job`.
 
     ``session`` has the driver's epoch, under which ``pointer`` moves the job record. ``tree`` has the files of the
     checkpoint at ``location``, and ``recovery`` says how far they have come.
@@ -63,18 +63,19 @@ def take_over(
     digests: bool,
     max_entries: int | None,
 ) -> TakenOver:
-    """Read the record of the job ``name``, put the ``settings`` of this epoch in place, fall back where files are
-    damaged, and read how far the job has come. The arguments are those of `milepost.spark.lead`.
+    """Read the record of the job ``name``, put the ``settings`` of this epoch in place, fall back if files are damaged,
+    and read how far the job has come. The arguments are those of `milepost.spark.lead`.
 
-    Raises what is wrong with the job, and `Fenced`, `SessionLost` or the error of an outage where another driver may
-    take it over, or this one later.
+    Raises an error for a fault of the job, and `Fenced`, `SessionLost` or the error of an outage if another driver may
+    take the job over, or this one later.
     """
     store = leadership.store
     certain = ResolvingStore(store, outage_timeout=outage_timeout)
     pointer = JobPointer.take(certain, authority or default_authority(client.addresses), must_exist=must_exist)
     known = _authority(name, pointer, authority)
     location = checkpoint_location(
-        client.addresses,  # each of Hadoop's file systems begins with the first, and a query has many
+        # each of Hadoop's file systems begins with the first address, and a query has many file systems
+        client.addresses,
         name,
         certain.epoch,
         authority=known,
@@ -104,7 +105,7 @@ def take_over(
 
 
 def _authority(name: str, pointer: JobPointer, authority: str | None) -> str:
-    """Return the authority of the job's checkpoint location. Raises `UnsafeQuery` if another one is asked for."""
+    """Return the authority of the job's checkpoint location. Raises `UnsafeQuery` if ``authority`` is another one."""
     known = pointer.record.authority
     if authority is not None and authority != known:
         raise UnsafeQuery(
@@ -115,7 +116,7 @@ def _authority(name: str, pointer: JobPointer, authority: str | None) -> str:
 
 
 def _check_progress(recovery: JobRecovery, most: int | None) -> None:
-    """Raise `NoProgress` if the batch that comes next was begun ``most`` times."""
+    """Raise `NoProgress` if the next batch was begun ``most`` times."""
     if most is not None and recovery.entries >= most:
         raise NoProgress(
             f"batch {recovery.resumes_at} was entered {recovery.entries} times and never finished, as often as lead's "
@@ -124,7 +125,7 @@ def _check_progress(recovery: JobRecovery, most: int | None) -> None:
 
 
 def _setting(spark: SparkSession, key: str) -> str | None:
-    """Return the value that a query of this session would use: the one that is set, else Spark's default, else None."""
+    """Return the value that a query of this session would use: the session's value, else Spark's default, else None."""
     try:
         return spark.conf.get(key)
     except SparkNoSuchElementException:

@@ -1,4 +1,4 @@
-"""The files of a job's checkpoint, read as Spark reads them: by Hadoop's client, under the settings of the query."""
+"""The files of a job's checkpoint, read as Spark reads them: with Hadoop's client, under the settings of the query."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OUTAGES = (
     "org.apache.hadoop.ipc.StandbyException",
     "org.apache.hadoop.ipc.RetriableException",
 )
-"""Java's exceptions, by the beginning of their names, that say that the service is away for now."""
+"""The prefixes of Java exceptions that mean: the service is unavailable for now."""
 _LASTING = ("java.net.UnknownHostException",)
 _DENIED = "org.apache.hadoop.security.AccessControlException"
 
@@ -31,7 +31,7 @@ _T = TypeVar("_T")
 class CheckpointTree:
     """The checkpoint of a job, as the driver with the settings in ``location`` sees it. Paths are relative to it.
 
-    For about ``outage_timeout`` seconds a lone server that does not answer is asked again.
+    A call retries a single server that does not answer for about ``outage_timeout`` seconds.
     """
 
     def __init__(self, spark: SparkSession, location: CheckpointLocation, outage_timeout: float) -> None:
@@ -47,7 +47,7 @@ class CheckpointTree:
     def read(self, path: str) -> bytes | None:
         """Read a file; None if it does not exist.
 
-        Raises `ConnectionFailed` if the service is away, `UnsafeQuery` if it does not let Spark in, and
+        Raises `ConnectionFailed` if the service is unavailable, `UnsafeQuery` if it denies Spark access, and
         `WrongCheckpoint` if Spark cannot read there for another reason.
         """
         return self._asked(lambda: self._files.read(f"{self.location}/{path}"))
@@ -57,11 +57,11 @@ class CheckpointTree:
         return self._asked(lambda: self._files.skim(f"{self.location}/{directory}", least, most, looked_at))
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a file, in the place of one that is there. Raises the errors of `read`."""
+        """Write a file; replace an existing one. Raises the errors of `read`."""
         self._asked(lambda: self._files.write_new(f"{self.location}/{path}", content, overwrite=True))
 
     def delete(self, path: str) -> None:
-        """Delete a file if it is there. Raises the errors of `read`."""
+        """Delete a file if it exists. Raises the errors of `read`."""
         self._asked(lambda: self._files.delete(f"{self.location}/{path}"))
 
     def _asked(self, ask: Callable[[], _T]) -> _T:

@@ -1,4 +1,4 @@
-"""Prepares the JVM of a driver that stands by for the take-over: it plans and reads as the query will."""
+"""Prepares the JVM of a standby driver for the take-over: it plans and reads as the query will."""
 
 from __future__ import annotations
 
@@ -37,17 +37,19 @@ _IMPATIENT = {
 _CATALOG, _SPARKS = "spark.sql.defaultCatalog", "spark_catalog"
 _PLANNED = (
     "SELECT id % 2 AS half, count(*) AS number FROM range(10) GROUP BY half",
-    "SELECT id + 1 AS next FROM range(10) WHERE id > 1",  # no adaptive execution puts off the code of this one
+    # so that adaptive execution does not postpone generating the code of this query
+    "SELECT id + 1 AS next FROM range(10) WHERE id > 1",
 )
 
 
 def warm_up(spark: SparkSession, urls: Sequence[str], store: str) -> None:
-    """Let a thread plan queries that never run, read a little of the job's checkpoint, and some state if it is large.
+    """Start a thread that plans queries which never run, reads a little of the job's checkpoint, and some state if it
+    is large.
 
-    A JVM that never planned takes a second longer to start a query, and one that never read another second for 300 MB
-    of state: it loads and compiles classes for that, and saves the time after the grant. Nothing depends on it, nothing
-    waits for it, and it needs no epoch: what goes wrong is logged, and met again under the epoch. Where the service has
-    tokens, a driver without the epoch may not read; then the JVM has loaded its classes at least.
+    A JVM that never planned takes a second longer to start a query, and one that never read takes another second for
+    300 MB of state, because it must load and compile classes. Doing this early saves the time after the grant. Nothing
+    depends on it or waits for it, and it needs no epoch: errors are logged, and appear again under the epoch. If the
+    service uses tokens, a driver without the epoch may not read; the JVM has then at least loaded its classes.
     """
     threading.Thread(target=_prepare, args=(spark, urls, store), name="milepost-warm-up", daemon=True).start()
 
@@ -58,10 +60,11 @@ def _prepare(spark: SparkSession, urls: Sequence[str], store: str) -> None:
 
 
 def _plan(spark: SparkSession) -> None:
-    """Have Spark plan queries and compile their code. No job runs, no listener is told, and the session stays as it is.
+    """Have Spark plan queries and compile their code. No job runs, no listener is called, and the session does not
+    change.
 
-    A session of its own would construct the listeners of the configuration once more. Where another catalog than
-    Spark's is the default, nothing is planned: that would construct the catalog, before its settings are complete.
+    A separate session would construct the configured listeners a second time. If the default catalog is not Spark's,
+    nothing is planned: planning would construct the catalog before its settings are complete.
     """
     try:
         if spark.conf.get(_CATALOG, _SPARKS) != _SPARKS:

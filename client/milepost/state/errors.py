@@ -38,7 +38,7 @@ class StateError(MilepostError):
 
 
 class CoderError(StateError, ValueError):
-    """A value cannot be encoded by this coder, or bytes are none that it wrote."""
+    """The coder cannot encode a value, or did not write the bytes to decode."""
 
 
 class InvalidUse(StateError):
@@ -50,7 +50,7 @@ class UnknownFamily(InvalidUse):
 
 
 class NotDeterministic(InvalidUse):
-    """A key would be made by a coder that may give equal values other bytes, so it might not be found again."""
+    """A coder that may encode equal values differently would make a key, so the key might not be found again."""
 
 
 class StoreEnded(InvalidUse):
@@ -64,7 +64,8 @@ class VersionNotFound(StateError):
 class Diverged(StateError):
     """More than one commit has this version, and nothing here says which one counts.
 
-    ``version`` is that version, and ``ids`` has the id of each commit. Who knows which one was published names its id.
+    ``version`` is that version, and ``ids`` has the id of each commit. A caller that knows which one was published
+    passes its id.
     """
 
     def __init__(self, message: str, version: int, ids: Sequence[str]) -> None:
@@ -77,19 +78,23 @@ class Diverged(StateError):
 
 
 class EpochTaken(StateError):
-    """Another coordinator completed this epoch of a pipeline first. Who restores goes on from what that one has."""
+    """Another coordinator completed this epoch of a pipeline first. Restore the pipeline to continue from that
+    epoch.
+    """
 
 
 class PipelineStopped(StateError):
-    """A task or the coordinator of a pipeline is dead, or the pipeline did not end. A new one restores all."""
+    """A task or the coordinator of a pipeline is dead, or the pipeline did not end. A new pipeline restores
+    everything.
+    """
 
 
 class Incompatible(StateError):
-    """What is registered, or the number of tasks, does not go with what was written; nothing was changed."""
+    """The registered states, or the number of tasks, do not match the stored state; nothing was changed."""
 
 
 class StateDamaged(StateError):
-    """A file is not what was written, so nothing of it is served. ``path`` names it."""
+    """A file does not have the bytes that were written, so nothing of it is returned. ``path`` names it."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path} is damaged: {reason}")
@@ -101,11 +106,11 @@ class StateDamaged(StateError):
 
 
 class EngineFailed(StateError):
-    """What holds an open store failed, such as RocksDB on a full disk. The files of the store are as they were."""
+    """The engine of an open store failed, such as RocksDB on a full disk. The files of the store are unchanged."""
 
 
 class FilesError(StateError):
-    """The place of the files did not do what it was asked; it is certain that nothing was changed."""
+    """The place of the files failed to carry out an operation; it is certain that nothing was changed."""
 
 
 class FileMissing(FilesError):
@@ -115,16 +120,16 @@ class FileMissing(FilesError):
 class FilesFenced(FilesError):
     """The epoch under which the files are written is over, since another driver leads the job: stop.
 
-    Trying again cannot help.
+    A retry cannot help.
     """
 
 
 class WriteUnknown(StateError):
-    """A file was being created, and it is not known whether it is there, or will be."""
+    """A file was being created, and it is unknown whether it exists, or will exist."""
 
 
 class CommitUnknown(WriteUnknown):
-    """A commit was being written, and it is not known whether it is there.
+    """A commit was being written, and it is unknown whether it is stored.
 
     The store may be committed again: that writes the same file under the same name, and so cannot commit twice.
     """

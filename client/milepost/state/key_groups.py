@@ -1,13 +1,14 @@
-"""Key groups: the fixed number of parts that keys are put in, so that any number of tasks can go on from any state.
+"""Key groups: the fixed number of parts that keys are divided into, so that any number of tasks can continue from any
+state.
 
-A key is in one group for ever, and each task has a range of groups. So when the number of tasks changes, groups move,
-and no key has to be looked at. This is Flink's division of keyed state
-(``org.apache.flink.runtime.state.KeyGroupRangeAssignment``), with CRC-32 in the place of its hash: Spark SQL computes
-the same with ``crc32(key) % 128``, so a frame can be divided without a call to Python.
+A key always stays in one group, and each task has a range of groups. So when the number of tasks changes, groups move,
+and no task examines single keys. This is Flink's division of keyed state
+(``org.apache.flink.runtime.state.KeyGroupRangeAssignment``), with CRC-32 instead of its hash: Spark SQL computes the
+same with ``crc32(key) % 128``, so a frame can be divided without a call to Python.
 
-A key lies in a store as its group in two bytes, the highest first, and then its own bytes, as in Flink's RocksDB state
-backend; so a range of groups is a range of keys. Where something follows the key, such as the key of a map's entry,
-the key is written so that its end can be told, and the entries of one key lie side by side.
+In a store, a key is its group in two bytes, the highest first, and then its own bytes, as in Flink's RocksDB state
+backend; so a range of groups is a range of keys. If something follows the key, such as the key of a map's entry, the
+key is encoded so that its end can be recognized, and the entries of one key are adjacent.
 """
 
 from __future__ import annotations
@@ -23,15 +24,17 @@ DEFAULT_KEY_GROUPS = 128
 MOST_KEY_GROUPS = 32768
 
 GROUP_BYTES = 2
-"""The bytes of a group: the most groups that there can be, 32768, fit into them, and so does the end of the last."""
+"""The bytes of a group number: the largest number of groups, 32768, fits into them, and so does the end of the last
+group.
+"""
 
 
 @dataclass(frozen=True)
 class KeyGroups:
     """A division of keys into ``count`` groups, 1 to 32768.
 
-    The count is a job's for ever: with another one, keys would be in other groups than their state. No more tasks than
-    groups can be at work.
+    The count never changes for a job: with another count, keys would be in other groups than their state. At most
+    ``count`` tasks can work.
     """
 
     count: int = DEFAULT_KEY_GROUPS
@@ -47,8 +50,8 @@ class KeyGroups:
     def groups_of(self, task: int, tasks: int) -> range:
         """Return the groups of the task number ``task`` of ``tasks``.
 
-        This is Flink's ``computeKeyGroupRangeForOperatorIndex``. The ranges of all tasks are side by side, cover each
-        group once, and differ in size by one at most.
+        This is Flink's ``computeKeyGroupRangeForOperatorIndex``. The ranges of all tasks are adjacent, cover each group
+        once, and differ in size by at most one.
         """
         self._check(tasks)
         if not 0 <= task < tasks:
@@ -63,7 +66,7 @@ class KeyGroups:
         return group * tasks // self.count
 
     def moved(self, task: int, tasks: int, before: int) -> dict[int, range]:
-        """Return which groups this task of ``tasks`` takes over from each of the ``before`` tasks that there were."""
+        """Return the groups that this task of ``tasks`` takes over from each of the ``before`` earlier tasks."""
         mine = self.groups_of(task, tasks)
         starts = [_first(one, before, self.count) for one in range(before)]
         found = {}
@@ -80,17 +83,17 @@ class KeyGroups:
 
 
 def _first(task: int, tasks: int, count: int) -> int:
-    """Return the first group of a task: the smallest whose share of ``tasks`` falls to it."""
+    """Return the first group of a task: the smallest group that `KeyGroups.task_of` assigns to it."""
     return (task * count + tasks - 1) // tasks
 
 
 def with_group(groups: KeyGroups, key: bytes) -> bytes:
-    """Return an encoded ``key`` behind its group, as a store has it."""
+    """Return an encoded ``key`` after its group, as a store keeps it."""
     return groups.group(key).to_bytes(GROUP_BYTES, "big") + key
 
 
 def without_group(kept: bytes) -> tuple[int, bytes]:
-    """Return the group and the key of what `with_group` made. Raises `CoderError`."""
+    """Return the group and the key in bytes of `with_group`. Raises `CoderError`."""
     if len(kept) < GROUP_BYTES:
         raise CoderError("a key of a store with key groups begins with two bytes of its group")
     return int.from_bytes(kept[:GROUP_BYTES], "big"), kept[GROUP_BYTES:]
@@ -102,14 +105,14 @@ def entries_of(groups: KeyGroups, key: bytes) -> bytes:
 
 
 def split_entry(kept: bytes) -> tuple[int, bytes, bytes]:
-    """Return the group, the key, and what follows the key, of an entry of `entries_of`. Raises `CoderError`."""
+    """Return the group, the key, and the bytes after the key, of an entry of `entries_of`. Raises `CoderError`."""
     group, rest = without_group(kept)
     key, end = read_escaped(rest, 0)
     return group, key, rest[end:]
 
 
 def range_of_groups(groups: range) -> tuple[bytes, bytes]:
-    """Return the first key that a range of groups can have, and the first behind all of them."""
+    """Return the first key that a range of groups can have, and the first key after all of them."""
     if groups.step != 1 or not 0 <= groups.start <= groups.stop:
         raise ValueError(f"these are no groups side by side: {groups}")
     return groups.start.to_bytes(GROUP_BYTES, "big"), groups.stop.to_bytes(GROUP_BYTES, "big")

@@ -1,7 +1,7 @@
-"""Runs a Spark job that has no line of Milepost in it: one driver at a time, and each start under an epoch of its own.
+"""Runs a Spark job that contains no line of Milepost code: one driver at a time, and each start under its own epoch.
 
-`milepost run` is the command for it. The job's checkpoint location is below a URL that is the same for ever, and what
-fences it reaches the job's JVM by its environment (`handover`).
+`milepost run` is the command for it. The job's checkpoint location is below a URL that never changes, and the settings
+that fence it reach the job's JVM through its environment (`handover`).
 """
 
 from milepost.supervise.command import CannotStart

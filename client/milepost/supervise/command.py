@@ -1,5 +1,5 @@
-"""Starts the command of a job as a process group of its own, ends all of that group, and passes on to it the signals
-that ask this process to end.
+"""Starts the command of a job as a process group, ends the whole group, and forwards to it the signals that ask this
+process to end.
 """
 
 from __future__ import annotations
@@ -21,17 +21,19 @@ from typing import Any
 _log = logging.getLogger(__name__)
 _POLL = 0.05
 _AFTER_KILL = 5.0
-"""Seconds for which the rest of a killed group is waited for. What hangs in the kernel even then is left to it."""
+"""The seconds to wait for the rest of a killed group. A process that hangs in the kernel even then is left behind."""
 
 _ENDED = frozenset("ZX")
 
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
-"""What a terminal, a service manager or a user ends a program with. Not handled, SIGQUIT would leave the command alone;
-for Java it is no reason to end, so such a command tells where its threads stand, and is killed after its grace."""
+"""The signals with which a terminal, a service manager or a user ends a program. Without a handler, SIGQUIT would end
+this process and leave the command alone; Java does not end on it, so a Java command dumps its threads, and is killed
+after its grace.
+"""
 
 
 class CannotStart(Exception):
-    """The command cannot be started; ``found`` says whether there is such a program."""
+    """The command cannot be started; ``found`` says whether the program exists."""
 
     def __init__(self, program: str, error: OSError) -> None:
         super().__init__(f"{program or repr(program)} cannot be started: {error.strerror}")
@@ -39,11 +41,11 @@ class CannotStart(Exception):
 
 
 class Command:
-    """A command that runs, with whatever it starts. It has a process group and a session of its own, so that what a
-    terminal or a caller sends to this process comes to the command only as far as it is passed on.
+    """A running command, with all processes that it starts. It has its own process group and session, so that a signal
+    that a terminal or a caller sends to this process reaches the command only if this process forwards it.
 
-    Making it starts it. ``signalled`` says whether it was sent a signal from here while it ran: if not, it ended by
-    itself. Raises `CannotStart`.
+    Making the object starts the command. ``signalled`` says whether this process sent a signal to the command while it
+    ran: if not, it ended by itself. Raises `CannotStart`.
     """
 
     def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -58,22 +60,24 @@ class Command:
 
     @property
     def status(self) -> int | None:
-        """The exit status as a shell counts it, so 128 and the number of a signal that ended it; None while it runs."""
+        """The exit status as a shell counts it: 128 plus the number of the signal that ended the command; None while it
+        runs.
+        """
         code = self._process.poll()
         return code if code is None or code >= 0 else 128 - code
 
     def signal(self, number: int) -> None:
-        """Send a signal to the whole group, if anything of it is left."""
+        """Send a signal to the whole group, if any process of it remains."""
         self.signalled = self.signalled or self.status is None
         try:
             os.killpg(self.pid, number)
         except ProcessLookupError:
-            pass  # it has ended meanwhile
+            pass  # the group has ended meanwhile
         except PermissionError:
             _log.warning("process group %s belongs to another user, and did not get signal %d", self.pid, number)
 
     def end(self, grace: float) -> int:
-        """End the whole group by SIGTERM, and what is left of it after ``grace`` seconds by SIGKILL; return the status
+        """End the whole group with SIGTERM, and the rest of it after ``grace`` seconds with SIGKILL; return the status
         of the command.
         """
         if self._lives():
@@ -92,24 +96,24 @@ class Command:
             time.sleep(_POLL)
 
     def _lives(self) -> bool:
-        """Return whether anything of the group lives."""
+        """Return whether any process of the group is alive."""
         return self.status is None or _lives(self.pid)
 
 
 def _lives(group: int) -> bool:
-    """Return whether anything of the group runs.
+    """Return whether any process of the group runs.
 
-    A signal also reaches what has ended, so where there is a ``/proc``, that is asked: a process 1 that asks no orphan
-    for its status, as in many containers, would keep the group for ever.
+    A signal also reaches a zombie, so this reads ``/proc`` if it exists: where process 1 reaps no orphans, as in many
+    containers, the zombies of a group would remain for ever.
     """
-    with suppress(ChildProcessError):  # where this is process 1, orphans of the group become its children
+    with suppress(ChildProcessError):  # if this process is process 1, orphans of the group become its children
         while os.waitpid(-group, os.WNOHANG)[0]:
             pass
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # macOS says so also of what has ended, and whose status nobody has asked for
+    except PermissionError:  # macOS raises this also for a process that has ended and was not reaped
         if sys.platform == "darwin":
             return False
     states = _states(group)
@@ -117,10 +121,10 @@ def _lives(group: int) -> bool:
 
 
 def _states(group: int) -> set[str]:
-    """Return the states of its processes, as Linux calls them; nothing where they cannot be seen."""
+    """Return the states of the group's processes, as Linux names them; empty if they cannot be read."""
     found = set()
     for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended meanwhile
+        with suppress(OSError):  # the process has ended meanwhile
             state, _parent, of = (process / "stat").read_text(errors="replace").rpartition(")")[2].split()[:3]
             if int(of) == group:
                 found.add(state)
@@ -128,10 +132,10 @@ def _states(group: int) -> set[str]:
 
 
 class Signals:
-    """``asked`` is the last signal that asked this process to end, if any did. Within a ``with`` block of this object,
-    the command that `passed_to` names gets each of them; a `wait` for something else ends by SystemExit.
+    """Handles the signals that ask this process to end; ``asked`` is the last one, if any came. Within a ``with`` block
+    of this object, signals are forwarded to the command that `passed_to` names; during `wait` they raise SystemExit.
 
-    Python delivers signals to the main thread alone; in another thread this does nothing.
+    Python delivers signals only to the main thread; in another thread this does nothing.
     """
 
     def __init__(self) -> None:
@@ -143,7 +147,7 @@ class Signals:
     def __enter__(self) -> Signals:
         if threading.current_thread() is threading.main_thread():
             for number in _ENDING:
-                if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+                if signal.getsignal(number) is not signal.SIG_IGN:  # SIG_IGN is set under nohup
                     self._before[number] = signal.signal(number, self._handle)
         return self
 
@@ -152,7 +156,9 @@ class Signals:
             signal.signal(number, signal.SIG_DFL if before is None else before)
 
     def passed_to(self, command: Command | None) -> None:
-        """Pass signals on to ``command`` from now on, also the one that came while it was started; None: to nobody."""
+        """Forward signals to ``command`` from now on, including one that came while it was started; None: to no
+        command.
+        """
         self._command = command
         if command is not None and self.asked is not None:
             command.signal(self.asked)

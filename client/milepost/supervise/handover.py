@@ -1,9 +1,9 @@
-"""Hands the checkpoint location to a command: in its environment, and to each JVM that it starts as system properties.
-Commands whose job would write past the fence are refused by name.
+"""Passes the checkpoint location to a command: in its environment, and to each JVM that it starts as system properties.
+It refuses, by name, commands whose job would write past the fence.
 
 Spark takes every system property that begins with ``spark.`` into its configuration, and those that begin with
 ``spark.hadoop.`` into the Hadoop configuration, which executors get with each query. ``JDK_JAVA_OPTIONS`` reaches the
-JVM whoever starts it: spark-submit, a Python program, a shell script. The properties are in a file that only this user
+JVM whatever starts it: spark-submit, a Python program, a shell script. The properties are in a file that only this user
 may read, because Java prints the variable when it starts.
 """
 
@@ -29,13 +29,15 @@ DEFAULT_LOCATION: Final = "spark.sql.streaming.checkpointLocation"
 NAME_SERVICES: Final = "spark.hadoop.dfs.nameservices"
 SECRET: Final = f"spark.hadoop.{CREDENTIAL}"
 REDACTION: Final = "spark.redaction.regex"
-"""The property by which Spark finds what it has to hide in its UI, its logs and its event log."""
+"""The property that says which settings Spark must redact in its UI, its logs and its event log."""
 
 _TOKEN: Final = "MILEPOST_TOKEN"
-"""The variable of the service's own token. It opens more than the job's files, so the command does not get it."""
+"""The variable with the service's own token. The token opens more than the job's files, so the command does not get
+it.
+"""
 
 _HIDDEN: Final = "(?i)secret|password|token|access[.]?key"
-"""What Spark hides by default. It does not take the name of `SECRET` for that of a secret."""
+"""The names that Spark redacts by default. They do not match the name of `SECRET`."""
 
 _log = logging.getLogger(__name__)
 
@@ -43,9 +45,9 @@ _LISTED = "dfs.nameservices"
 
 
 def properties(location: CheckpointLocation, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties of Spark under which a job writes at ``location``. Queries that name no checkpoint location
-    get directories below it. Name services that the Hadoop configuration of ``environment`` has stay beside Milepost's.
-    Where there is a secret among the properties, Spark is told to hide it.
+    """Return the Spark properties with which a job writes at ``location``. Queries without a checkpoint location get
+    directories below it. Name services in the Hadoop configuration of ``environment`` stay beside Milepost's. If a
+    property contains a secret, another one makes Spark redact it.
     """
     settings = {f"spark.hadoop.{key}": value for key, value in location.settings.items()}
     if NAME_SERVICES in settings:
@@ -56,14 +58,14 @@ def properties(location: CheckpointLocation, environment: Mapping[str, str]) -> 
 
 
 def options(location: CheckpointLocation, environment: Mapping[str, str]) -> str:
-    """Return the text of a file of Java's options that sets those properties."""
+    """Return the text of a Java options file that sets those properties."""
     return "".join(f"{_quoted(f'-D{key}={value}')}\n" for key, value in properties(location, environment).items())
 
 
 def environment(
     inherited: Mapping[str, str], location: CheckpointLocation, job: str, epoch: int, file: Path
 ) -> dict[str, str]:
-    """Return the environment of a start under ``epoch``, which names the ``file`` that has the `options`."""
+    """Return the environment of a start under ``epoch``; it names the ``file`` with the `options`."""
     before = inherited.get(OPTIONS, "")
     return {
         **{name: value for name, value in inherited.items() if name != _TOKEN},
@@ -71,7 +73,8 @@ def environment(
         "MILEPOST_CHECKPOINT_LOCATION": location.url,
         "MILEPOST_JOB": job,
         "MILEPOST_EPOCH": str(epoch),
-        "SPARK_NO_DAEMONIZE": "1",  # Spark's own scripts for servers would end, and leave the server behind
+        # without this, Spark's own scripts for servers would end, and leave the server behind
+        "SPARK_NO_DAEMONIZE": "1",
     }
 
 
@@ -81,10 +84,10 @@ def _quoted(argument: str) -> str:
 
 
 def check(command: Sequence[str], environment: Mapping[str, str], location: CheckpointLocation) -> None:
-    """Raise ValueError, which says what to do, if the job would not run here or not with the settings of ``location``.
+    """Raise ValueError, with the remedy, if the job would not run here or not with the settings of ``location``.
 
-    What counts is the command line, the variables that Spark and Java read, the files of properties that these name,
-    and Spark's own file of defaults. What a program sets itself, nobody sees from here.
+    The check covers the command line, the variables that Spark and Java read, the property files that these name, and
+    Spark's own defaults file. It cannot see the settings that a program makes itself.
     """
     ours = properties(location, environment)
     for key, value, place in settings(command, environment):
@@ -97,7 +100,7 @@ def check(command: Sequence[str], environment: Mapping[str, str], location: Chec
         if key == DEFAULT_LOCATION and (value == location.url or value.startswith(f"{location.url}/")):
             continue
         if key == NAME_SERVICES and set(ours.get(key, "").split(",")) <= set(value.split(",")):
-            continue  # a job may have more of them
+            continue  # a job may have more of these options
         if key == REDACTION and key in ours:
             if not all(_hides(value, name) for name in (SECRET, CREDENTIAL)):
                 raise ValueError(
@@ -110,7 +113,7 @@ def check(command: Sequence[str], environment: Mapping[str, str], location: Chec
 
 
 def _hides(expression: str, name: str) -> bool:
-    """Return whether Java's regular expression finds a name, as far as Python reads it in the same way."""
+    """Return whether Java's regular expression matches a name, as far as Python interprets it in the same way."""
     try:
         return re.search(expression, name) is not None
     except re.error:
@@ -118,9 +121,9 @@ def _hides(expression: str, name: str) -> bool:
 
 
 class PrivateFile:
-    """A file called ``name`` with ``text`` in it, in a temporary directory of its own.
+    """A file called ``name`` with the content ``text``, in its own temporary directory.
 
-    It is there until a ``with`` block of this object ends; making the object writes it. Raises OSError.
+    Making the object writes the file, which exists until a ``with`` block of the object ends. Raises OSError.
     """
 
     def __init__(self, name: str, text: str) -> None:
@@ -134,9 +137,9 @@ class PrivateFile:
             raise
 
     def keep(self) -> None:
-        """Make the file look new, because temporary files are removed after some days; write it again if it is gone.
+        """Renew the file's time, because temporary files are removed after some days; write it again if it is gone.
 
-        What fails is logged.
+        Failures are logged.
         """
         try:
             try:
@@ -169,7 +172,7 @@ class PrivateFile:
 def _name_services(environment: Mapping[str, str]) -> list[str]:
     """Return the HDFS name services that ``hdfs-site.xml`` lists, in the directory where Spark looks first.
 
-    Raises ValueError for a file that is no XML.
+    Raises ValueError for a file that is not XML.
     """
     for variable in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"):
         path = Path(environment.get(variable) or "/nowhere", "hdfs-site.xml")

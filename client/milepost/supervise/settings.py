@@ -1,4 +1,6 @@
-"""Finds the settings that a command gives to Spark: on its line, in its environment, in the files that these name."""
+"""Finds the settings that a command gives to Spark: on its command line, in its environment, and in the files that
+these name.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +22,17 @@ _OPTIONS = {"--conf", "-c", _FILE, *_PROPERTIES}
 _OF_JAVA = {"spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions"}
 _VARIABLES = {"SPARK_REMOTE": REMOTE, "DEPLOY_MODE": MODE}
 _READ_BY_JAVA = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
-"""Variables with options of Java. The last wins over all that is said elsewhere."""
+"""The variables with options for Java. The last one overrides all other settings."""
 
 _READ_BY_SPARK = ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS")
-"""Variables from which Spark's launcher puts options on the line of Java."""
+"""The variables from which Spark's launcher adds options to Java's command line."""
 
 _ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 _PYTHON = re.compile(r"(python|pypy)[\d.]*")
 _SPARK = re.compile(r"spark-[\w-]+|pyspark|sparkR|start-[\w-]+\.sh")
 
 Found = tuple[str, str, str]
-"""A property, its value, and where it stands."""
+"""A property, its value, and the place where it is set."""
 
 _LINES = re.compile(r"\r\n|\r|\n")
 _BLANKS = " \t\f"
@@ -41,12 +43,15 @@ _MEANS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 _PROGRAMS = re.compile(r"spark-[\w-]+|pyspark|sparkR|run-example|start-[\w-]+\.sh|(python|pypy)[\d.]*")
 _OF_PIP = "find_spark_home.py"
-"""What pip puts beside Spark's scripts. They then ask a Python where its PySpark is, and their own place says nothing.
+"""The script that pip puts beside Spark's scripts. With it, the scripts ask a Python interpreter for the location of
+PySpark, whatever their own location.
 """
 
 
 def settings(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[Found]:
-    """Yield what Spark would be told by someone else than the program itself, each with the place where it stands."""
+    """Yield the settings that Spark would get from outside of the program itself, each with the place where it is
+    set.
+    """
     for key, value, place in _stated(command, environment):
         yield key, value, place
         if key in _OF_JAVA:
@@ -70,9 +75,9 @@ def _stated(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[
 
 
 def _without_defaults(command: Sequence[str], arguments: Sequence[str]) -> bool:
-    """Return whether Spark is given another file of properties instead of its defaults.
+    """Return whether the command gives Spark another property file in place of its defaults.
 
-    Its scripts take that from their line, and a Python program from the variable.
+    Spark's scripts take that file from their command line, and a Python program takes it from the variable.
     """
     words = [Path(word).name for word in command]
     if any(_SPARK.fullmatch(word) for word in words):
@@ -108,7 +113,7 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _of_java(options: Iterable[str], place: str) -> Iterator[Found]:
-    """Find the system properties among options of Java: Spark takes those that begin with ``spark.``."""
+    """Find the system properties among Java options: Spark takes those that begin with ``spark.``."""
     for word in options:
         if word.startswith("-D"):
             key, _, value = word[2:].partition("=")
@@ -116,7 +121,7 @@ def _of_java(options: Iterable[str], place: str) -> Iterator[Found]:
 
 
 def _with_files(options: Iterable[str]) -> Iterator[str]:
-    """Put what they hold in the place of files that Java's launcher reads options from, such as ``@file``."""
+    """Replace each file of options that Java's launcher reads, such as ``@file``, by its content."""
     for word in options:
         path = Path(word[1:])
         if word.startswith("@") and _readable(path):
@@ -128,13 +133,13 @@ def _with_files(options: Iterable[str]) -> Iterator[str]:
 def _words(line: str, comments: bool = False) -> list[str]:
     try:
         return shlex.split(line, comments)
-    except ValueError:  # a quote stays open
+    except ValueError:  # a quote is not closed
         return line.split()
 
 
 def _of_file(path: Path) -> Iterator[Found]:
     if not _readable(path):
-        return  # Spark says so itself, if it needs the file
+        return  # Spark itself reports this, if it needs the file
     for key, value in parse(path.read_text(encoding="utf-8", errors="replace")).items():
         yield key, value, str(path)
 
@@ -144,19 +149,19 @@ def _readable(path: Path) -> bool:
 
 
 def parse(text: str) -> dict[str, str]:
-    """Return the properties that ``text`` sets, without the blanks at the end of a value, which Spark cuts off. Of a
-    property that is set twice, the last value counts.
+    """Return the properties that ``text`` sets, without the blanks at the end of a value, which Spark strips. If a
+    property is set twice, the last value counts.
     """
     found = {}
     for line in _whole_lines(text):
         entry = _ENTRY.match(line)
-        assert entry is not None  # it matches anything
+        assert entry is not None  # the expression matches any text
         found[_plain(entry[1])] = _plain(entry[2]).strip()
     return found
 
 
 def _whole_lines(text: str) -> list[str]:
-    """Put lines together that end in a backslash, and leave out comments and what is empty."""
+    """Join lines that end in a backslash, and leave out comments and empty lines."""
     whole: list[str] = []
     begun: str | None = None
     for line in _LINES.split(text):
@@ -183,9 +188,9 @@ def _plain(escaped: str) -> str:
 
 
 def defaults(command: Sequence[str], environment: Mapping[str, str]) -> list[Path]:
-    """Return the files of defaults that Spark may read, where ``command`` starts it; there may be none at that place.
+    """Return the defaults files that Spark may read when ``command`` starts it; such a file may not exist.
 
-    There are several only where it cannot be told from here which one it will be.
+    Several are returned only if it cannot be determined which one Spark will read.
     """
     if directory := environment.get("SPARK_CONF_DIR"):
         return [Path(directory, "spark-defaults.conf")]
@@ -195,8 +200,8 @@ def defaults(command: Sequence[str], environment: Mapping[str, str]) -> list[Pat
 
 
 def _homes(command: Sequence[str], environment: Mapping[str, str]) -> list[Path]:
-    """Look at the program, then at what it may be a wrapper for (``env``, ``nice``, ``bash``), and at last at the Spark
-    that a script of the user's would find.
+    """Look at the program, then at the programs that it may wrap (``env``, ``nice``, ``bash``), and at last at the
+    Spark that a script of the user's would find.
     """
     wrapped = [word for word in command[1:] if _PROGRAMS.fullmatch(Path(word).name)]
     for word in (*command[:1], *wrapped, "spark-submit"):

@@ -1,4 +1,6 @@
-"""Runs a job's command while this process leads the job: stands by, starts it, watches over it, and starts it again."""
+"""Runs a job's command while this process leads the job: stands by, starts the command, watches it, and starts it
+again.
+"""
 
 from __future__ import annotations
 
@@ -22,21 +24,21 @@ from milepost.supervise.handover import PrivateFile, environment, options
 _log = logging.getLogger(__name__)
 _POLL = 0.1
 _KEEP = 60.0
-"""Seconds between two looks after the private file."""
+"""The seconds between two renewals of the private file."""
 
 CANNOT_RUN = (126, 127)
-"""The statuses by which a shell, `env` and `timeout` say that the program cannot be run, or is not there."""
+"""The statuses with which a shell, `env` and `timeout` report that the program cannot be run, or does not exist."""
 
 End = int | SessionLost | OSError | ValueError
-"""How a start ended: with the exit status of the command, with the loss of the epoch, or before there was a command."""
+"""The end of a start: with the exit status of the command, with the loss of the epoch, or before a command ran."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What a supervisor keeps to. All times are seconds.
+    """The limits of a supervisor. All times are in seconds.
 
     ``wait`` bounds the wait for the epoch before each start (None: for ever); ``ttl`` is the length of the session;
-    ``grace`` is how long a command that was asked to end may take for it; ``restarts`` and ``within`` are those of
+    ``grace`` is the time that a command may take to end when asked to; ``restarts`` and ``within`` are those of
     `Restarts`.
     """
 
@@ -50,8 +52,8 @@ class Terms:
 class Supervisor:
     """The supervisor of one job, whose checkpoint location is at ``urls``, the addresses of the service.
 
-    Each start of the command has an epoch of its own: whatever of the start before still runs somewhere, such as an
-    executor, can change no file of the job any more.
+    Each start of the command has its own epoch, so processes of the start before that still run, such as an executor,
+    can no longer change a file of the job.
     """
 
     def __init__(
@@ -74,7 +76,7 @@ class Supervisor:
         self._arguments = command
         self._terms = terms
         self._authority = authority or default_authority(urls)
-        self._token_url = token_url or urls[0]  # whichever of them leads
+        self._token_url = token_url or urls[0]  # any replica can redirect to the leader
         self._if_damaged = if_damaged
         self._digests = digests
         self._restarts = Restarts(terms.restarts, terms.within)
@@ -83,10 +85,10 @@ class Supervisor:
     def run(self) -> int:
         """Run the command until it succeeds, fails too often, cannot be run or is asked to end; return its exit status.
 
-        Raises `EpochHeld` if the wait ends while another leads, `SessionLost` if the last start lost its epoch, OSError
-        or ValueError if that start could not hand the settings over, `CheckpointDamaged` if files of the job are
-        damaged and it does not go on, `CannotStart`, the errors of `milepost.Client`, and SystemExit for a signal that
-        comes while no command runs.
+        Raises `EpochHeld` if the wait ends while another driver leads, `SessionLost` if the last start lost its epoch,
+        OSError or ValueError if that start could not hand the settings over, `CheckpointDamaged` if files of the job
+        are damaged and the job must not continue, `CannotStart`, the errors of `milepost.Client`, and SystemExit for a
+        signal that comes while no command runs.
         """
         with self._signals:
             try:
@@ -136,8 +138,8 @@ class Supervisor:
             self._standby.resign()
 
     def _take_over(self, leadership: Leadership) -> tuple[Session, int, CheckpointLocation]:
-        """Look at the files of the job, and after a start that failed at each of their bytes. Return the session and
-        its epoch, and the checkpoint location with what it takes to write there under that epoch.
+        """Check the files of the job, and after a failed start each of their bytes. Return the session and its epoch,
+        and the checkpoint location with the settings to write there under that epoch.
         """
         store = leadership.store
         found = look(store, digests=self._digests or self._restarts.count > 0)
@@ -145,7 +147,8 @@ class Supervisor:
         credential = store.file_credential()
         assert store.epoch is not None
         location = checkpoint_location(
-            self._client.addresses,  # each of Hadoop's file systems begins with the first, and a query has many
+            # each of Hadoop's file systems begins with the first address, and a query has many file systems
+            self._client.addresses,
             self._job,
             store.epoch,
             authority=self._authority,
@@ -155,10 +158,9 @@ class Supervisor:
         return leadership.session, store.epoch, location
 
     def _watched(self, command: Command, session: Session, epoch: int, file: PrivateFile) -> End:
-        """Watch over the command until it has ended, or has to; then end it, with all of its group, and return how it
-        ended.
+        """Watch the command until it has ended, or must end; then end its whole group, and return how it ended.
 
-        What is asked to end has one grace for that, the command and its group together.
+        A command that is asked to end has one grace period, shared with its group.
         """
         self._signals.passed_to(command)
         deadline: float | None = None
@@ -182,7 +184,7 @@ class Supervisor:
             elif loss is not None:
                 _log.error("epoch %s of job %s is lost, ending the command: %s", epoch, self._job, loss)
         finally:
-            # Also when something went wrong here: nothing runs on unwatched.
+            # This also runs after an error here, so that no command continues unwatched.
             status = command.end(self._terms.grace if deadline is None else max(0.0, deadline - time.monotonic()))
             self._signals.passed_to(None)
         done = self._signals.asked is not None or (status == 0 and not command.signalled)
@@ -199,7 +201,7 @@ def _loss(session: Session) -> SessionLost | None:
 
 @dataclass
 class Restarts:
-    """At most ``most`` starts again within any ``within`` seconds, after pauses that double from ``first`` on."""
+    """At most ``most`` restarts within any ``within`` seconds, after pauses that double from ``first`` on."""
 
     most: int
     within: float
@@ -208,7 +210,7 @@ class Restarts:
     _failures: deque[float] = field(default_factory=deque)
 
     def after_failure(self, now: float) -> float | None:
-        """Count a failure; return the pause before the next start, or None if there is to be none."""
+        """Count a failure; return the pause before the next start, or None if there must be none."""
         while self._failures and self._failures[0] <= now - self.within:
             self._failures.popleft()
         if len(self._failures) >= self.most:
@@ -218,5 +220,5 @@ class Restarts:
 
     @property
     def count(self) -> int:
-        """How many failures count at present."""
+        """The number of failures that count at present."""
         return len(self._failures)

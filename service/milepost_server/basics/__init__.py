@@ -1,1 +1,1 @@
-"""What all rooms of the service build on: problems, deadlines, work in turns, things that fall due, streams."""
+"""The building blocks that all parts of the service use: problems, deadlines, turns on the event loop, streams."""

@@ -1,4 +1,4 @@
-"""A queue of keys by their deadlines, which finds those that are due without a look at the others."""
+"""A queue of keys by their deadlines, which finds the due keys without examining the others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ K = TypeVar("K", str, tuple[str, str])
 class DeadlineQueue(Generic[K]):
     """The keys and their deadlines, in monotonic seconds.
 
-    To postpone a key, as each keepalive does, costs next to nothing: the key keeps its place in the order until its
+    Postponing a key, as each keepalive does, costs almost nothing: the key keeps its place in the order until its
     earlier time has come, and is only then moved to its right place.
     """
 
@@ -28,7 +28,7 @@ class DeadlineQueue(Generic[K]):
         return len(self._placed)
 
     def get(self, key: K) -> float | None:
-        """Return when the key is due, None if it is not there."""
+        """Return the time at which the key is due, None if the queue does not contain it."""
         return self._later.get(key, self._placed.get(key))
 
     def set(self, key: K, at: float) -> None:
@@ -43,7 +43,7 @@ class DeadlineQueue(Generic[K]):
         self._placed[key] = at
 
     def discard(self, key: K) -> None:
-        """Remove the key, if it is there."""
+        """Remove the key, if the queue contains it."""
         placed = self._placed.pop(key, None)
         if placed is not None:
             self._order.remove((placed, key))
@@ -55,7 +55,7 @@ class DeadlineQueue(Generic[K]):
         self._placed, self._later = {}, {}
 
     def take(self, now: float, most: int) -> list[K]:
-        """Remove keys that are due at ``now``, as many as ``most`` steps find, and return them."""
+        """Remove and return keys that are due at ``now``, as many as ``most`` steps find."""
         found: list[K] = []
         for _ in range(most):
             if not self.waiting(now):

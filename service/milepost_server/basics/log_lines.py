@@ -1,4 +1,4 @@
-"""Format the log so that each record is one line, whoever chose the words in it."""
+"""Formats the log so that each record is one line, whatever text it contains."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _Raised: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | N
 
 
 class LogLines(logging.Formatter):
-    """A formatter that escapes what is not printable in messages, and indents tracebacks.
+    """A formatter that escapes unprintable characters in messages, and indents tracebacks.
 
-    So no name or path that a message repeats, nor what an exception says, can pass for a line of the log.
+    So no name or path in a message, nor the text of an exception, can pass for a line of the log.
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:

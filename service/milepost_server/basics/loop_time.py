@@ -1,8 +1,8 @@
-"""Divide long work on the event loop into turns, so that other requests are served in between.
+"""Divides long work on the event loop into turns, so that other requests are served in between.
 
-The event loop runs all tasks that are ready before it looks for new input. So it is not enough that each of many long
-tasks does a little and then yields: together they would hold up the loop that many times longer. Therefore all long
-tasks share one budget of time between two looks for input.
+The event loop runs all tasks that are ready before it polls for new input. So it is not enough that each of many long
+tasks does a little and then yields: together they would hold up the loop many times longer. Therefore all long tasks
+share one budget of time between two polls for input.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class Turn:
 
 
 class LoopTimeBudget:
-    """The turns of all long tasks, given in the order in which they were asked for.
+    """The turns of all long tasks, granted in the order of their requests.
 
-    All turns together may use ``seconds`` between two looks for input; ``used`` is how much of it is used up. ``clock``
-    gives monotonic seconds.
+    All turns together may use ``seconds`` between two polls for input; ``used`` is the used part. ``clock`` returns
+    monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float], seconds: float = TURN_SECONDS) -> None:
@@ -72,11 +72,10 @@ class LoopTimeBudget:
     async def each_after(
         self, items_after: Callable[[T], Iterator[T]], first: T, visit: Callable[[T], bool | None]
     ) -> None:
-        """Call ``visit`` in turns with each item that ``items_after`` gives for ``first``, until ``visit`` returns
+        """Call ``visit`` in turns with each item that ``items_after`` returns for ``first``, until ``visit`` returns
         true.
 
-        ``items_after`` is called again and again for what follows the last item, since what it reads may change
-        meanwhile.
+        ``items_after`` is called repeatedly for the items after the last one, since its source may change meanwhile.
         """
         last = first
         async with self.turn() as turn:
@@ -89,7 +88,7 @@ class LoopTimeBudget:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[Turn]:
-        """Give a turn to a long task while the context lasts. The task must await nothing but `Turn.next`."""
+        """Give a long task a turn for the duration of the block. The task must await nothing but `Turn.next`."""
         if self._waiting or self.used >= self.seconds:
             await self.wait()
         turn = Turn(self)
@@ -121,7 +120,7 @@ class LoopTimeBudget:
             asyncio.get_running_loop().call_soon(self._renew)
 
     def _renew(self) -> None:
-        """Renew the shared time, because the loop has looked for input, and wake waiting tasks in their order."""
+        """Renew the shared time, because the loop has polled for input, and wake waiting tasks in their order."""
         self._renewing = False
         self.used = 0.0
         woken = 0

@@ -1,4 +1,4 @@
-"""Give long content in pieces, so that other requests are served in between: bytes in memory, and JSON lists."""
+"""Yields long content in pieces, so that other requests are served in between: bytes in memory, and JSON lists."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import msgspec
 _PIECE_BYTES = 1024 * 1024
 
 _CHUNK = 64
-"""How many items are encoded at once."""
+"""The number of items that are encoded at once."""
 
 
 async def stream_of(content: bytes) -> AsyncIterator[bytes]:
-    """Yield the content in pieces of a megabyte, so that others are served between two of them."""
+    """Yield the content in pieces of a megabyte, so that other requests are served between two of them."""
     yield content[:_PIECE_BYTES]
     for start in range(_PIECE_BYTES, len(content), _PIECE_BYTES):
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Make the problems that the service raises: typed errors of the SDK, so that each code is defined only once."""
+"""Makes the problems that the service raises: typed errors of the SDK, so that each code is defined only once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def problem(
     outcome: Outcome | None = None,
     extras: Mapping[str, Any] | None = None,
 ) -> Problem:
-    """Return the typed error for a code. None for ``retryable`` or ``outcome`` means what is usual for that code."""
+    """Return the typed error for a code. None for ``retryable`` or ``outcome`` means the code's usual value."""
     retry_after = RETRY_AFTER_SECONDS if code in _SAY_WHEN else None
     return ERROR_OF[code](code, detail, retryable=retryable, outcome=outcome, extras=extras, retry_after=retry_after)
 

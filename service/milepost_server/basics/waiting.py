@@ -1,7 +1,8 @@
-"""Wait for work: with a timeout that holds even where it cannot be cancelled at once, and for several things as one.
+"""Waits for work: with a timeout that holds even if the work cannot be cancelled at once, and for several tasks
+together.
 
-A step that runs in a thread ends before its cancellation takes effect, so that nothing is cleaned up while it runs. The
-caller must not wait for that.
+A step in a thread ends before its cancellation takes effect, so that no clean-up runs beside it. The caller must not
+wait for that.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ async def within(seconds: float, work: Awaitable[T]) -> T:
         await asyncio.wait((task,), timeout=seconds)
     finally:
         task.cancel()
-        task.add_done_callback(seen)  # also if it ended just when the caller was cancelled
+        task.add_done_callback(seen)  # also if the task ended just when the caller was cancelled
     if not task.done():
         raise TimeoutError(f"no answer within {seconds:g} s")
     return task.result()
@@ -36,9 +37,9 @@ def seen(task: asyncio.Future[T]) -> None:
 
 
 async def gather_or_cancel(parts: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Run all parts, of which there is at least one, until they have ended. If one fails, the others are cancelled.
+    """Run all parts, at least one, until they have ended. If one fails, the others are cancelled.
 
-    Raises the error of the first that failed, as it is.
+    Raises the error of the first part that failed, unchanged.
     """
     tasks = [asyncio.create_task(part) for part in parts]
     try:
@@ -50,7 +51,7 @@ async def gather_or_cancel(parts: Iterable[Coroutine[Any, Any, None]]) -> None:
 
 
 async def first_of(tasks: Collection[asyncio.Task[None]]) -> None:
-    """Wait until the first of the tasks has ended, raise the error with which it did, and cancel the others."""
+    """Wait until the first of the tasks has ended, raise its error, and cancel the others."""
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:

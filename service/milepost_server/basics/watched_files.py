@@ -1,4 +1,6 @@
-"""Keep what was read from files, and read it again when the files change, without ever being without it."""
+"""Keeps a value that was read from files, and reads it again when the files change, without ever being without a
+value.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +14,17 @@ from typing import Final, Generic, TypeVar
 T = TypeVar("T")
 
 LOOK_SECONDS: Final = 1.0
-"""How often the files are looked at. They are read once two looks in a row have found the same change."""
+"""The seconds between two looks at the files. They are read once two looks in a row have found the same change."""
 
 _Look = tuple[tuple[int, int, int] | None, ...]
 
 
 class WatchedFiles(Generic[T]):
-    """What ``read`` made of the files when they could last be used; ``now`` is replaced as a whole.
+    """The value that ``read`` made from the files when they were last usable; ``now`` is replaced as a whole.
 
-    ``what`` names it in the log, and ``log`` is where it is said, once, why new files cannot be used. ``on_change`` is
-    called with what was there before and what is there now. Files that are links are followed, so that a link which is
-    replaced above them is a change, as where Kubernetes mounts a Secret.
+    ``what`` names the value in the log, and ``log`` records, once, why new files cannot be used. ``on_change`` is
+    called with the old and the new value. Symbolic links are followed, so that replacing a link above the files is a
+    change, as where Kubernetes mounts a Secret.
     """
 
     def __init__(
@@ -33,7 +35,7 @@ class WatchedFiles(Generic[T]):
         log: logging.Logger,
         on_change: Callable[[T, T], None],
     ) -> None:
-        """Read the files. Raises what ``read`` raises: ValueError or OSError where they cannot be used."""
+        """Read the files. Raises the errors of ``read``: ValueError or OSError if the files cannot be used."""
         self._files = files
         self._read = read
         self._what = what
@@ -49,12 +51,12 @@ class WatchedFiles(Generic[T]):
             await asyncio.to_thread(self.look)
 
     def look(self) -> None:
-        """Read the files again if they have changed, and then stay as they are from one look to the next."""
+        """Read the files again if they have changed, and then stayed the same from one look to the next."""
         found, before = _look(self._files), self._seen
         self._seen = found
         if found == self._used or found != before:
             return
-        self._used = found  # also if they turn out to be wrong: that is said once
+        self._used = found  # also if the files turn out to be wrong: the log says that once
         try:
             new = self._read()
         except (ValueError, OSError) as error:
@@ -69,7 +71,7 @@ class WatchedFiles(Generic[T]):
 
 
 def _look(files: tuple[Path, ...]) -> _Look:
-    """Return what changes when a file does; None for one that cannot be looked at."""
+    """Return values that change when a file does; None for a file that cannot be examined."""
     return tuple(map(_signature, files))
 
 

@@ -1,6 +1,6 @@
-"""A pool of worker processes that run one program, and that this process talks to by messages.
+"""A pool of worker processes that run one program, and exchange messages with this process.
 
-A message is two lengths of four bytes, big-endian, then as many bytes of JSON and as many bytes of content.
+A message is two lengths of four bytes, big-endian, then that many bytes of JSON and that many bytes of content.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Worker:
         try:
             async with asyncio.timeout(_END_SECONDS):
                 await self._process.wait()
-        except TimeoutError:  # in a call to the kernel that does not return
+        except TimeoutError:  # the worker is in a system call that does not return
             log.warning("the process %d was killed and is still there: it is left behind", self._process.pid)
 
 
@@ -79,9 +79,9 @@ def _way_to_programs() -> dict[str, str]:
 
 
 class WorkerPool:
-    """A pool of processes that run one program. An idle one is kept for a while.
+    """A pool of processes that run one program. An idle process is kept for a while.
 
-    A worker sees nothing of this process but the messages that it is sent, and ends with this process.
+    A worker sees nothing of this process but its messages, and ends with this process.
     """
 
     def __init__(
@@ -94,8 +94,8 @@ class WorkerPool:
     ) -> None:
         """``program`` is the command with its arguments. At most ``most`` workers run at once; further callers wait.
 
-        A worker that is idle for ``idle_seconds`` is ended. ``environment`` is added to the variables of this process
-        by which a program is found; no secrets are among those.
+        A worker that is idle for ``idle_seconds`` is ended. ``environment`` is added to those variables of this process
+        that locate programs; none of these is secret.
         """
         self._program = program
         self._environment = {**_way_to_programs(), **environment}
@@ -154,7 +154,7 @@ class WorkerPool:
         return Worker(process)
 
     async def _end(self, worker: Worker) -> None:
-        """End a process, however this is cancelled meanwhile."""
+        """End a process, even if this call is cancelled meanwhile."""
         await asyncio.shield(self._begin_to_end(worker))
 
     def _end_idle(self, worker: Worker) -> None:

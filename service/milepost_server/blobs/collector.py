@@ -1,4 +1,4 @@
-"""Collect garbage: find blobs of older leaderships that nothing names, and discard them."""
+"""Collects garbage: finds blobs of older leaderships that nothing names, and deletes them."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ async def collect(
     may_go_on: Callable[[], bool],
     ready: Callable[[str], Awaitable[None]],
 ) -> int:
-    """Make one round, and return how many blobs were handed to the deletion queue.
+    """Make one round, and return the number of blobs that were passed to the deletion queue.
 
-    A blob may go if it is this deployment's, its key has a term before this leadership, no handle or pending upload
-    names it, and the head still carries our term after both were looked at. Nothing begins to name such a blob any
-    more, so they can be looked at one after the other. Blobs of this leadership are never touched: a request on its way
-    may be about to name them. Nor are those of a store with a record that cannot be read, since that may name any of
-    them, or whose tree is not known: ``ready`` waits until it is. Blobs that linger in the deletion queue are left to
-    it, even if they came there during the listing. A list of digests goes with its file's blob, or after it.
+    A blob may be deleted if it is this deployment's, its key has a term before this leadership, no handle or pending
+    upload names it, and the head still has this leader's term after both were checked. Nothing begins to name such a
+    blob later, so they can be checked one after the other. Blobs of this leadership are never touched: a request in
+    flight may be about to name them. Nor are those of a store with a record that cannot be read, since that record may
+    name any of them, or whose tree is not known: ``ready`` waits until it is. Blobs that linger in the deletion queue
+    are left to it, even if they came there during the listing. A list of digests is deleted with its file's blob, or
+    after it.
     """
     if not may_go_on():
         return 0
@@ -73,7 +74,8 @@ async def collect(
     if not orphans or not await pointers.confirm(journal.head) or not may_go_on():
         return 0
     known = set(orphans)
-    orphans = [key for key in orphans if (owner := owner_of(key)) == key or owner not in known]  # lists go with files
+    # a list is deleted with its file
+    orphans = [key for key in orphans if (owner := owner_of(key)) == key or owner not in known]
     log.info("discarding %d blobs of older leaderships that nothing names", len(orphans))
     for key in orphans:
         if not may_go_on():
@@ -83,5 +85,5 @@ async def collect(
 
 
 def _is_older(term: int, first: int) -> bool:
-    """Return whether a term is before the ``first`` of this leadership, so that nobody names its blobs anew."""
+    """Return whether a term is before the ``first`` of this leadership, so that nothing names its blobs anew."""
     return term < first

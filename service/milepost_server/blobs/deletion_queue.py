@@ -1,4 +1,4 @@
-"""Discard blobs that nothing names any more, after they have lingered, and try again where that fails."""
+"""Deletes blobs that nothing names any more, after they have lingered, and retries failed deletions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AT_ONCE = 64
 
 
 async def delete_with_list(blobs: BlobStore, key: str) -> None:
-    """Delete a blob, and the list of digests that may lie beside it. Raises what `BlobStore.delete` raises."""
+    """Delete a blob, and the list of digests that may exist beside it. Raises the errors of `BlobStore.delete`."""
     beside = list_of(key)
     if beside is None:
         await blobs.delete(key)
@@ -28,7 +28,9 @@ async def delete_with_list(blobs: BlobStore, key: str) -> None:
 
 
 class DeletionQueue:
-    """A queue of discards that are due now or later. It is lost with the process: the collector finds what was lost."""
+    """A queue of deletions that are due now or later. It is lost with the process: the collector finds the lost
+    ones.
+    """
 
     def __init__(self, blobs: BlobStore, clock: Callable[[], float]) -> None:
         self._blobs = blobs
@@ -38,22 +40,22 @@ class DeletionQueue:
         self._running: dict[str, asyncio.Task[None]] = {}
 
     def holds(self, key: str) -> bool:
-        """Return whether the blob lingers here."""
+        """Return whether the blob lingers in this queue."""
         return key in self._deadlines
 
     def schedule(self, key: str, seconds: float) -> None:
-        """Discard ``key`` after it has lingered for so many seconds."""
+        """Delete ``key`` after it has lingered for ``seconds``."""
         if key:
             self._deadlines.set(key, self._clock() + seconds)
 
     def may_be_put(self, key: str, seconds: float) -> None:
-        """Repeat a discard of ``key`` after so many seconds: until then a client may put it by a signed URL."""
+        """Repeat the deletion of ``key`` after ``seconds``: until then a client may put it by a signed URL."""
         self._put_until.set(key, self._clock() + seconds)
 
     async def delete(self, key: str, deadline: float | None = None) -> None:
-        """Discard ``key``, sharing the discard with other callers; it goes on when a ``deadline`` (monotonic) passes.
+        """Delete ``key``, sharing the deletion with other callers; it continues when a ``deadline`` (monotonic) passes.
 
-        Raises what `BlobStore.delete` raises, and `StorageUnavailable` at the deadline.
+        Raises the errors of `BlobStore.delete`, and `StorageUnavailable` at the deadline.
         """
         task = self._running.get(key)
         if task is None:
@@ -73,12 +75,12 @@ class DeletionQueue:
     def _ended(self, key: str, discard: asyncio.Task[None]) -> None:
         del self._running[key]
         if not discard.cancelled():
-            discard.exception()  # marked as retrieved; it is no error if nobody waits
+            discard.exception()  # marked as retrieved; it is no error if no caller waits
 
     async def try_delete(self, key: str, seconds: float | None = None) -> BackendError | None:
-        """Discard ``key`` if that succeeds within ``seconds`` (default: `TRY_SECONDS`), and return None.
+        """Delete ``key`` if that succeeds within ``seconds`` (default: `TRY_SECONDS`), and return None.
 
-        Otherwise discard it later, and return the error.
+        Otherwise schedule the deletion, and return the error.
         """
         try:
             await self.delete(key, self._clock() + (TRY_SECONDS if seconds is None else seconds))
@@ -89,13 +91,13 @@ class DeletionQueue:
         return None
 
     async def run(self, interval: float = 1.0) -> None:
-        """Discard what is due until cancelled."""
+        """Carry out due deletions until cancelled."""
         while True:
             now = self._clock()
             while self._deadlines.waiting(now):
                 keys = self._deadlines.take(now, _AT_ONCE)
                 for key in keys:
-                    self._deadlines.set(key, now)  # it lingers until it is discarded
+                    self._deadlines.set(key, now)  # the blob lingers until it is deleted
                 for key in keys:
                     await self.try_delete(key)
                 await asyncio.sleep(0)
@@ -105,6 +107,8 @@ class DeletionQueue:
             await asyncio.sleep(interval)
 
     def clear(self) -> None:
-        """Forget all when leadership is over: another leader may name these blobs, or its collector finds them."""
+        """Forget all deletions when leadership is over: another leader may name these blobs, or its collector finds
+        them.
+        """
         self._deadlines.clear()
         self._put_until.clear()

@@ -1,4 +1,4 @@
-"""Deliver the bytes of a state: they are never delivered whole unless they are what was written."""
+"""Delivers the bytes of a state, completely only if they are the bytes that were written."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from milepost_server.model.requests.base import BlobRef
 from milepost_server.model.trees import Entry
 
 VERIFIED_AHEAD_BYTES = 1024 * 1024
-"""States up to this size are checked before the first byte is sent; of larger ones the end is held back until they
+"""States up to this size are verified before the first byte is sent; of larger ones the end is held back until they
 are.
 """
 
 AHEAD_BYTES = 1024 * 1024
-"""So much of a state may be in memory while its reader does not read, besides what the connection has taken: what is
-held back, and what was read ahead; or all of a small one.
+"""The bytes of a state that may be in memory while its reader does not read, beside those that the connection has
+taken: the part that is held back, and the part that was read ahead; or all of a small state.
 """
 
 MISMATCH = "the stored bytes do not match their digest"
@@ -43,10 +43,10 @@ class DeliveryCut(Exception):
 async def deliver(blobs: BlobStore, ref: BlobRef, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
     """Return the bytes ``[start, end)`` of a state as a stream that is ready to be sent.
 
-    The digest is that of the whole. So a part of a state up to `VERIFIED_AHEAD_BYTES` is checked, since all of it is
-    read, and a part of a larger one is not.
+    The digest is that of the whole state. So a part of a state up to `VERIFIED_AHEAD_BYTES` is verified, since the
+    whole state is read, and a part of a larger one is not.
 
-    Raises problems before the first byte where it can tell: ``blob-missing``, ``corrupt``, ``storage-unavailable``.
+    Raises problems before the first byte if possible: ``blob-missing``, ``corrupt``, ``storage-unavailable``.
     Afterwards the stream raises `DeliveryCut`, before its last byte.
     """
     stop = ref.size if end is None else end
@@ -59,9 +59,10 @@ async def deliver(blobs: BlobStore, ref: BlobRef, start: int = 0, end: int | Non
 
 
 async def deliver_rest(blobs: BlobStore, ref: BlobRef, start: int) -> AsyncIterator[bytes]:
-    """Return the bytes from ``start`` to the end, checked as `deliver` checks a whole state, which is read for that.
+    """Return the bytes from ``start`` to the end; the whole state is read and verified as in `deliver`.
 
-    Who was cut off before a damaged end asks for the rest next, and must not get it then. Raises as `deliver` does.
+    A reader that was cut off before a damaged end asks for the rest next, and must not get it then. Raises the problems
+    of `deliver`.
     """
     if start in (0, ref.size):
         return await deliver(blobs, ref, start)
@@ -69,7 +70,7 @@ async def deliver_rest(blobs: BlobStore, ref: BlobRef, start: int) -> AsyncItera
 
 
 async def _read_piece(blobs: BlobStore, key: str, start: int, size: int, sha256: str) -> bytes:
-    """Return the bytes of a small file that lies in a blob with others. Raises the problems that `deliver` raises."""
+    """Read the bytes of a small file from a blob that it shares with others. Raises the problems of `deliver`."""
     with errors_as_problems():
         data = b"".join([chunk async for chunk in blobs.get(key, start, start + size)])
     if len(data) != size:
@@ -79,12 +80,12 @@ async def _read_piece(blobs: BlobStore, key: str, start: int, size: int, sha256:
 
 
 def check_bytes(data: bytes | bytearray, sha256: str) -> None:
-    """Check that stored bytes have their digest, in lower-case hex. Raises a ``corrupt`` problem."""
+    """Verify that stored bytes match a digest in lower-case hex. Raises a ``corrupt`` problem."""
     _check_digest(hashlib.sha256(data).hexdigest(), sha256)
 
 
 async def verify(blobs: BlobStore, ref: BlobRef) -> None:
-    """Read the bytes of a state, and check that they are those that were written.
+    """Read the bytes of a state, and verify that they are those that were written.
 
     Raises problems: ``blob-missing``, ``corrupt``, ``storage-unavailable``.
     """
@@ -96,20 +97,21 @@ async def verify(blobs: BlobStore, ref: BlobRef) -> None:
 
 
 async def stored_size(blobs: BlobStore, key: str) -> int:
-    """Return how many bytes a blob has. Raises problems: ``blob-missing``, ``corrupt``, ``storage-unavailable``."""
+    """Return the size of a blob in bytes. Raises problems: ``blob-missing``, ``corrupt``, ``storage-unavailable``."""
     with errors_as_problems():
         return await blobs.size(key)
 
 
 async def locate(blobs: BlobStore, ref: BlobRef, seconds: float) -> str | None:
-    """Return a URL by which the bytes of a state can be fetched for so long; None where the store cannot sign one.
+    """Return a URL from which the bytes of a state can be fetched for ``seconds``; None if the store cannot sign one.
 
-    Raises problems as `deliver` does before the first byte.
+    Raises the problems that `deliver` raises before the first byte.
     """
     with errors_as_problems():
         BlobSizeDiffers.check(await blobs.size(ref.key), ref.size)
         signed = await blobs.sign_get(ref.key, seconds)
-        return signed.url if signed is not None and not signed.headers else None  # a redirect cannot ask for headers
+        # a redirect cannot set headers of the next request
+        return signed.url if signed is not None and not signed.headers else None
 
 
 def _check_digest(found: str, written: str) -> None:
@@ -119,7 +121,7 @@ def _check_digest(found: str, written: str) -> None:
 
 @contextmanager
 def errors_as_problems() -> Iterator[None]:
-    """Raise a problem for what a blob store raises while a blob is read."""
+    """Raise problems for the errors of a blob store during a read."""
     try:
         yield
     except BlobMissing as error:
@@ -136,7 +138,7 @@ def errors_as_problems() -> Iterator[None]:
 
 
 def is_missing(error: Exception) -> bool:
-    """Return whether a delivery failed because the blob is not there (it may just have been replaced)."""
+    """Return whether a delivery failed because the blob does not exist (it may just have been replaced)."""
     return isinstance(error, BlobMissingProblem)
 
 
@@ -155,7 +157,7 @@ async def begun(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     async def from_the_first() -> AsyncIterator[bytes]:
         nonlocal first
         if first is not None:
-            chunk, first = first, None  # it is not to stay in memory for as long as the others take
+            chunk, first = first, None  # free this chunk: the delivery of the others may take long
             yield chunk
         async for chunk in chunks:
             yield chunk
@@ -164,7 +166,7 @@ async def begun(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 async def cut_where_it_fails(chunks: AsyncIterator[bytes], size: int) -> AsyncIterator[bytes]:
-    """Yield ``chunks``. Raises `DeliveryCut` if reading them fails, or if they are not ``size`` bytes together."""
+    """Yield ``chunks``. Raises `DeliveryCut` if reading them fails, or if their total is not ``size`` bytes."""
     sent = 0
     try:
         async for chunk in chunks:
@@ -201,12 +203,12 @@ async def _held_back(chunks: AsyncIterator[bytes], sha256: str) -> AsyncIterator
 
 
 def blob_ref(entry: Entry) -> BlobRef:
-    """Return the reference to the bytes of a file that has a blob of its own."""
+    """Return the reference to the bytes of a file that has its own blob."""
     return BlobRef(entry.blob, entry.size, entry.sha256)
 
 
 async def bytes_of_small(blobs: BlobStore, entry: Entry) -> bytes:
-    """Return the bytes of a file that has no blob of its own.
+    """Return the bytes of a file that does not have its own blob.
 
     Raises problems: ``blob-missing``, ``corrupt``, ``storage-unavailable``.
     """

@@ -1,8 +1,8 @@
-"""Keep the deployment marker: a blob which shows that a deployment was founded on certain pointers.
+"""The deployment marker: a blob which shows that a deployment exists on certain pointers.
 
-It lies apart from the pointers. Pointers of which nothing is left cannot show that there ever were any, so a replica
-that finds them empty looks here before it begins an empty service. The key is made of the place of the pointers, so
-that two deployments that share a blob store leave each other alone.
+It is stored apart from the pointers. Lost pointers cannot show that they existed, so a replica that finds them empty
+reads the marker before it begins an empty service. The key is derived from the location of the pointers, so that two
+deployments that share a blob store leave each other alone.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from milepost_server.blobs.timeouts import BlobsWithTimeout
 log = logging.getLogger("milepost.deployment_marker")
 
 DIRECTORY = "founded"
-"""No deployment has this id, and the keys of all other blobs begin with a deployment's id."""
+"""The first segment of markers' keys; no deployment has this id, and all other keys begin with a deployment's id."""
 _MOST_BYTES = 1000
 _SHOWN = 40
 
 
 class DeploymentMarker:
-    """Read and write the mark, in ``blobs``, of the deployment on the open ``pointers``.
+    """Reads and writes the marker, in ``blobs``, of the deployment on the open ``pointers``.
 
     For ``accepted`` see `JournalDamaged`.
     """
@@ -43,11 +43,11 @@ class DeploymentMarker:
 
     @property
     def key(self) -> str:
-        """Return the key of the mark's blob."""
+        """Return the key of the marker's blob."""
         return f"{DIRECTORY}/{hashlib.blake2b(self._pointers.place.encode(), digest_size=16).hexdigest()}"
 
     async def refuse_to_found(self) -> None:
-        """Raise `JournalDamaged` if a deployment was founded here before and nothing of it is left.
+        """Raise `JournalDamaged` if a deployment existed here before and none of its pointers is left.
 
         It is not raised if the owner accepted that loss. Raises `StorageUnavailable`.
         """
@@ -67,9 +67,9 @@ class DeploymentMarker:
         log.error("%s: accepted as the loss %s; see --epochs-above for epochs granted before", what, error.loss)
 
     async def set(self, deployment: str, may_go_on: Callable[[], bool] = lambda: True) -> None:
-        """Let the mark name ``deployment``, whatever it named before. Raises `StorageUnavailable`, `StorageFull`.
+        """Make the marker name ``deployment``, whatever it named before. Raises `StorageUnavailable`, `StorageFull`.
 
-        The mark stays as it is if, after it was read, ``may_go_on`` returns False: it may be a successor's.
+        The marker stays unchanged if ``may_go_on`` returns False after it was read: it may be a successor's.
         """
         if (found := await self._read()) == deployment or not may_go_on():
             return
@@ -82,11 +82,13 @@ class DeploymentMarker:
                 deployment,
             )
             await self._blobs.delete_in_time(self.key)
-        with suppress(BlobExists):  # another leader, at the same time: the next one looks again
+        with suppress(BlobExists):  # another leader wrote it at the same time: the next one checks again
             await self._blobs.put(self.key, stream_of(deployment.encode()))
 
     async def _read(self) -> str | None:
-        """Return the deployment that the mark names, or its content if that was altered; None if there is no mark."""
+        """Return the deployment that the marker names, or its content if that was altered; None if there is no
+        marker.
+        """
         content = b""
         try:
             async for chunk in self._blobs.get(self.key, 0, _MOST_BYTES):
@@ -99,5 +101,5 @@ class DeploymentMarker:
 
 
 def _shown(text: str) -> str:
-    """Return the text fit for one line of a log, whatever it contains."""
+    """Return the text as one printable line for a log, whatever it contains."""
     return ascii(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!a}…"

@@ -1,4 +1,4 @@
-"""Take bytes in: write them under a fresh key, count and hash them as they pass, and never hold them whole."""
+"""Takes bytes in: writes them under a fresh key, counts and hashes them as they pass, and never holds all of them."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from milepost_server.model.requests.base import BlobRef
 log = logging.getLogger("milepost.blobs")
 
 _LIST_SECONDS = 5.0
-"""How long a list of digests may take to be put: a client waits for the answer meanwhile."""
+"""The seconds that writing a list of digests may take: a client waits for the answer meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """A body that comes in: its chunks, and what was announced of it (size in bytes, lower-case hex SHA-256), if so."""
+    """A body that comes in: its chunks, and its announced size in bytes and lower-case hex SHA-256, if any."""
 
     chunks: AsyncIterator[bytes]
     size: int | None = None
@@ -40,7 +40,7 @@ class Incoming:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """The beginning of a body that was read: ``data`` if that was all of it, else ``rest``, which is still whole."""
+    """The beginning of a body: ``data`` if that was all of it, else ``rest``, which still yields the whole body."""
 
     data: bytes | None
     rest: Incoming
@@ -52,7 +52,7 @@ class Begun:
 
 
 async def begin(incoming: Incoming, most: int, limit: int | None) -> Begun:
-    """Read a body until it has ended or has ``most`` bytes. One that has ended is checked as `take_in` checks one."""
+    """Read a body until it has ended or has ``most`` bytes. A body that has ended is checked as in `take_in`."""
     if limit is not None and incoming.size is not None and incoming.size > limit:
         raise _too_large(limit)
     chunks, taken = aiter(incoming.chunks), bytearray()
@@ -78,13 +78,12 @@ async def begin(incoming: Incoming, most: int, limit: int | None) -> Begun:
 async def take_in(
     blobs: BlobStore, key: str, incoming: Incoming, limit: int | None, patience: float = PATIENCE_SECONDS
 ) -> BlobRef:
-    """Write a body under ``key`` and return what it is. For ``patience`` see `BlobStore.put`.
+    """Write a body under ``key`` and return the reference to it. For ``patience`` see `BlobStore.put`.
 
-    If it is large and ``key`` that of a file, the digests of its ranges are put beside it, if that is possible.
+    If the body is large and ``key`` is that of a file, the digests of its ranges are written beside it, if possible.
 
-    Raises problems: ``incomplete-body``, ``digest-mismatch``, ``too-large``, ``storage-full``,
-    ``storage-unavailable``. Nothing is left under the key then: the checks run inside the stream, before the store
-    publishes the blob.
+    Raises problems: ``incomplete-body``, ``digest-mismatch``, ``too-large``, ``storage-full``, ``storage-unavailable``.
+    Nothing is left under the key then: the checks run inside the stream, before the store publishes the blob.
     """
     if limit is not None and incoming.size is not None and incoming.size > limit:
         raise _too_large(limit)
@@ -116,7 +115,7 @@ async def take_in(
 
 
 async def _put_list(blobs: BlobStore, ref: BlobRef, ranges: RangeHasher) -> None:
-    """Put the list of a file's digests. A file without one can be read all the same, in more time."""
+    """Write the list of a file's digests. A file without one can still be read, in more time."""
     key = list_of(ref.key)
     assert key is not None
     content = ranges.digests().sealed(ref.size, ref.sha256)

@@ -1,4 +1,4 @@
-"""Deliver the bytes of a file from wherever they are asked for: each range is proven before any of it is sent."""
+"""Delivers the bytes of a file from any position on: each range is verified before any of it is sent."""
 
 from __future__ import annotations
 
@@ -27,28 +27,32 @@ from milepost_server.model.requests.base import BlobRef
 log = logging.getLogger("milepost.blobs")
 
 STEADY_BYTES: Final = 4 * 1024 * 1024
-"""A reader that does not say where it will stop gets so much range by range. What follows, it gets by requests of the
-size of what it got before: so what it does not take is no more than what it took.
+"""The bytes that a reader without a stated end gets range by range. After these, it gets portions as large as all that
+it got before: so the unread rest is never more than what it read.
 """
 
 REMEMBERED_BYTES: Final = 32 * 1024 * 1024
-"""So much is kept of what such readers were sent: Hadoop's client closes its connection after some hundred KiB and asks
-for what follows, the most of which was on its way already.
+"""The bytes to keep of the ranges that such readers were sent: Hadoop's client closes its connection after some hundred
+KiB and asks for the next bytes, most of which had been sent already.
 """
 
 _LISTS_BYTES: Final = 4 * 1024 * 1024
 _LIST_SECONDS: Final = 5.0
-"""A list that takes longer to read is done without: its reader waits, and the file itself may be well."""
+"""The seconds after which delivery continues without a list that is slow to read: its reader waits, and the file itself
+may be intact.
+"""
 
 _KEPT_BESIDES: Final = 320
-"""So many bytes a kept list takes besides its digests."""
+"""The bytes of memory that a kept list needs beside its digests."""
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
 class RangeDelivery:
-    """Delivers files from ``blobs``. It keeps lists and ranges that it read last in memory: no blob ever changes."""
+    """Delivers files from ``blobs``. It keeps the most recently read lists and ranges in memory: a blob never
+    changes.
+    """
 
     def __init__(self, blobs: BlobStore) -> None:
         self._blobs = blobs
@@ -60,11 +64,11 @@ class RangeDelivery:
     async def deliver(self, ref: BlobRef, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
         """Return the bytes ``[start, end)`` of a file as a stream; without ``end``, the reader may stop before the end.
 
-        Of a file with a list of digests, what is read is what is needed, and each byte is proven before it is sent. Of
-        any other one above 1 MiB, the rest of the file is proven by reading it from its beginning, and a part with an
-        ``end`` before the file's is not proven.
+        Of a file with a list of digests, only the needed ranges are read, and each byte is verified before it is sent.
+        Of any other file above 1 MiB, the rest of the file is verified by reading it from its beginning, and a part
+        with an ``end`` before the file's is not verified.
 
-        Raises as `milepost_server.blobs.delivery.deliver` does.
+        Raises the problems of `milepost_server.blobs.delivery.deliver`.
         """
         stop = ref.size if end is None else end
         digests = await self._digests(ref) if start < stop else None
@@ -80,7 +84,7 @@ class RangeDelivery:
         self, ref: BlobRef, digests: RangeDigests, start: int, stop: int, *, grows: bool
     ) -> AsyncIterator[bytes]:
         size, steady = digests.range_bytes, start + STEADY_BYTES
-        small = stop - start <= size < ref.size  # its neighbours are asked for next, most likely
+        small = stop - start <= size < ref.size  # the reader will probably ask for neighbouring bytes next
         number, last = start // size, min(ref.size, -(-stop // size) * size)
         while (position := number * size) < last:
             if small or (grows and position < steady):
@@ -93,9 +97,9 @@ class RangeDelivery:
                 number += 1
 
     async def _shared_range(self, ref: BlobRef, digests: RangeDigests, number: int) -> bytes:
-        """Return a range from memory, or read it, once for all who want it at the same time.
+        """Return a range from memory, or read it, once for all readers that want it at the same time.
 
-        Who goes away leaves the read to go on: it is a short one, and the next reader goes on there, most likely.
+        The read continues even if its reader goes away: it is short, and the next reader will probably continue there.
         """
         key = ref.key, number
         if (data := self._ranges.get(key)) is not None:
@@ -116,7 +120,7 @@ class RangeDelivery:
             del self._reading[ref.key, number]
 
     async def _read_ranges(self, ref: BlobRef, digests: RangeDigests, number: int, to: int) -> AsyncIterator[bytes]:
-        """Yield whole ranges, each once it is proven, from the one of this number on, up to ``to``."""
+        """Yield whole ranges, each once it is verified, from the one with this number up to ``to``."""
         held, position = bytearray(), number * digests.range_bytes
         async for chunk in self._blobs.get(ref.key, position, to, size=ref.size):
             held += chunk
@@ -132,7 +136,7 @@ class RangeDelivery:
             raise BlobTruncated(f"the blob {ref.key} ended while being read up to {to}")
 
     async def _digests(self, ref: BlobRef) -> RangeDigests | None:
-        """Return the digests of a file's ranges; None for a file without a list that can be read and proves itself."""
+        """Return the digests of a file's ranges; None for a file without a valid list that can be read."""
         key = list_of(ref.key)
         if key is None or ref.size <= LISTED_ABOVE_BYTES:
             return None
@@ -172,17 +176,17 @@ class RangeDelivery:
 
 
 def _most_listed(size: int) -> int:
-    """Return more bytes than the list of a file of this size has, with ranges of 32 KiB or more."""
+    """Return an upper bound for the bytes of the list of a file of this size, with ranges of 32 KiB or more."""
     return 4096 + size // 1024
 
 
 def _within(data: bytes, position: int, start: int, stop: int) -> bytes:
-    """Return what of a range that is at ``position`` lies between ``start`` and ``stop``."""
+    """Return the part of a range, which is at ``position``, between ``start`` and ``stop``."""
     return data[max(0, start - position) : stop - position]
 
 
 class _Newest(Generic[K, V]):
-    """Keeps the values that were used last, as many as have ``most_bytes`` together."""
+    """Keeps the most recently used values, up to a total of ``most_bytes``."""
 
     def __init__(self, most_bytes: int, size_of: Callable[[V], int]) -> None:
         self._most_bytes = most_bytes

@@ -1,8 +1,9 @@
-"""The digests of the ranges of a large file, in a list that lies in a blob beside the file's.
+"""The digests of the ranges of a large file, in a list in a blob beside the file's.
 
-The leader records the digest of the whole file, which proves a part only to who reads all of it. The replica that
-takes the bytes in writes the list, in the same pass, and seals it with the size and the digest of the whole. So a list
-proves itself, and that it is of these very bytes. One that does not is no list: the file is read as one without.
+The leader records the digest of the whole file, which verifies a part only for a reader of the whole file. The replica
+that takes the bytes in writes the list, in the same pass, and seals it with the size and the digest of the whole. So a
+list proves that it is intact and belongs to these exact bytes. A list that does not is ignored: the file is read as one
+without a list.
 
 A list is a line of text, the digests, and the seal: SHA-256, 32 bytes each.
 """
@@ -15,10 +16,10 @@ from dataclasses import dataclass
 from typing import Final
 
 RANGE_BYTES: Final = 512 * 1024
-"""A read that begins within a range reads that range from its beginning."""
+"""The bytes of a range. A read that begins within a range reads that range from its beginning."""
 
 LISTED_ABOVE_BYTES: Final = 1024 * 1024
-"""Files up to this size have no list: they are read whole."""
+"""Files up to this size have no list: they are read completely."""
 
 _DIGEST_BYTES: Final = 32
 _HEADER: Final = re.compile(rb"milepost ranges 1 ([1-9][0-9]{0,9})\n")
@@ -37,13 +38,15 @@ class RangeDigests:
         return hashlib.sha256(data).digest() == self.digests[at : at + _DIGEST_BYTES]
 
     def sealed(self, size: int, sha256: str) -> bytes:
-        """Return the list of a file of this size and digest, as it is stored."""
+        """Return the stored form of the list, for a file of this size and digest."""
         content = b"milepost ranges 1 %d\n" % self.range_bytes + self.digests
         return content + _seal(content, size, sha256)
 
 
 def opened(content: bytes, size: int, sha256: str) -> RangeDigests:
-    """Return the digests in a stored list. Raises ValueError unless it is that of a file of this size and digest."""
+    """Return the digests in a stored list. Raises ValueError unless the list is that of a file of this size and
+    digest.
+    """
     head = _HEADER.match(content)
     if head is None:
         raise ValueError("this is no list of digests, or one of an unknown schema")
@@ -54,7 +57,7 @@ def opened(content: bytes, size: int, sha256: str) -> RangeDigests:
 
 
 class RangeHasher:
-    """Digests the ranges of a file while its bytes pass."""
+    """Computes the digests of a file's ranges while its bytes pass."""
 
     def __init__(self, range_bytes: int = RANGE_BYTES) -> None:
         self._range_bytes = range_bytes

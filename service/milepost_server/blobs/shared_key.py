@@ -1,8 +1,8 @@
-"""Keep the key that the replicas of a deployment share, and nobody else: it proves what one of them says to another.
+"""The key that only the replicas of a deployment share: it proves that a message comes from one of them.
 
-It lies beside the blobs, where whoever can read it could read every file anyway. It is made once, when it is first
-needed, by whichever replica needs it; the place of the pointers names it, as it does the deployment marker. A checksum
-shows whether it is still what was made: with another key, no replica would trust what the others say.
+It is stored beside the blobs, where a reader of the key could read every file anyway. The first replica that needs it
+makes it, once; its name is derived from the location of the pointers, as that of the deployment marker is. A checksum
+shows whether it is unchanged: with another key, no replica would trust the others' messages.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from milepost_server.basics.problems import problem
 from milepost_server.blobs.timeouts import BlobsWithTimeout
 
 DIRECTORY = "doors"
-"""No deployment has this id, and the keys of all other blobs begin with a deployment's id."""
+"""The first segment of shared keys' names; no deployment has this id, and all other keys begin with a deployment's
+id.
+"""
 
 _KEY = re.compile(rb"([0-9a-f]{64})(?:-([0-9a-f]{16}))?")
 """The key and its checksum, which keys of earlier releases do not have."""
@@ -36,7 +38,7 @@ log = logging.getLogger("milepost.blobs")
 
 
 class _Damaged(Exception):
-    """The blob is there, and is no key."""
+    """The blob exists, but does not contain a key."""
 
 
 class SharedKey:
@@ -47,15 +49,15 @@ class SharedKey:
         self._pointers = pointers
         self._known: bytes | None = None
         self.damage: str | None = None
-        """What is wrong with the key and what to do, in words; None while nothing is known to be."""
+        """The fault of the key and its remedy, in words; None while no fault is known."""
 
     @property
     def name(self) -> str:
-        """The name of its blob."""
+        """The name of the key's blob."""
         return f"{DIRECTORY}/{hashlib.blake2b(self._pointers.place.encode(), digest_size=16).hexdigest()}"
 
     async def get(self) -> bytes:
-        """Return the key; make it if there is none.
+        """Return the key; make it if it does not exist.
 
         Raises ``corrupt``, ``storage-unavailable`` and ``storage-full`` problems.
         """
@@ -73,7 +75,7 @@ class SharedKey:
         return self._known
 
     async def look(self) -> None:
-        """Read the key if it is there and was not read before, so that ``damage`` is known.
+        """Read the key if it exists and was not read before, so that ``damage`` is known.
 
         Raises `StorageUnavailable`.
         """

@@ -1,4 +1,4 @@
-"""Bound the waits for a blob store: each step of a call has a deadline of its own."""
+"""Bounds the waits for a blob store: each step of a call has its own deadline."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ T = TypeVar("T")
 
 
 class BlobsWithTimeout:
-    """Wrap a `BlobStore` so that each step ends within ``seconds``, or the call raises `StorageUnavailable`.
+    """Wraps a `BlobStore` so that each step ends within ``seconds``, or the call raises `StorageUnavailable`.
 
-    A step of a put is what the store does with one chunk; the time that the sender takes does not count. Discarding and
-    listing have no deadline but their callers'.
+    A step of a put is the store's work on one chunk; the time that the sender takes does not count. Deletions and
+    listings have only the deadlines of their callers.
     """
 
     def __init__(self, blobs: BlobStore, seconds: float) -> None:
         self.beneath = blobs
         self._seconds = seconds
         self.full: str | None = None
-        """Why the last put had no room, in words; None once another put had."""
+        """Why the last put had no room, in words; None once another put succeeded."""
 
     async def open(self) -> None:
         """See `BlobStore.open`."""
@@ -59,7 +59,8 @@ class BlobsWithTimeout:
         try:
             while not putting.done():
                 now = loop.time()
-                due = (now if began is None else began) + self._seconds  # seconds left, added to now, may fall short
+                # adding the seconds left to now may give less, by rounding
+                due = (now if began is None else began) + self._seconds
                 if now >= due:
                     raise StorageUnavailable(f"the blob store has not written a part within {self._seconds:g} s")
                 await asyncio.wait((putting,), timeout=due - now)
@@ -91,7 +92,7 @@ class BlobsWithTimeout:
         await self.beneath.delete(key)
 
     async def delete_in_time(self, key: str) -> None:
-        """Delete as `delete` does, but as one step with a deadline. After the deadline the blob may still go."""
+        """Delete as `delete` does, but as one step with a deadline. After the deadline the blob may still disappear."""
         await self._step(self.beneath.delete(key))
 
     def list(self, prefix: str, older_than: float) -> AsyncIterator[BlobInfo]:

@@ -1,7 +1,7 @@
-"""The ASGI application: it leads each request to the endpoint that answers it, and adds what every answer has.
+"""The ASGI application: it passes each request to its endpoint, and adds the common headers of all answers.
 
-A request's path is decoded once. Each answer carries the request's id, the term and, about a store, the revision; each
-is logged and counted.
+A request's path is decoded once. Each answer has the request's id, the term and, about a store, the revision; each is
+logged and counted.
 """
 
 from __future__ import annotations
@@ -32,17 +32,19 @@ log = logging.getLogger("milepost.http")
 
 _REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}\Z")
 _ENCODED_SLASH = "\x1f"
-"""Stands for a percent-encoded slash in a segment of a path, which must not split the path; no name may contain it."""
+"""Replaces a percent-encoded slash in a segment of a path, which must not split the path; no name may contain it."""
 
 _ABOUT_FILES = re.compile(rb"\S+ (?:[a-z]+://[^/\s]*)?/webhdfs(?:[/?\s]|\Z)")
-"""The beginning of a request line for the files of jobs, whose clients understand one kind of refusal alone."""
+"""The pattern of a request line for the files of jobs, whose clients understand only one format of refusals."""
 
 _ID, _TERM, _REVISION = (name.lower().encode() for name in (Header.REQUEST_ID, Header.TERM, Header.REVISION))
 _CACHE = b"cache-control"
-"""The header that every answer has: without it, a cache between client and server may keep answers by its own rules."""
+"""The header on every answer: without it, a cache between client and server may keep answers by its own rules."""
 
 _AS_IT_IS = (b"x-content-type-options", b"nosniff")
-"""This is on every answer: no browser may take a state or a file for a page of this origin, which has one itself."""
+"""The header on every answer that keeps a browser from treating a state or a file as a page of this origin, which has a
+page itself.
+"""
 
 
 class Application:
@@ -55,7 +57,7 @@ class Application:
 
     @property
     def idle_seconds(self) -> float:
-        """How many seconds a client may send nothing inside of a request."""
+        """The seconds for which a client may send nothing inside of a request."""
         return self._context.idle_seconds
 
     @property
@@ -82,7 +84,7 @@ class Application:
             status = response.status_code
             await response(scope, receive, send)
         except asyncio.CancelledError:
-            # The server stops and does not wait any longer. Only the client is told, if its answer has not begun.
+            # The server stops and does not wait any longer. Only this client is told, if its answer has not begun.
             log.warning("%s %s was cancelled: this server is stopping (request %s)", scope["method"], path, request_id)
             if request.audit_name and not status:
                 _note(request, path, 0, request_id)
@@ -96,13 +98,14 @@ class Application:
             self._context.metrics.note(scope["method"], status, seconds)
             if self._context.access is not None and not (
                 path == HEARTBEAT_DATA_NODE.path and status == 200
-            ):  # one each second
+            ):  # a data node sends one each second
                 self._context.access.note(scope["method"], path, status, seconds, request_id, request.token_name)
 
     def refusal(self, error: Problem, fields: Fields, line: bytes) -> Response:
         """Return the answer to input that never becomes a request, of which the header ``fields`` were read.
 
-        ``line`` is what is known of its first line. The answer is counted and logged as others are, and about no store.
+        ``line`` is the known part of its first line. The answer is counted and logged as others are, and is about no
+        store.
         """
         respond = remote_exception if _ABOUT_FILES.match(line) else problem_response
         response, request_id = respond(error), _request_id(fields)
@@ -139,7 +142,7 @@ class Application:
     def _add_common_headers(self, response: Response, request_id: str, *, about_store: bool) -> None:
         """Add the headers that every answer has, unless the endpoint has set them.
 
-        An answer of the journal already names its revision and term, and the few that may be cached say so.
+        An answer of the journal already has its revision and term, and the few cacheable answers say so.
         """
         journal, headers = self._context.journal, response.raw_headers
         there = {name for name, _ in headers}
@@ -157,9 +160,9 @@ _STORES = ["v1", "stores"]
 
 
 def _note(request: HttpRequest, path: str, status: int, request_id: str) -> None:
-    """Add an administrative act to the audit log, with its outcome; ``status`` is 0 if it is not known.
+    """Add an administrative operation to the audit log, with its outcome; ``status`` is 0 if it is not known.
 
-    What was sent on to the leader is noted there.
+    An operation that was redirected to the leader is logged there.
     """
     error = request.problem
     if status == 307:
@@ -179,7 +182,7 @@ def _cancelled_problem(method: str) -> Problem:
     """Return the problem for a request that was cancelled, with an outcome that is certain.
 
     A read has applied nothing. A request whose body was incomplete was refused before this, so a change that is
-    cancelled here had its whole body, and it is not known how far it got.
+    cancelled here had its whole body, and its outcome is unknown.
     """
     if method in ("GET", "HEAD"):
         return problem(Code.SHUTTING_DOWN, "this replica is shutting down, and had not answered yet")
@@ -187,12 +190,12 @@ def _cancelled_problem(method: str) -> Problem:
 
 
 def _refusal_for(segments: list[str]) -> Callable[..., Response]:
-    """Return what makes the answers for problems with a request for this path."""
+    """Return the function that makes the answers for problems with a request for this path."""
     return remote_exception if segments[1:2] == ["webhdfs"] else problem_response
 
 
 def _not_there(request: HttpRequest, segments: list[str], methods: str) -> tuple[Problem, dict[str, str]]:
-    """Return the problem of a path that does not exist, or that does not take this method, and its headers."""
+    """Return the problem for a path that does not exist, or that does not support this method, and its headers."""
     path = request.scope["path"]
     if methods:
         return problem(Code.METHOD_NOT_ALLOWED, f"{request.method} {path}"), {"Allow": methods}

@@ -1,4 +1,4 @@
-"""Read the bodies of requests: a state as a stream, JSON as a typed structure."""
+"""Reads the bodies of requests: a state as a stream, JSON as a typed structure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def state_of(request: HttpRequest) -> Incoming:
 
 
 def file_of(request: HttpRequest) -> Incoming:
-    """Return the body as `state_of` does. Its sender may be silent for long: a task works while its file is open."""
+    """Return the body as `state_of` does. Its sender may be silent for long: a task computes while its file is open."""
     return _incoming(request, request.context.file_idle_seconds)
 
 
@@ -100,7 +100,7 @@ async def json_of(request: HttpRequest, kind: type[Body], *, optional: bool = Fa
 
     Unknown members are refused, and so is a member that appears twice. The body must have the media type of JSON: any
     web page can make a browser send a form, plain text, or a body without a type to any server that the browser can
-    reach, but JSON only where that server allows it.
+    reach, but JSON only if that server allows it.
     """
     media_type = _media_type(request)
     if media_type != "application/json" and not (optional and media_type is None and not _has_body(request)):
@@ -121,10 +121,10 @@ async def form_of(request: HttpRequest) -> str:
 
 
 async def no_fields(request: HttpRequest) -> None:
-    """Check the body of a call that takes none: it may be absent, empty, or an object without members.
+    """Check the body of a call without parameters: it may be absent, empty, or an object without members.
 
-    Its media type does not matter.
-    The body of a read is not checked: no standard defines what a body of GET or HEAD means.
+    Its media type does not matter. The body of a read is not checked: no standard defines the meaning of a body of GET
+    or HEAD.
     """
     if request.method in ("GET", "HEAD"):
         return
@@ -149,7 +149,7 @@ class _NoFields(msgspec.Struct, forbid_unknown_fields=True):
 
 
 async def gathered(request: HttpRequest) -> bytes:
-    """Return a small body whole."""
+    """Return a small body as a whole."""
     data = bytearray()
     async for chunk in _chunks(request, request.context.idle_seconds):
         data += chunk
@@ -168,7 +168,7 @@ def _decoded(data: bytes, kind: type[Body]) -> Body:
 
 
 def _each_once(members: list[tuple[str, Any]]) -> None:
-    """Refuse an object that has two members of one name.
+    """Refuse an object that has two members with one name.
 
     A reader may take either of them (RFC 8259); msgspec would take the last without an error.
     """

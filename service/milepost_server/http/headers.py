@@ -1,4 +1,4 @@
-"""Read and check the headers of requests, those with the labels of a handle among them."""
+"""Reads and checks the headers of requests, including those with the labels of a handle."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def one(request: HttpRequest, header: str) -> str | None:
 
 
 def caller(request: HttpRequest, session: str | None = None) -> Caller:
-    """Return the caller that the headers name. ``session`` is given if the path names the session."""
+    """Return the caller that the headers name. ``session`` is passed if the path names the session."""
     given = session if session is not None else one(request, Header.SESSION)
     if given is None:
         raise problem(Code.SESSION_REQUIRED, f"the header {Header.SESSION} is missing")
@@ -55,7 +55,7 @@ def caller(request: HttpRequest, session: str | None = None) -> Caller:
 
 
 def caller_of_files(request: HttpRequest) -> Caller:
-    """Return the caller of a write of files, which needs no session: the epoch is what allows it."""
+    """Return the caller of a write of files, which needs no session: the epoch allows the write."""
     return Caller(_attempt(request, "", None), epoch_of(request))
 
 
@@ -70,7 +70,7 @@ def _attempt(request: HttpRequest, session: str, client: str | None) -> Attempt:
 
 
 def creates_only(request: HttpRequest) -> bool:
-    """Return whether If-None-Match says that nothing may be there yet."""
+    """Return whether If-None-Match requires that nothing exists yet."""
     value = one(request, Header.IF_NONE_MATCH)
     if value not in (None, "*"):
         raise problem(Code.INVALID_REQUEST, f"{Header.IF_NONE_MATCH} takes '*' alone")
@@ -78,9 +78,9 @@ def creates_only(request: HttpRequest) -> bool:
 
 
 def check_without(request: HttpRequest, header: str, why: str) -> None:
-    """Raise ``invalid-request`` for a header that would change what the call means, and that it does not take.
+    """Raise ``invalid-request`` for a header that the call does not support and that would change its meaning.
 
-    If it were ignored, more would be written than its sender allowed.
+    If the header were ignored, more would be written than its sender allowed.
     """
     if header in request.fields:
         raise problem(Code.INVALID_REQUEST, f"this call takes no {header}: {why}")
@@ -152,8 +152,8 @@ def _number(request: HttpRequest, header: str, least: int = 1) -> int | None:
 def labels(request: HttpRequest) -> dict[str, str] | None:
     """Return the labels of a handle, None if the request has none.
 
-    The header with all of them counts. Those with a header each may be fewer beside it, since proxies drop some by
-    their names, but may say nothing else.
+    The header with all labels decides. The headers with single labels may be fewer beside it, since proxies drop some
+    by their names, but must not differ from it.
     """
     plain = _each_in_a_header(request)
     value = one(request, Header.LABELS)

@@ -1,4 +1,4 @@
-"""The metrics of a replica in the text format of Prometheus, in a registry of the application's own."""
+"""The metrics of a replica in the text format of Prometheus, in the application's own registry."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Metrics:
         blobs: BlobsWithTimeout,
         expires: Callable[[], float | None] = lambda: None,
     ) -> None:
-        """``expires`` says at which Unix time the certificate ends that is in use, or None if there is none."""
+        """``expires`` returns the Unix time at which the present certificate ends, or None if there is none."""
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "milepost_requests", "Requests by method and status", ("method", "status"), registry=self._registry

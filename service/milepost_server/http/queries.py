@@ -1,4 +1,4 @@
-"""Read and check what the target of a request says: its query parameters, and paths of files in it."""
+"""Reads and checks the target of a request: its query parameters, and the paths of files in it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from milepost_server.http.requests import HttpRequest
 from milepost_server.model.paths import checked_path
 
 _NO_UTF_8 = "\ufffd"
-"""What bytes that are no UTF-8 have become in a path, so that names that differ could not be told apart."""
+"""The character that replaces bytes in a path that are not UTF-8, so that different names would become equal."""
 
 
 def only_known(request: HttpRequest, operation: RestOperation) -> None:
@@ -55,7 +55,7 @@ def to_token(name: str | None) -> str | None:
 
 
 def from_token(token: str | None) -> str:
-    """Return the name that a token stands for, after which the page begins; empty for the first page."""
+    """Return the name in a token, after which the page begins; empty for the first page."""
     if token is None:
         return ""
     try:
@@ -68,7 +68,7 @@ def from_token(token: str | None) -> str:
 
 
 def named_path(path: str) -> str:
-    """Return a path of a tree without a slash at its end; empty for the root. Raises an ``invalid-name`` problem."""
+    """Return a path in a tree without a slash at its end; empty for the root. Raises an ``invalid-name`` problem."""
     try:
         checked = checked_path(path)
     except ValueError as error:

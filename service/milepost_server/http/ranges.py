@@ -1,4 +1,4 @@
-"""Read the header Range, one range of bytes (RFC 9110, section 14), and answer it."""
+"""Reads the header Range, one range of bytes (RFC 9110, section 14), and answers it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ _ONE = re.compile(r"bytes\s*=\s*(\d{0,18})-(\d{0,18})\Z")
 
 
 def asked_for(request: HttpRequest) -> str | None:
-    """Return the header Range, if it is to be heeded: a condition on it is not looked at, so it asks for all bytes."""
+    """Return the header Range, if it applies: a range with a condition is ignored, so the request asks for all
+    bytes.
+    """
     return None if request.fields.get("if-range") else one(request, "Range")
 
 
 def span_of(header: str | None, size: int) -> Span | None:
-    """Return the range of bytes that the header asks for of a state of ``size`` bytes; None for all of them.
+    """Return the range that the header requests of a state of ``size`` bytes; None for all bytes.
 
-    A header that is not one range of bytes is ignored, as the standard allows. A range that lies outside of the state
-    raises ``range-not-satisfiable``.
+    A header that is not one range of bytes is ignored, as the standard allows. A range outside of the state raises
+    ``range-not-satisfiable``.
     """
     match = _ONE.match(header.strip()) if header else None
     if match is None or match.group(1) == match.group(2) == "":
@@ -45,7 +47,7 @@ def span_of(header: str | None, size: int) -> Span | None:
 def bytes_reply(
     chunks: AsyncIterator[bytes], asked: str | None, size: int, span: Span, headers: Mapping[str, str]
 ) -> Response:
-    """Make the answer that has these bytes, of ``size`` in all: 206 if a range was ``asked`` for, else 200."""
+    """Make the answer with these bytes, of ``size`` in all: 206 if the header ``asked`` for a range, else 200."""
     partial = span_of(asked, size) is not None
     sent = {**headers, "Accept-Ranges": "bytes", "Content-Length": str(span.end - span.start)}
     if partial:

@@ -1,4 +1,4 @@
-"""Make HTTP answers: JSON of what the operations return, in pieces where it is long, and problems.
+"""Makes HTTP answers: JSON of the operations' results, in pieces if it is long, and problems.
 
 Every error is answered as ``application/problem+json`` with ``retryable`` and ``outcome``, never with a stack trace.
 """
@@ -22,16 +22,16 @@ from milepost_server.replica.submitter import Reply
 _SHORT: Final = 64 * 1024
 
 NOTE_WAITING: Final = "milepost.note_waiting"
-"""The extension of a scope by which an answer notes how many of its bytes are in memory and not being sent yet."""
+"""The extension of a scope by which an answer notes the number of its bytes that wait in memory."""
 
 ELSEWHERE: Final = frozenset({Code.NO_LEADER, Code.SHUTTING_DOWN})
-"""The problems that say: ask another replica."""
+"""The problems after which the client should ask another replica."""
 
 
 class IncrementalResponse(Response):
     """A response in pieces with a Content-Length, so that the client sees whether it is complete.
 
-    A short one is sent as one piece.
+    A short response is sent as one piece.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class IncrementalResponse(Response):
 
 
 def about(revision: int | None, term: int) -> dict[str, str]:
-    """Return the headers that say which revision and term an answer reflects."""
+    """Return the headers with the revision and term that an answer reflects."""
     headers = {Header.TERM: str(term)}
     if revision is not None:
         headers[Header.REVISION] = str(revision)
@@ -78,12 +78,12 @@ def reply_headers(reply: Reply) -> dict[str, str]:
 
 
 def json_reply(reply: Reply, status: int = 200) -> Response:
-    """Make an answer of a reply, with its body as JSON."""
+    """Make an answer from a reply, with its body as JSON."""
     return json_response(reply.answer.body, status, reply_headers(reply))
 
 
 def empty_reply(reply: Reply, status: int = 204) -> Response:
-    """Make an answer of a reply, without a body."""
+    """Make an answer from a reply, without a body."""
     return Response(status_code=status, headers=reply_headers(reply))
 
 
@@ -104,10 +104,10 @@ def _pieces(body: Mapping[str, Any]) -> Iterator[bytes]:
 
 
 def closing(error: Problem) -> dict[str, str]:
-    """Return the header that ends the connection, if ``error`` says to ask another replica; else none.
+    """Return the header that ends the connection, if ``error`` tells the client to ask another replica; else none.
 
-    Behind a Service of Kubernetes, or another forwarder of TCP, a new connection is the way to another replica: a
-    client that kept this one would ask the same replica for ever.
+    Behind a Service of Kubernetes, or another TCP forwarder, only a new connection reaches another replica: a client
+    that kept this one would always ask the same replica.
     """
     return {"Connection": "close"} if error.code in ELSEWHERE else {}
 

@@ -1,4 +1,4 @@
-"""The request as endpoints see it: with its header fields indexed once, and the context that it is served in."""
+"""The request as endpoints see it: with its header fields indexed once, and the context of the replica."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ from milepost_server.replica.probes import Probes
 class Context:
     """The parts of a replica that its HTTP application uses.
 
-    ``clock`` gives monotonic seconds. A client may send nothing for ``idle_seconds`` inside of a request, and for
+    ``clock`` returns monotonic seconds. A client may send nothing for ``idle_seconds`` inside of a request, and for
     ``file_idle_seconds`` inside of the bytes of a file. ``pointers`` and ``blobs`` are URLs without secrets, for the
-    status page, and ``advertise`` is where others reach this replica.
-    ``hosts`` checks the header Host where there are no tokens; None accepts every name.
-    ``certified_only`` says whether clients have to show a certificate.
+    status page, and ``advertise`` is the URL at which others reach this replica. ``hosts`` checks the header Host if
+    there are no tokens; None accepts every name. ``certified_only`` says whether clients must present a certificate.
     """
 
     operations: Operations
@@ -56,7 +55,7 @@ class Context:
 
 
 class Fields:
-    """The header fields of a request, which may be asked for in any case. ASGI gives their names in lower case."""
+    """The header fields of a request, which callers may name in any case. ASGI has their names in lower case."""
 
     __slots__ = ("_by_name", "_raw", "_repeats")
 
@@ -88,7 +87,7 @@ class Fields:
 
 
 class HttpRequest(requests.Request):
-    """Starlette's request, for its body and its query, with what each endpoint needs besides."""
+    """Starlette's request, for its body and its query, extended for the endpoints."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, context: Context, fields: Fields) -> None:
         super().__init__(scope, receive, send)
@@ -97,25 +96,25 @@ class HttpRequest(requests.Request):
         self.principal: Principal | None = None
         self.job: Job | None = None
         self.problem: Problem | None = None
-        """What the request is refused with, once it is."""
+        """The problem with which the request was refused, if it was."""
         self.audit_name = ""
-        """The name of the request in the audit log, empty if it is not to be there."""
+        """The name of the request in the audit log, empty if the audit log omits it."""
         self.detail = ""
-        """What the audit log tells of it besides its path."""
+        """The detail in the audit log, beside the request's path."""
 
     @property
     def token_name(self) -> str:
-        """Whose token the request carries, for the log; empty for nobody's."""
+        """The name of the request's token, for the log; empty without a token."""
         return self.job.name if self.job is not None else self.principal.name if self.principal is not None else ""
 
     @property
     def owner(self) -> str:
-        """The name of the client to whom the sessions belong that this request opens; empty for nobody."""
+        """The name of the client that owns the sessions that this request opens; empty without a client."""
         return "" if self.principal is None else self.principal.name
 
     @property
     def bound_to(self) -> str | None:
-        """The name of the client whose sessions alone this request may act in; None if it may act in all of them."""
+        """The name of the only client whose sessions this request may use; None if it may use all sessions."""
         return None if self.principal is None or self.principal.rights.admin else self.principal.name
 
     @property

@@ -1,7 +1,8 @@
-"""Find the endpoint for a request by the segments of its path, among the routes that FastAPI describes.
+"""Finds the endpoint for a request by the segments of its path, among the routes that FastAPI describes.
 
-FastAPI makes the OpenAPI page of the same routes, so that the page is true. It does not run them: what it does for a
-request (solving dependencies, validating what the endpoints check themselves) takes several times as long as they do.
+FastAPI makes the OpenAPI page from the same routes, so that the page is true. It does not run them: its own work for a
+request (solving dependencies, validating what the endpoints check themselves) takes several times as long as the
+endpoints' work.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from milepost_server.http.requests import HttpRequest
 Check = Callable[[HttpRequest], Awaitable[None]]
 
 _REST = ":path}"
-"""The end of the name of a parameter that takes the rest of a path, as Starlette writes it."""
+"""The end of a parameter that takes the rest of a path, in Starlette's notation."""
 
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
@@ -29,8 +30,8 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 class Endpoint:
     """The function that answers a method at a path; it is called with the request and the path's parameters in order.
 
-    ``checks`` are the dependencies of the route: each looks at the request, and raises a problem. ``operation``
-    says who may call it.
+    ``checks`` are the dependencies of the route: each checks the request, and raises a problem. ``operation`` says who
+    may call it.
     """
 
     call: Callable[..., Awaitable[Response]]
@@ -97,7 +98,7 @@ class Routes:
 
 
 def allowed(endpoints: Endpoints) -> str:
-    """Return the methods that a path takes, as the value of the header Allow."""
+    """Return the methods that a path supports, as the value of the header Allow."""
     return ", ".join(method for method in _METHODS if method in endpoints)
 
 

@@ -1,13 +1,12 @@
-"""Read a listing as a chain of segments: which of them count, where the journal's head is, and what is left over.
+"""Reads a listing as a chain of segments: which of them count, where the journal's head is, and which are garbage.
 
 At any moment the segments that count are a range without gaps, and all but the last are sealed. A listing shows one
-moment, so if it shows anything else, somebody else has altered the segments. Then no replica can lead: what is missing
-may hold the newest epoch.
+moment, so if it shows anything else, another program has altered the segments. Then no replica can lead: a missing
+segment may contain the newest epoch.
 
 The highest segment that was written to says which segments count. If it is sealed, the next segment takes the next
-group; that one must be there and empty, since it is made before the other is sealed. If it is not there, somebody may
-have deleted it after it was written to. Segments below ``first`` are garbage, and a delayed request may make more of
-them.
+group; that one must exist and be empty, since it is made before the other is sealed. If it does not exist, it may have
+been deleted after it was written to. Segments below ``first`` are garbage, and a delayed request may make more of them.
 
 The witness and the deployment marker were written before the listing, and name a term and a revision. A head that is
 behind these is an older copy.
@@ -31,7 +30,7 @@ _REMEDY = "restore it from a backup, with its labels and annotations"
 class Segment:
     """A segment as it was last read or written.
 
-    ``size`` is the bytes of its entries. ``frozen`` is not None if somebody made the ConfigMap immutable.
+    ``size`` is the bytes of its entries. ``frozen`` is not None if the ConfigMap was made immutable.
     """
 
     number: int
@@ -43,7 +42,7 @@ class Segment:
 
     @property
     def is_proven(self) -> bool:
-        """Return whether its entries match the checksum in its head."""
+        """Return whether the segment's entries match the checksum in its head."""
         return self.head.proves(self.data)
 
     def hold(self, data: dict[str, str]) -> None:
@@ -58,8 +57,8 @@ class Chain:
 
     ``head`` is the journal's. ``segments`` are those that count, from ``first`` to ``last``, which takes the next
     group. ``spare`` is the one after it, if it was made already. ``leftovers`` can be deleted. For ``witness`` see
-    `Stamp`. ``to_rewrite`` holds the numbers of segments that must be written as they are here before anything else is
-    written, since an owner has accepted a loss.
+    `Stamp`. ``to_rewrite`` has the numbers of segments that must be written as they are here before any other write,
+    since an owner has accepted a loss.
     """
 
     head: Head
@@ -74,7 +73,7 @@ class Chain:
 
 @dataclass(slots=True)
 class SegmentListing:
-    """A listing shows one journal: its segments by number, its witness, and its deployment marker."""
+    """The listing of one journal: its segments by number, its witness, and its deployment marker."""
 
     layout: ConfigMapLayout
     found: dict[int, ConfigMap]
@@ -99,7 +98,7 @@ class SegmentListing:
 
     @property
     def stamps(self) -> list[Stamp]:
-        """Return the witness and the deployment marker, as far as they are there."""
+        """Return the witness and the deployment marker, as far as they exist."""
         stamps = [self.witness, *([] if self.mark is None else [self.mark])]
         return [stamp for stamp in stamps if stamp.metadata is not None]
 
@@ -139,7 +138,8 @@ def chain_in(listed: SegmentListing) -> Chain | None:
         return None
     top = max(written)
     if heads[top] is None and not listed.holds(top) and _is_active(heads.get(top - 1)):
-        top -= 1  # the empty next segment, whose head somebody damaged: nothing is written to it before a sealing
+        # the empty next segment, whose head was damaged by another program: nothing is written to it before a sealing
+        top -= 1
     head = heads[top]
     if head is None:
         raise _unreadable(listed, top)
@@ -152,7 +152,7 @@ def chain_in(listed: SegmentListing) -> Chain | None:
             raise _gone(listed, last)
         segments[last] = Segment(last, found[last].metadata.check(), EMPTY, frozen=found[last].frozen)
         if found[last].immutable:
-            segments[last].hold(found[last].data)  # somebody else's entries, which nothing can take out again
+            segments[last].hold(found[last].data)  # another program's entries, which no write can take out again
     if listed.past > (head.term, head.revision):
         term, revision = listed.past
         names = " or ".join(stamp.name for stamp in listed.stamps)
@@ -210,7 +210,7 @@ def _unreadable(listed: SegmentListing, number: int) -> JournalDamaged:
 
 
 def _evidence(listed: SegmentListing, number: int) -> str:
-    """Return the evidence of this damage (see `JournalDamaged`): the segment's name, and every head there is."""
+    """Return the evidence of this damage (see `JournalDamaged`): the segment's name, and every existing head."""
     layout = listed.layout
     heads = [f"{each} {item.metadata.annotations.get(HEAD)}" for each, item in sorted(listed.found.items())]
     return "\n".join([layout.segment(number), *heads])

@@ -1,4 +1,4 @@
-"""Encode a record as an entry of a ConfigMap's ``data``: the key escaped, the value unchanged wherever it is text.
+"""Encodes a record as an entry of a ConfigMap's ``data``: the key escaped, the value unchanged if it is text.
 
 Kubernetes allows a data key 253 characters of ``A-Z a-z 0-9 - . _``. A record's key has only these and ``/``. So ``_``
 is written ``__``, and ``/`` is written ``_.``. A key that is too long then is cut off, and ends in ``_-`` and a hash;
@@ -8,8 +8,8 @@ Text that is not empty and does not begin with ``!`` is stored as it is, so that
 in plain text. Before any other value stands a line that begins with ``!``: ``!text`` or ``!base64`` says how to read
 what follows, and ``!deleted`` alone is a tombstone, which says that the record was deleted.
 
-A value that cannot be decoded, because somebody else wrote it, is returned as the bytes that are there. The service
-then finds that the record's checksum is wrong, and reports the record as damaged. It does not use an older copy of the
+A value that cannot be decoded, because another program wrote it, is returned as the stored bytes. The service then
+finds that the record's checksum is wrong, and reports the record as damaged. It does not use an older copy of the
 record in an older segment (a ConfigMap of the same journal) instead.
 """
 
@@ -23,9 +23,11 @@ from typing import Final
 
 _LONGEST: Final = 253
 _CUT: Final = re.compile(r"((?:[-.A-Za-z0-9]|__|_\.)*)_-([0-9a-f]{40})\Z")
-"""A data key that was cut off: what is left of the escaped key, and the hash of the whole key."""
+"""The pattern of a truncated data key: the rest of the escaped key, and the hash of the whole key."""
 _HALF_AN_ESCAPE: Final = re.compile(r"(?<!_)(?:__)*_\Z")
-"""An escaped key that was cut between the two characters of an escape, so that an odd number of ``_`` ends it."""
+"""The pattern of an escaped key that was cut between the two characters of an escape: it ends in an odd number of
+``_``.
+"""
 _HASHED: Final = "_-"
 _HASH_LENGTH: Final = 40
 _ENDING: Final = len(_HASHED) + _HASH_LENGTH
@@ -36,7 +38,7 @@ _KEY: Final = "!key "
 
 
 def encode(key: str, value: bytes | None) -> tuple[str, str]:
-    """Return the data key and the text of a record, or of a tombstone where ``value`` is None."""
+    """Return the data key and the text of a record, or of a tombstone if ``value`` is None."""
     escaped = key.replace("_", "__").replace("/", "_.")
     if len(escaped) <= _LONGEST:
         return escaped, _DELETED if value is None else _encoded(value)

@@ -1,7 +1,7 @@
-"""Encode and check the annotation that says what a segment is: its journal's head, its place in the chain, its state.
+"""Encodes and checks the annotation that describes a segment: its journal's head, its place in the chain, its state.
 
-Each such text ends in a checksum over itself and the name of its ConfigMap, so a text that was altered, or put into
-another place, is not valid. The head of a segment also carries a sum of the segment's entries.
+Each such text ends in a checksum over itself and the name of its ConfigMap, so a text that was altered, or moved to
+another ConfigMap, is not valid. The head of a segment also carries a sum of the segment's entries.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _SUM_BYTES: Final = 16
 
 
 class SegmentState(Enum):
-    """A segment is in one of three states.
+    """The states of a segment.
 
-    ``empty``: made beforehand, and not written to yet. ``active``: groups go here. ``sealed``: groups go on in the
-    next one.
+    ``empty``: made beforehand, and not written to yet. ``active``: takes groups. ``sealed``: groups continue in the
+    next segment.
     """
 
     EMPTY = "empty"
@@ -50,11 +50,11 @@ class SegmentHead(msgspec.Struct, frozen=True, omit_defaults=True):
     entries: str = ""
 
     def of(self, journal: str) -> Head:
-        """Return the journal's head, as this segment has it."""
+        """Return the journal's head, as this segment records it."""
         return Head(journal, self.term, self.revision, self.lineage, self.digest)
 
     def proves(self, data: Mapping[str, str]) -> bool:
-        """Return whether these are the entries that the segment was written with."""
+        """Return whether these are the entries with which the segment was written."""
         return self.state is SegmentState.EMPTY or self.entries == sum_of(data)
 
     def encoded(self, name: str) -> str:
@@ -70,7 +70,7 @@ EMPTY: Final = SegmentHead(_SCHEMA, SegmentState.EMPTY)
 
 
 def first() -> SegmentHead:
-    """Return the head of the first segment of a journal that nobody has taken over yet."""
+    """Return the head of the first segment of a journal that was never taken over."""
     return SegmentHead(_SCHEMA, SegmentState.ACTIVE, first=1, entries=sum_of({}))
 
 
@@ -115,10 +115,9 @@ def decode(text: str | None, name: str) -> SegmentHead | None:
 
 
 class WitnessAnnotation(msgspec.Struct, frozen=True):
-    """The annotation of the witness and of the deployment marker: who took the journal over last, and at which
-    revision.
+    """The annotation of the witness and of the deployment marker: the last take-over of the journal, and its revision.
 
-    The witness follows the groups a moment behind, and the mark is written at each take-over.
+    The witness follows the groups a moment behind, and the marker is written at each take-over.
     """
 
     schema: int
@@ -147,7 +146,7 @@ class WitnessAnnotation(msgspec.Struct, frozen=True):
         return _checked(self, name)
 
     def is_of(self, head: Head) -> bool:
-        """Return whether it names the same leadership as ``head``."""
+        """Return whether the annotation names the same leadership as ``head``."""
         return (self.term, self.lineage) == (head.term, head.lineage)
 
 

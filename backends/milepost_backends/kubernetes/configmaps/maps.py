@@ -1,4 +1,4 @@
-"""Read the ConfigMaps of a namespace, and write them on conditions, no faster than the byte budget allows."""
+"""Reads the ConfigMaps of a namespace, and writes them on conditions, no faster than the byte budget allows."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from milepost_backends.kubernetes.labels import selector
 
 _PAGE: Final = "250"
 _PAGE_TIMEOUTS: Final = 4
-"""A page of a listing may take so many times as long as another answer, since it holds up to eight megabytes."""
+"""The factor by which the timeout of a listing's page exceeds that of other answers, since a page has up to eight
+megabytes.
+"""
 _LISTINGS: Final = 3
-"""A listing is begun so many times, because etcd may compact its version before all of its pages were read."""
+"""The most attempts at a listing, because etcd may compact its version before all of its pages were read."""
 _GONE: Final = 410
-"""The API answers with this status to a page of a listing whose version was compacted."""
+"""The API's status for a page of a listing whose version was compacted."""
 _PAUSE_SECONDS: Final = 5.0
-"""For so long nothing is written after etcd had no room."""
+"""The seconds without writes after etcd had no room."""
 
 T = TypeVar("T")
 
@@ -31,11 +33,11 @@ _BURST_SECONDS: Final = 4.0
 
 
 class Maps:
-    """The ConfigMaps of one namespace, as the API gives and takes them.
+    """The ConfigMaps of one namespace in the API.
 
     `create` and `replace` wait until ``budget`` allows their bytes. A ConfigMap without data is created at once, and
-    what comes after it waits the longer: as long as the next segment is not there, each group writes the last one
-    again. For some seconds after etcd had no room left, they send nothing and raise `StorageFull`.
+    the next write waits longer for it: while the next segment does not exist, each group writes the last one again. For
+    some seconds after etcd had no room left, they send nothing and raise `StorageFull`.
     """
 
     def __init__(self, client: KubernetesClient, clock: Callable[[], float] = time.monotonic) -> None:
@@ -81,15 +83,15 @@ class Maps:
     async def replace(self, metadata: Metadata, data: Mapping[str, str], frozen: Frozen | None = None) -> ApiAnswer:
         """Replace a ConfigMap by PUT, on the condition that it has not changed since ``metadata`` was read.
 
-        ``frozen`` is the `ConfigMap.frozen` of what was read. If it is not None, the ConfigMap is immutable: only its
-        metadata can be replaced, and ``data`` must be what is there. Raises `NotSent`, `NoAnswer`, `StorageFull`, and
-        `StorageUnavailable` if something else was stored than what was sent.
+        ``frozen`` is the `ConfigMap.frozen` that was read. If it is not None, the ConfigMap is immutable: only its
+        metadata can be replaced, and ``data`` must be the present data. Raises `NotSent`, `NoAnswer`, `StorageFull`,
+        and `StorageUnavailable` if the stored object differs from the sent one.
         """
         body = encode(metadata, data, frozen)
         return _require_as_sent(await self._write("PUT", self._path(metadata.check().name), body), metadata)
 
     async def create(self, metadata: Metadata, data: Mapping[str, str]) -> ApiAnswer:
-        """Create a ConfigMap by POST. Raises what `replace` raises."""
+        """Create a ConfigMap by POST. Raises the errors of `replace`."""
         body = encode(metadata, data)
         return _require_as_sent(await self._write("POST", self._path(), body, waits=bool(data)), metadata)
 
@@ -132,9 +134,10 @@ def metadata_of(answer: ApiAnswer, doing: str) -> Metadata:
 
 
 def _require_as_sent(answer: ApiAnswer, sent: Metadata) -> ApiAnswer:
-    """Return the answer to a write. Raises `StorageUnavailable` if what was stored lacks the head or labels sent.
+    """Return the answer to a write. Raises `StorageUnavailable` if the stored object lacks the head or labels that were
+    sent.
 
-    An admission webhook or policy can alter what is written. No replica could take the journal over from that.
+    An admission webhook or policy can alter a write. No replica could take the journal over from the result.
     """
     if answer.done:
         stored = _decoded(answer, ConfigMap, f"write the ConfigMap {sent.name}").metadata
@@ -157,10 +160,10 @@ def _decoded(answer: ApiAnswer, kind: type[T], doing: str) -> T:
 
 
 class ByteBudget:
-    """``bytes_per_second`` may be spent in the long run, and four seconds' worth at once. ``clock`` is monotonic.
+    """A budget of ``bytes_per_second`` in the long run, and of four seconds' worth at once. ``clock`` is monotonic.
 
-    etcd keeps what was overwritten for up to ten minutes. Writing a megabyte a second for long fills its quota, and
-    then it accepts no create or update in the whole cluster any more, Leases of nodes included.
+    etcd keeps overwritten data for up to ten minutes. Writing a megabyte a second for long fills its quota, and then it
+    accepts no create or update in the whole cluster any more, including Leases of nodes.
     """
 
     def __init__(self, bytes_per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -172,7 +175,9 @@ class ByteBudget:
 
     @property
     def wait_seconds(self) -> float:
-        """Return how long to wait before writing. A write may exceed what is left then: the next one waits for it."""
+        """Return the seconds to wait before writing. A write may exceed the rest of the budget: the next one waits for
+        it.
+        """
         self._fill()
         return max(0.0, -self._left / self._rate)
 
@@ -182,7 +187,7 @@ class ByteBudget:
         self._left -= size
 
     async def spend(self, size: int) -> None:
-        """Count ``size`` bytes as written, and wait until they may be; a caller that is cancelled has spent none."""
+        """Count ``size`` bytes as written, and wait until they may be; a cancelled caller has spent none."""
         seconds = self.wait_seconds
         self.take(size)
         if seconds > 0:

@@ -1,4 +1,4 @@
-"""Remember a journal as its leader knows it: all entries, where each of them lies, and what a group makes of them.
+"""Remembers a journal as its leader knows it: all entries, the segment of each, and the effect of a group on them.
 
 Of the copies of a record, the one in the highest segment counts, and groups go to the highest segment only; so an entry
 needs no revision. A deletion leaves a tombstone as long as an older segment has a copy.
@@ -22,17 +22,17 @@ from milepost_backends.kubernetes.configmaps.objects import ConfigMapLayout, Met
 from milepost_backends.kubernetes.configmaps.stamps import Stamp
 
 CAP: Final = 32 * 1024
-"""The most bytes of entries that a segment holds, unless one group alone has more."""
+"""The most bytes of entries in a segment, unless one group alone has more."""
 
 _FLOOR: Final = 4 * CAP
-"""A journal may always take as much space as this, however little of it counts."""
+"""The space that a journal may always take, however little of it counts."""
 _WASTE: Final = 4
-"""A journal may take this many times the space of the entries that count: most files of a checkpoint are dead
-soon after they were written, and what is dead by then need not be written again.
+"""The factor by which a journal may exceed the space of the entries that count: most files of a checkpoint are deleted
+soon after they were written, and need not be written again.
 """
 _LARGE_WASTE: Final = 2
 _LARGE_SPARE: Final = 8 * 1024 * 1024
-"""A large journal may take only `_LARGE_WASTE` times that space, and `_LARGE_SPARE` bytes more."""
+"""The bytes that a large journal may take beyond `_LARGE_WASTE` times the space of the entries that count."""
 _LEAST_TAKEN: Final = 8 * 1024
 _OVER_THE_CAP: Final = 4 * 1024
 _MOST_DROPPED: Final = 8
@@ -41,9 +41,7 @@ _MOST_DROPPED: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class PendingSegment:
-    """A pending segment is what the last segment, ``number``, is to become; groups go on in the segment ``then``
-    after it.
-    """
+    """The next content of the last segment, ``number``; groups continue in the segment ``then`` after it."""
 
     number: int
     head: SegmentHead
@@ -55,9 +53,9 @@ class PendingSegment:
 class ChainMemory:
     """A journal under ``head``, as of its last write.
 
-    ``live`` and ``space`` are the bytes of the entries that count, and of all. ``dropped`` holds segments that no
-    longer count; whoever takes them from here deletes them. ``in_doubt`` holds what was sent and may have been
-    committed. For ``witness`` and ``mark`` see `Stamp`.
+    ``live`` and ``space`` are the bytes of the entries that count, and of all. ``dropped`` has segments that no longer
+    count; the caller that takes them from it deletes them. ``in_doubt`` has the segments that were sent and may have
+    been committed. For ``witness`` and ``mark`` see `Stamp`.
     """
 
     def __init__(self, layout: ConfigMapLayout, chain: Chain) -> None:
@@ -69,13 +67,13 @@ class ChainMemory:
         self.spare = chain.spare
         self.dropped: list[Metadata] = list(chain.leftovers)
         self.undeleted = 0
-        """The number of segments that were to be deleted and are still there, as of the last check."""
+        """The number of segments that should have been deleted and still existed at the last check."""
         self.in_doubt: list[PendingSegment] = []
         self.witness = chain.witness
         self.mark = Stamp(layout.deployment_marker)
         self._lineages = {chain.head.lineage}
         self.is_superseded = False
-        """Whether another leader was proven to have written since: this memory then proves nothing any more."""
+        """Whether another leader was proven to have written since, so that this memory proves nothing any more."""
         self.space = sum(segment.size for segment in chain.segments.values())
         self.live = 0
         self._places: dict[str, list[int]] = {}
@@ -91,9 +89,9 @@ class ChainMemory:
         return self.segments[self.last]
 
     def is_behind(self, recorded: WitnessAnnotation | SegmentHead | Head) -> bool:
-        """Return whether somebody who knew all of this memory has led since.
+        """Return whether a leader that knew all of this memory has led since.
 
-        A later term at an earlier revision shows a leader that was paused, and has put back what it remembered.
+        A later term at an earlier revision shows a leader that was paused, and has written its old memory back.
         """
         return (
             recorded.lineage != self.head.lineage
@@ -102,7 +100,7 @@ class ChainMemory:
         )
 
     def knows(self, head: Head) -> bool:
-        """Return whether this memory follows from that head of the same leadership, perhaps by terms taken since."""
+        """Return whether this memory follows from that head of the same leadership, perhaps with terms taken since."""
         return head.lineage in self._lineages and self.head.revision >= head.revision and not self.is_superseded
 
     def newest(self, key: str) -> int | None:
@@ -111,7 +109,7 @@ class ChainMemory:
         return places[-1] if places else None
 
     def records(self) -> Iterator[Change]:
-        """Yield every record that counts now, whatever is written while they are looked at."""
+        """Yield every record that counts now, whatever is written during the iteration."""
         newest = [(key, self.segments[places[-1]].data[key]) for key, places in self._places.items()]
         for key, text in newest:
             if not is_tombstone(text) and (record := key_of(key, text)) is not None:
@@ -120,7 +118,7 @@ class ChainMemory:
     def patched(self, entries: Mapping[str, str]) -> dict[str, str]:
         """Return the last segment's entries after these are written to it.
 
-        A tombstone that hides nothing is left out, and so is one whose older copies are gone by now.
+        A tombstone that hides nothing is left out, including one whose older copies are gone by now.
         """
         data = {
             key: text
@@ -131,9 +129,7 @@ class ChainMemory:
         return data
 
     def committed(self, pending: PendingSegment, metadata: Metadata) -> None:
-        """Note that the last segment has become this, with that metadata; so nothing else that was sent can be
-        committed.
-        """
+        """Note that the last segment now has this content and metadata; so no other sent write can be committed."""
         tail = self.tail
         self.in_doubt.clear()
         before, tail.data = tail.data, pending.data
@@ -152,10 +148,10 @@ class ChainMemory:
             self.segments[pending.then.number] = pending.then
 
     def grown(self, entries: Mapping[str, str]) -> int:
-        """Return what ``live`` will be once these entries are there."""
+        """Return the value of ``live`` after these entries are written."""
         return self.live + sum(_live(key, text) - self._live_size(key) for key, text in entries.items())
 
-    # -- within ----------------------------------------------------------------------------------------------------
+    # -- private ---------------------------------------------------------------------------------------------------
 
     def _older(self, key: str) -> bool:
         places = self._places.get(key)
@@ -178,7 +174,7 @@ class ChainMemory:
         return _live(key, self.segments[places[-1]].data[key]) if places else 0
 
     def _drop(self) -> None:
-        """Forget the oldest segment, which no longer counts: what counted of it was written again."""
+        """Forget the oldest segment, which no longer counts: its entries that counted were written again."""
         segment = self.segments.pop(self.first)
         for key in segment.data:
             places = self._places[key]
@@ -195,20 +191,20 @@ def _live(key: str, text: str) -> int:
 
 
 def allowed_space(live: int) -> int:
-    """Return how many bytes a journal may take whose entries that count have ``live`` bytes."""
+    """Return the bytes that a journal may take if its entries that count have ``live`` bytes."""
     return max(_FLOOR, min(_WASTE * live, _LARGE_WASTE * live + _LARGE_SPARE))
 
 
 def compact(memory: ChainMemory, data: dict[str, str], size: int, written: int) -> tuple[int, int]:
-    """Add entries of the oldest segments to ``data``, which the last segment will hold.
+    """Add entries of the oldest segments to ``data``, the next content of the last segment.
 
-    Return the oldest segment that counts after that, and the new size. ``written`` is the bytes of the group. About as
-    many bytes are moved as the group brings, so that the waste does not grow. Where the last segment is full already, a
-    few are moved all the same, so that the waste shrinks whatever the size of groups. The first entry is moved in any
-    case, however large it is.
+    Return the oldest segment that counts after that, and the new size. ``written`` is the bytes of the group. The
+    function moves about as many bytes as the group brings, so that the waste does not grow. If the last segment is
+    already full, it still moves a few, so that the waste shrinks whatever the size of groups. It always moves the first
+    entry, however large it is.
     """
     most = allowed_space(memory.live)
-    alone = written if size - written <= CAP else 0  # a group as large as a segment takes along as much as it brings
+    alone = written if size - written <= CAP else 0  # a group as large as a segment moves as many bytes as it brings
     budget = min(max(_LEAST_TAKEN, written), max(CAP - size, _OVER_THE_CAP, alone))
     first, space, taken = memory.first, memory.space, 0
     while first < memory.last and first - memory.first < _MOST_DROPPED and space > most:

@@ -1,4 +1,4 @@
-"""Define the ConfigMaps of a journal: their names, the labels and annotations that mark them, and their encoding.
+"""The ConfigMaps of a journal: their names, the labels and annotations that mark them, and their encoding.
 
 ::
 
@@ -7,9 +7,9 @@
     <name>-<slug>-<hash>-founded           the deployment marker: it shows that the journal exists
 
 All but the mark carry the labels ``milepost/deployment: <name>`` and ``milepost/journal: <hash>``; a ConfigMap without
-them is never touched. The mark carries no label, so that a deletion by label spares it: while it is there, the journal
-is not founded anew. Two annotations, ``milepost/name`` and ``milepost/head``, hold the journal's true name and what
-the ConfigMap is.
+them is never touched. The mark carries no label, so that a deletion by label spares it: while it exists, the journal is
+not created anew. Two annotations, ``milepost/name`` and ``milepost/head``, have the journal's true name and the
+description of the ConfigMap.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Metadata(msgspec.Struct, rename="camel", omit_defaults=True):
     finalizers: list[str] = []
 
     def check(self) -> Metadata:
-        """Return this metadata if a write can be conditional on it; without a version, or with ``0``, none can be.
+        """Return this metadata if a write can be conditional on it; without a version, or with ``0``, no write can be.
 
         Raises `StorageUnavailable`.
         """
@@ -57,23 +57,25 @@ class Metadata(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class Frozen(NamedTuple):
-    """What a PUT of a ConfigMap that somebody made immutable has to repeat, besides its ``data``."""
+    """The parts that a PUT of an immutable ConfigMap must repeat, besides its ``data``."""
 
     binary: Mapping[str, str]
 
 
 class ConfigMap(msgspec.Struct, omit_defaults=True):
-    """A ConfigMap, or its metadata alone where no more was asked for."""
+    """A ConfigMap, or only its metadata if the request asked for no more."""
 
     metadata: Metadata
     data: dict[str, str] = {}
     immutable: bool = False
-    """True if somebody made it so: the data then never changes, but the metadata can, and it can be deleted."""
+    """True if the ConfigMap was made immutable: its data then never changes, but its metadata can, and it can be
+    deleted.
+    """
     binary_data: dict[str, str] = msgspec.field(default_factory=dict, name="binaryData")
 
     @property
     def frozen(self) -> Frozen | None:
-        """Return what a PUT has to repeat if this ConfigMap is immutable; None if it is not."""
+        """Return the parts that a PUT must repeat if this ConfigMap is immutable; None if it is not."""
         return Frozen(self.binary_data) if self.immutable else None
 
 
@@ -82,7 +84,7 @@ class _Continue(msgspec.Struct):
 
 
 class ConfigMaps(msgspec.Struct):
-    """This is one page of a listing of ConfigMaps."""
+    """One page of a listing of ConfigMaps."""
 
     metadata: _Continue
     items: list[ConfigMap] | None = None
@@ -90,7 +92,7 @@ class ConfigMaps(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class ConfigMapLayout:
-    """Give the names, labels and annotations of one journal's ConfigMaps, in the deployment ``instance``."""
+    """The names, labels and annotations of one journal's ConfigMaps, in the deployment ``instance``."""
 
     instance: str
     journal: str
@@ -102,7 +104,7 @@ class ConfigMapLayout:
 
     @property
     def prefix(self) -> str:
-        """Return what the names of the journal's ConfigMaps begin with."""
+        """Return the prefix of the names of the journal's ConfigMaps."""
         slug = re.sub(r"[^a-z0-9]+", "-", self.journal.lower())[:_SLUG_LENGTH].strip("-")
         return "-".join(part for part in (self.instance, slug, self.hash) if part)
 
@@ -131,7 +133,7 @@ class ConfigMapLayout:
         return {**labels_of(self.instance), _JOURNAL: self.hash}
 
     def marked(self, found: Metadata, head: str) -> Metadata:
-        """Return the metadata to write: ``found`` with our labels and ``head``; what others set stays."""
+        """Return the metadata to write: ``found`` with Milepost's labels and ``head``; fields that others set stay."""
         return msgspec.structs.replace(
             found,
             labels=found.labels if found.name == self.deployment_marker else {**found.labels, **self.labels},

@@ -1,6 +1,8 @@
-"""Read and write the two small ConfigMaps that say who took a journal over last: the witness and the deployment marker.
+"""Reads and writes the two small ConfigMaps that record the last take-over of a journal: the witness and the deployment
+marker.
 
-They hold no data of ours. What somebody else keeps in a ConfigMap of such a name stays there, beside our annotations.
+They have no data of Milepost's. Data that another program keeps in a ConfigMap of such a name stays there, beside
+Milepost's annotations.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from milepost_backends.kubernetes.errors import backend_error
 log = logging.getLogger("milepost.kubernetes")
 
 _ROUNDS: Final = 8
-"""A write is tried this often while somebody edits the ConfigMap."""
+"""The most attempts at a write while another program edits the ConfigMap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class Stamp:
 
     @classmethod
     def of(cls, name: str, found: ConfigMap | None) -> Stamp:
-        """Return the stamp in what was found."""
+        """Return the stamp in a ConfigMap, if there is one."""
         if found is None:
             return cls(name)
         recorded = WitnessAnnotation.decode(found.metadata.annotations.get(HEAD), name)
@@ -50,9 +52,9 @@ async def read(maps: Maps, name: str) -> Stamp:
 
 
 async def note(maps: Maps, layout: ConfigMapLayout, last: Stamp, head: Head) -> Stamp:
-    """Record ``head``, unless it is already there, or a later one of the same leadership.
+    """Record ``head``, unless the stamp already has it, or a later one of the same leadership.
 
-    Raises `TakeOverLost` if a later term is named, and `BackendError`.
+    Raises `TakeOverLost` if the stamp names a later term, and `BackendError`.
     """
     stamp, ours = last, WitnessAnnotation.of(head)
     for _ in range(_ROUNDS):

@@ -1,4 +1,4 @@
-"""Stand as one candidate for the Lease, in one campaign, from the first look until the Lease is released."""
+"""One candidate for the Lease, in one campaign, from the first look until the Lease is released."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ from milepost_backends.waiting import finish
 log = logging.getLogger("milepost.election")
 
 _LOOKS: Final = 4
-"""While another replica holds the Lease, a candidate looks this often in a retry period, so it soon sees a release."""
+"""The reads per retry period while another replica holds the Lease, so that a candidate soon sees a release."""
 _ROUNDS: Final = 3
-"""If somebody edits the Lease between our read and our write, that costs one of these rounds."""
+"""The most attempts at a write of the Lease, one of which fails if another program edits the Lease between read and
+write.
+"""
 
 
 def lease_path(namespace: str, name: str = "") -> str:
@@ -45,10 +47,10 @@ async def look(
 
 
 class LeaseCandidate:
-    """A candidate has an identity and connections of its own, so that no renewal waits behind bulk data.
+    """A candidate with its own identity and connections, so that no renewal waits behind bulk data.
 
-    Its requests go one after the other, and a task that is cancelled waits for the end of its request: only then is it
-    known what there is to release.
+    Its requests are sent one after the other, and a task that is cancelled waits for the end of its request: only then
+    is it known whether there is a Lease to release.
     """
 
     def __init__(
@@ -72,12 +74,12 @@ class LeaseCandidate:
         self._held: Lease | None = None
         self._wrote = False
         self._in_doubt: tuple[Lease | None] | None = None
-        """What the last write was conditional on, if its outcome is unknown: a Lease, or that there was none."""
+        """The condition of the last write, if its outcome is unknown: a Lease, or that there was none."""
 
     async def win(self) -> float:
-        """Wait until the Lease is ours; return when the request was sent that made it so (monotonic).
+        """Wait until this candidate has the Lease; return when the request that achieved this was sent (monotonic).
 
-        Raises `Misconfigured`, `StorageUnavailable`; the Lease may be ours all the same then, until `release`.
+        Raises `Misconfigured`, `StorageUnavailable`; this candidate may still have the Lease then, until `release`.
         """
         await self._client.open()
         while True:
@@ -97,7 +99,8 @@ class LeaseCandidate:
                 await self._pause(min(self.address.retry_period / _LOOKS, wait))
 
     async def renew(self) -> float | None:
-        """Renew the Lease; return when the request was sent that did so, or None if the Lease is not ours any more.
+        """Renew the Lease; return when the request that did so was sent, or None if the Lease is no longer this
+        candidate's.
 
         Raises `BackendError` while neither is known.
         """
@@ -113,9 +116,10 @@ class LeaseCandidate:
         raise StorageUnavailable("somebody keeps changing the Lease")
 
     async def release(self) -> None:
-        """Release the Lease, if it is ours, so that another can take it at once. Idempotent, bounded, never raises.
+        """Release the Lease, if it is this candidate's, so that another can take it at once. Idempotent, bounded, never
+        raises.
 
-        A Lease that cannot be released now is left to run out.
+        A Lease that cannot be released now is left to expire.
         """
         self.over.set()
         try:
@@ -127,7 +131,7 @@ class LeaseCandidate:
             await self._client.close()
 
     async def _release(self) -> None:
-        async with self._turn:  # a request on its way ends first
+        async with self._turn:  # a request in flight ends first
             pass
         lease = self._held or (await self._look(last=True) if self._wrote else None)
         for _ in range(_ROUNDS):
@@ -146,7 +150,9 @@ class LeaseCandidate:
         raise StorageUnavailable("somebody keeps changing the Lease")
 
     def _may_land_on(self, lease: Lease | None) -> bool:
-        """Return whether our write with an unknown outcome can still change ``lease``: only if nobody else has."""
+        """Return whether this candidate's write with an unknown outcome can still change ``lease``: only if no one else
+        has changed it.
+        """
         if self._in_doubt is None:
             return False
         (base,) = self._in_doubt
@@ -158,7 +164,7 @@ class LeaseCandidate:
             return await finish(look(self._client, self._observer, self._clock, self._timeout))
 
     async def _write(self, lease: Lease | None) -> bool:
-        """Make the Lease ours, or renew it; return False if it changed since we saw it."""
+        """Take or renew the Lease; return False if it changed since this candidate saw it."""
         method = "POST" if lease is None else "PUT"
         answer = await self._send(method, claimed(lease, self._claim(), self._wall()), lease)
         if answer.done:

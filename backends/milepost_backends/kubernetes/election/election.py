@@ -1,4 +1,4 @@
-"""Hold an election on a Lease in Kubernetes: its holder leads, and the others watch whether it is still renewed."""
+"""Holds an election on a Lease in Kubernetes: its holder leads, and the others watch whether it is still renewed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from milepost_backends.kubernetes.election.lease import LeaseObserver
 
 log = logging.getLogger("milepost.election")
 _FRESH: Final = 0.25
-"""What was seen less than this part of a retry period ago still shows who leads."""
+"""The part of a retry period for which the last look at the Lease still shows who leads."""
 
 _AGAIN_SECONDS: Final = 0.25
 
@@ -29,7 +29,7 @@ def _now() -> datetime:
 
 
 class KubernetesElection:
-    """An `Election` on the Lease named as ``address``; ``advertise`` is the URL that other replicas are given.
+    """An `Election` on the Lease named as ``address``; ``advertise`` is the URL that other replicas get.
 
     ``clock`` (monotonic) decides everything; ``wall`` is only written into the Lease, for people.
     """
@@ -78,7 +78,7 @@ class KubernetesElection:
     async def campaign(self) -> Leadership:
         """See `Election.campaign`. However it ends, the Lease is released unless this replica leads.
 
-        It also raises `Misconfigured` where the Lease is not Milepost's, or may not be changed.
+        It also raises `Misconfigured` if the Lease is not Milepost's, or may not be changed.
         """
         if not self._open:
             raise StorageUnavailable("the election is not open")
@@ -92,7 +92,7 @@ class KubernetesElection:
         return leadership
 
     async def leader(self) -> str | None:
-        """See `Election.leader`. What was seen within a part of the retry period is not read again."""
+        """See `Election.leader`. A Lease that was read within a part of the retry period is not read again."""
         standing = self._standing
         if standing is not None and standing.remaining(self._clock()) > 0:
             return self._advertise
@@ -111,11 +111,11 @@ class KubernetesElection:
 
 
 class LeaseLeadership:
-    """This `Leadership` lasts as long as its Lease is renewed.
+    """A `Leadership` that lasts as long as its Lease is renewed.
 
     It is certain for the renew deadline, counted from before the last confirmed renewal was sent. Others wait for the
-    lease's duration, which is longer, and from a later moment. If no renewal is confirmed in time, leadership is lost
-    for good, even if nobody has taken the Lease.
+    Lease's duration, which is longer, and from a later moment. If no renewal is confirmed in time, leadership is
+    permanently lost, even if no other candidate has taken the Lease.
     """
 
     def __init__(self, candidate: LeaseCandidate, label: LeaderLabel | None, clock: Callable[[], float]) -> None:

@@ -1,4 +1,4 @@
-"""Keep a label on the leader's Pod, by which a Service finds it.
+"""Keeps a label on the leader's Pod, by which a Service finds it.
 
 The label proves nothing: a Pod that has it and does not lead redirects its callers.
 """
@@ -28,7 +28,7 @@ _MERGE_PATCH: Final = "application/merge-patch+json"
 class LeaderLabel:
     """The label ``milepost/role: leader`` of the Pods of one deployment, as the Pod ``pod`` keeps it.
 
-    It has connections of its own, so that the Lease is renewed whatever becomes of it.
+    It has its own connections, so that its requests never delay the renewal of the Lease.
     """
 
     def __init__(self, address: KubernetesAddress, pod: str, *, look_again: float = _LOOK_AGAIN_SECONDS) -> None:
@@ -39,9 +39,9 @@ class LeaderLabel:
         self._look_again = look_again
 
     async def open(self) -> None:
-        """Remove the label from our own Pod, which may have led before this start. Raises `Misconfigured`.
+        """Remove the label from this replica's own Pod, which may have led before this start. Raises `Misconfigured`.
 
-        Any other failure is logged only: callers are sent the wrong way no longer than until another replica leads.
+        Any other failure is only logged: the label misleads callers only until another replica leads.
         """
         await self._client.open()
         await self.remove()
@@ -51,7 +51,7 @@ class LeaderLabel:
         await self._client.close()
 
     async def keep(self, leads: Callable[[], bool]) -> None:
-        """Set the label, and remove it from other Pods, while ``leads()``; whatever fails is tried again."""
+        """Set the label, and remove it from other Pods, while ``leads()``; a failure is retried."""
         while leads():
             pause = self._look_again
             try:
@@ -63,14 +63,16 @@ class LeaderLabel:
             await asyncio.sleep(pause)
 
     async def remove(self) -> None:
-        """Remove the label from our own Pod, in bounded time; a failure is logged."""
+        """Remove the label from this replica's own Pod, in bounded time; a failure is logged."""
         try:
             await self._patch(self._pod, None)
         except BackendError as error:
             log.warning("cannot remove the leader's label from this Pod: %s", error)
 
     async def _remove_from_others(self, leads: Callable[[], bool]) -> None:
-        """Remove the label from Pods that had it while we led, on the version then: the next leader sets it later."""
+        """Remove the label from Pods that had it while this replica led, on the version then: the next leader sets it
+        later.
+        """
         labelled = await self._labelled()
         for name, version in labelled.items():
             if name != self._pod and leads():
@@ -89,7 +91,7 @@ class LeaderLabel:
         return {pod.metadata.name: pod.metadata.version for pod in pods.items}
 
     async def _patch(self, pod: str, role: str | None, version: str | None = None) -> None:
-        """Set or remove the label of a Pod; of another Pod only if it is still there, and still at ``version``."""
+        """Set or remove the label of a Pod; of another Pod only if it still exists, at ``version``."""
         metadata: dict[str, Any] = {"labels": {ROLE: role}}
         if version is not None:
             metadata["resourceVersion"] = version

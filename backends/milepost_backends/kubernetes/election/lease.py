@@ -1,4 +1,4 @@
-"""Read and write the Lease that an election uses, and remember what one replica has seen of it, and since when.
+"""Reads and writes the Lease of an election, and remembers what this replica has seen of it, and since when.
 
 Its fields are used as in client-go's leader election. ``renewTime`` and ``acquireTime`` are for people: clocks of
 different machines are never compared.
@@ -20,22 +20,26 @@ from milepost_backends.kubernetes.labels import DEPLOYMENT, are_ours, labels_of
 
 log = logging.getLogger("milepost.election")
 ADVERTISE: Final = "milepost/advertise"
-"""This annotation holds the URL that other replicas are given."""
+"""The annotation with the URL that other replicas get."""
 RELEASED: Final = "milepost/released"
-"""This annotation holds the identity that released the Lease; nobody else writes it, nor while the Lease is held."""
+"""The annotation with the identity that released the Lease; only Milepost writes it, and not while the Lease is
+held.
+"""
 
 _CARRIED: Final = ("name", "namespace", "uid", "resourceVersion", "ownerReferences", "finalizers")
 _RELEASED_SECONDS: Final = 1
 _MOST_TRANSITIONS: Final = 2**31 - 1
-"""The API accepts no larger number, so it would refuse one more from every candidate, for good."""
+"""The largest number of transitions that the API accepts; it would refuse a larger one from every candidate,
+permanently.
+"""
 
 _MOST_SECONDS: Final = 3600.0
-"""The longest lease that an address accepts. A Lease that says more was edited by another program or a person."""
+"""The longest lease that an address accepts. A Lease with a longer one was edited by another program or a person."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A claim says who wants the Lease for ``seconds``; ``identity`` is that of one campaign of one candidate."""
+    """A candidate's claim to the Lease for ``seconds``; ``identity`` is that of one campaign of one candidate."""
 
     name: str
     namespace: str
@@ -62,35 +66,35 @@ class Lease:
 
     @property
     def version(self) -> tuple[str, str]:
-        """Return what changes whenever anybody changes the Lease, also if it was deleted and made again."""
+        """Return a value that changes with every change of the Lease, also if it was deleted and made again."""
         return self.metadata.get("uid") or "", self.metadata.get("resourceVersion") or ""
 
     @property
     def holder(self) -> str:
-        """Return the holder's identity; empty if the Lease was released, or somebody took the holder out."""
+        """Return the holder's identity; empty if the Lease was released, or another program removed the holder."""
         return self.spec.get("holderIdentity") or ""
 
     @property
     def released_by(self) -> str:
-        """Return the identity that released the Lease; empty while it is held, or if nobody released it."""
+        """Return the identity that released the Lease; empty while it is held, or if it was never released."""
         return "" if self.holder else (self.metadata.get("annotations") or {}).get(RELEASED) or ""
 
     @property
     def seconds(self) -> float:
-        """Return for how long the Lease is held after each renewal; 0 if it does not say."""
+        """Return the seconds for which the Lease is held after each renewal; 0 if it does not say."""
         return float(self.spec.get("leaseDurationSeconds") or 0)
 
     @property
     def advertised(self) -> str | None:
-        """Return the URL of the holder; None if there is none, or somebody else wrote it."""
+        """Return the URL of the holder; None if there is none, or another program wrote it."""
         url = (self.metadata.get("annotations") or {}).get(ADVERTISE)
         return url if url and self.holder.startswith(f"{url}#") else None
 
     def belongs_to(self, name: str) -> bool:
         """Return whether the deployment ``name``, which is also the Lease's name, made the Lease.
 
-        Its label shows that, or, where somebody removed the label, an annotation that nobody else writes. The next
-        holder puts the label back.
+        Its label shows that or, if the label was removed, an annotation that only Milepost writes. The next holder puts
+        the label back.
         """
         labels = self.metadata.get("labels") or {}
         if DEPLOYMENT in labels:
@@ -100,9 +104,9 @@ class Lease:
 
 
 def claimed(lease: Lease | None, claim: Claim, now: datetime) -> bytes:
-    """Return the Lease to write so that ``claim`` holds it, or renews it: ``lease`` changed, or a new one.
+    """Return the Lease to write so that ``claim`` takes or renews it: ``lease`` changed, or a new one.
 
-    What others put into the Lease stays. Raises `StorageUnavailable`, see `_carried`.
+    Fields that others wrote into the Lease stay. Raises `StorageUnavailable`, see `_carried`.
     """
     spec = dict(lease.spec) if lease is not None else {}
     if lease is None or lease.holder != claim.identity:
@@ -134,7 +138,7 @@ def released(lease: Lease, now: datetime) -> bytes:
 
 
 def unclaimed(claim: Claim, now: datetime) -> bytes:
-    """Return a new Lease that nobody holds, in place of the one that ``claim`` would make."""
+    """Return a new Lease without a holder, in place of the one that ``claim`` would make."""
     return _document(
         {"name": claim.name, "namespace": claim.namespace},
         {"leaseTransitions": 0, **_held_by_nobody(now)},
@@ -168,9 +172,10 @@ def _document(
 
 
 def _carried(lease: Lease) -> dict[str, Any]:
-    """Return what an update has to repeat of the Lease, above all the version that the update is conditional on.
+    """Return the parts of the Lease that an update must repeat, above all the version on which the update is
+    conditional.
 
-    Raises `StorageUnavailable` if there is no version: without one the update would overwrite whatever is there.
+    Raises `StorageUnavailable` if there is no version: without one the update would overwrite any Lease.
     """
     uid, version = lease.version
     if not uid or version in ("", "0"):
@@ -193,9 +198,9 @@ def _micro_time(now: datetime) -> str:
 class LeaseObserver:
     """The Lease, as it was last seen. All times are monotonic seconds of this machine.
 
-    A holder is over when its Lease has not changed for as long as the Lease says, counted from when we first saw it so:
-    what we saw was sent before that, and the holder counts from before it sent it. ``least_seconds`` is the shortest
-    time that we wait, whatever the Lease says, so that no edit shortens the lease of a holder that is alive.
+    A holder's lease is over when the Lease has not changed for as long as it says, counted from when this replica first
+    saw it so: the holder sent that Lease earlier, and counts from before it sent it. ``least_seconds`` is the shortest
+    wait, whatever the Lease says, so that no edit shortens the lease of a holder that is alive.
 
     If a Lease that was seen held is gone, or has no holder without having been released, its holder did not do that,
     and still leads for as long as before. Such a Lease is free that long after it was first seen so.
@@ -211,7 +216,7 @@ class LeaseObserver:
         self._held: Lease | None = None
         """The Lease when it was last seen held, unless its holder has released it since."""
         self._missing_since: float | None = None
-        """The time when its holder was first seen missing."""
+        """The time at which its holder was first seen missing."""
 
     def note(self, lease: Lease | None, asked: float) -> None:
         """Note a Lease that was read or written by a request sent at ``asked``, unless a later one was noted."""
@@ -236,13 +241,13 @@ class LeaseObserver:
             )
 
     def age(self) -> float:
-        """Return the seconds since the last look was begun."""
+        """Return the seconds since the last look began."""
         return self._clock() - self._asked
 
     def wait(self, lease: Lease | None) -> float:
         """Return the seconds until ``lease`` may be taken if it does not change.
 
-        The result is 0 for a Lease that was released, or never seen held. A Lease that differs from what was last seen
+        The result is 0 for a Lease that was released, or never seen held. A Lease that differs from the last seen one
         counts as seen now: its holder may have renewed it a moment ago.
         """
         now = self._clock()
@@ -255,13 +260,15 @@ class LeaseObserver:
         return max(0.0, since + self._seconds(self._held) - now)
 
     def leader(self) -> str | None:
-        """Return the advertised URL of the holder, unless it is over."""
+        """Return the advertised URL of the holder, unless its lease is over."""
         if self._lease is None or not self._lease.belongs_to(self._name):
             return None
         return self._lease.advertised if self.wait(self._lease) > 0 else None
 
     def _is_released(self, lease: Lease | None) -> bool:
-        """Return whether the holder last seen released it; an earlier holder's mark may be in a restored copy."""
+        """Return whether the holder last seen released the Lease; a restored copy may have the mark of an earlier
+        holder.
+        """
         return self._held is not None and lease is not None and lease.released_by == self._held.holder
 
     def _seconds(self, lease: Lease) -> float:

@@ -1,11 +1,11 @@
-"""Check the ConfigMaps of a journal that this process leads, and restore what somebody did to them.
+"""Checks the ConfigMaps of a journal that this process leads, and undoes changes that other programs made to them.
 
-Groups only meet what was done to the last segment. Without this check nobody would miss a sealed segment, the witness,
-or the empty next segment before a take-over, which needs all of them.
+Groups only detect changes to the last segment. Without this check a lost sealed segment, witness, or empty next segment
+would go unnoticed until a take-over, which needs all of them.
 
-What is found is read before the witness is, and is overwritten on the version found, as explained in
-`milepost_backends.kubernetes.pointers.repair`. So groups may go on meanwhile: the turn is taken only for the writes,
-and for the last segment, whose reads are repeated.
+The check reads a changed ConfigMap before the witness, and overwrites it on the version that it read, as explained in
+`milepost_backends.kubernetes.pointers.repair`. So groups may continue meanwhile: the check takes the turn only for the
+writes, and for the last segment, whose reads are repeated.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ log = logging.getLogger("milepost.kubernetes")
 
 
 class Checks:
-    """Check one journal. Groups hold ``turn``; ``stands`` says whether its memory still proves anything."""
+    """The checks of one journal. Groups hold ``turn``; ``stands`` says whether the journal's memory still proves
+    anything.
+    """
 
     def __init__(self, maps: Maps, memory: ChainMemory, turn: asyncio.Lock, stands: Callable[[], bool]) -> None:
         self.deposed = False
@@ -38,12 +40,12 @@ class Checks:
         self._turn = turn
         self._stands = stands
         self._dropped: Collection[str] = ()
-        """The segments that were to be deleted, as of the last check."""
+        """The segments that were due for deletion at the last check."""
 
     async def run(self) -> None:
-        """Compare what is listed with what this leader left, and restore that. Raises `BackendError`.
+        """Compare the listing with this leader's last writes, and restore differences. Raises `BackendError`.
 
-        Where the API server denies one repair, or has no room for it, the others are made all the same.
+        If the API server denies one repair, or has no room for it, the others are still made.
         """
         memory, layout = self._memory, self._memory.layout
         left = {number: segment.metadata.resource_version for number, segment in memory.segments.items()}
@@ -66,10 +68,10 @@ class Checks:
             raise denied[0]
 
     async def _look_at_stamps(self, listed: Mapping[str, ConfigMap]) -> None:
-        """Write the witness and the deployment marker again where they do not name this leader, although the head does.
+        """Write the witness and the deployment marker again if they do not name this leader, although the head does.
 
-        Then nobody has taken over, except perhaps in this moment, before a first group: such a leader writes them
-        after us.
+        In that case no other leader has taken over, except perhaps in this moment, before its first group: such a
+        leader writes them after this one.
         """
         memory, layout = self._memory, self._memory.layout
         revision, wrong = memory.head.revision, []
@@ -104,7 +106,7 @@ class Checks:
                     memory.witness = noted
 
     async def _look_at_spare(self, spare: Segment) -> None:
-        """Empty the next segment again, or have it made again if it is gone. Nothing was lost with it."""
+        """Empty the next segment again, or have it made again if it is gone. No data was lost with it."""
         memory, left = self._memory, spare.metadata.resource_version
         name = memory.layout.segment(spare.number)
         found = await self._maps.read(name, data=True)
@@ -127,11 +129,11 @@ class Checks:
             await rewrite(self._maps, memory, spare)
 
     async def _look_at(self, number: int, left: str) -> None:
-        """Look closer at a segment that was not at the version ``left``, and write it again."""
+        """Examine a segment that was not at the version ``left``, and write it again."""
         memory, name = self._memory, self._memory.layout.segment(number)
         segment = memory.segments.get(number)
         if segment is None or segment.metadata.resource_version != left:
-            return  # a group was committed meanwhile, and would have met what was done
+            return  # a group was committed meanwhile, and would have detected the change
         found = await self._maps.read(name, data=True)
         is_last = number == memory.last
         if _is_at(found, left) or (not is_last and await self._is_deposed(name)):
@@ -149,13 +151,13 @@ class Checks:
                 await restore(self._maps, memory, segment, found)
             await rewrite(self._maps, memory, segment)
 
-    # -- within ----------------------------------------------------------------------------------------------------
+    # -- private ---------------------------------------------------------------------------------------------------
 
     def _leads(self) -> bool:
         return self._stands() and not self.deposed
 
     async def _is_deposed(self, name: str) -> bool:
-        """Return whether this leader may restore nothing any more, judged after the segment was read."""
+        """Return whether this leader must stop restoring, judged after the segment was read."""
         if not self._leads():
             return True
         end = await deposed(self._maps, self._memory)
@@ -168,13 +170,15 @@ class Checks:
         self.deposed |= isinstance(end, CommitRefused) and end.reason is Refusal.HEAD_MOVED
 
     def _is_ours(self, found: ConfigMap, uid: str) -> bool:
-        """Return whether it is the object that we wrote, whatever became of its labels, or carries our labels."""
+        """Return whether the object is the one that this process wrote, whatever happened to its labels, or has
+        Milepost's labels.
+        """
         labels: Mapping[str, str] = self._memory.layout.labels
         return found.metadata.uid == uid or found.metadata.labels.items() >= labels.items()
 
 
 async def stored_head(maps: Maps, memory: ChainMemory) -> Head | None:
-    """Return the stored head, from the last known segment on; None if it is not to be found there."""
+    """Return the stored head, from the last known segment on; None if it is not found there."""
     number, head = memory.last, None
     if memory.tail.head.state is SegmentState.EMPTY and number > memory.first:
         number -= 1

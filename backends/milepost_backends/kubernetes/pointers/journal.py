@@ -1,8 +1,8 @@
-"""Lead one journal: write its groups one after another, and keep the chain in order between them.
+"""Leads one journal: writes its groups one after another, and keeps the chain in order between them.
 
-In the background the next segment is made, segments that no longer count are deleted, the witness follows the groups,
-and what somebody did to the ConfigMaps is repaired. None of this matters if it fails: it is tried again. A group waits
-only for the next segment where it needs that, and for a repair that is just being made.
+In the background it makes the next segment, deletes segments that no longer count, lets the witness follow the groups,
+and repairs changes that other programs made to the ConfigMaps. Failures of these are harmless, and are retried. A group
+waits only for the next segment if it needs it, and for a repair that is just being made.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = logging.getLogger("milepost.kubernetes")
 
 _AGAIN_SECONDS: Final = 1.0
 _WITNESS_SECONDS: Final = 0.5
-"""The witness may be this far behind the groups; each writing of it costs bytes."""
+"""The seconds by which the witness may be behind the groups; each write of it costs bytes."""
 _WITNESS_AGAIN_SECONDS: Final = 5.0
 _FLUSH_SECONDS: Final = 2.0
 
@@ -36,7 +36,7 @@ class ConfigMapJournal:
     def __init__(self, maps: Maps, memory: ChainMemory, turn: asyncio.Lock) -> None:
         self.memory = memory
         self.stands = True
-        """False once the outcome of a group is not known, or another leads: memory then proves nothing."""
+        """False once the outcome of a group is unknown, or another leads: the memory then proves nothing."""
         self._maps = maps
         self._checks = Checks(maps, memory, turn, lambda: self.stands)
         self._closed = False
@@ -52,7 +52,7 @@ class ConfigMapJournal:
         try:
             end = await commit(self._maps, self.memory, changes, after, self._spare_made)
         except BaseException:
-            self.stands = False  # also when this task is cancelled: what was sent still takes effect
+            self.stands = False  # also when this task is cancelled: a sent write still takes effect
             raise
         lost = isinstance(end, CommitRefused) and end.reason is Refusal.HEAD_MOVED
         self.stands = not lost and not isinstance(end, Unknown) and not self._closed
@@ -62,7 +62,7 @@ class ConfigMapJournal:
         return end
 
     async def check(self) -> None:
-        """Restore from memory what somebody did to the ConfigMaps that count. Raises `BackendError`."""
+        """Undo, from memory, changes that other programs made to the ConfigMaps that count. Raises `BackendError`."""
         await self._checks.run()
         if self._checks.deposed:
             self.stands = False
@@ -99,7 +99,7 @@ class ConfigMapJournal:
             self._sweep = asyncio.create_task(self._delete_dropped())
 
     async def _keep_witness(self) -> None:
-        """Record how far the journal is, a moment after it moved, and again while it moves on."""
+        """Record the journal's progress, a moment after it moved, and again while it moves on."""
         pause = _WITNESS_SECONDS
         while self.stands and not self._is_recorded():
             await asyncio.sleep(pause)

@@ -1,15 +1,15 @@
-"""Find out what somebody did to a segment, and restore it from the leader's memory.
+"""Finds out how another program changed a segment, and restores it from the leader's memory.
 
-A write whose condition does not hold has two explanations: another leader took over, or somebody edited, wiped or
-deleted the ConfigMap. What is found there does not always decide: a segment that was wiped may have held the groups of
-a successor. The witness and the deployment marker decide. Whoever takes over writes both before the first group, so if
-one of them still names this leader when it is read *after* the segment, then nobody else's group was in what was found.
-The repair is conditional on what was found, so it never undoes a group of somebody else. Where neither is left, the
-head of the segment decides, if it is this leader's own: a successor would have replaced it first.
+A write whose condition does not hold has two explanations: another leader took over, or another program edited, emptied
+or deleted the ConfigMap. The ConfigMap's present content does not always decide: a segment that was emptied may have
+held the groups of a successor. The witness and the deployment marker decide. A new leader writes both before its first
+group, so if one of them still names this leader when it is read *after* the segment, the segment held no group of
+another leader. The repair is conditional on the version that was read, so it never undoes a group of another leader. If
+neither is left, the head of the segment decides, if it is this leader's own: a successor would have replaced it first.
 
-Only the metadata of an immutable ConfigMap can be written. That is enough to seal it as it is, and groups go on in the
-next one. If its entries were altered as well, it is deleted on the version found, and made anew, as if somebody had
-deleted it in the end.
+Only the metadata of an immutable ConfigMap can be written. That is enough to seal it as it is, and groups continue in
+the next one. If its entries were altered as well, it is deleted on the version that was read, and made anew, as if it
+had been deleted from outside.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _SHOWN: Final = 5
 async def repair(maps: Maps, memory: ChainMemory, segment: Segment, meant: SegmentHead | None = None) -> Commit | None:
     """Find out why a write to the last segment met a conflict, and prepare the segment to be written again.
 
-    Return None if it may be written again, which also undoes what somebody did to it. Otherwise return the outcome of
-    the group that was to leave the head ``meant``. Raises `BackendError` if the group was not committed.
+    Return None if it may be written again, which also undoes the foreign change. Otherwise return the outcome of the
+    group that would have left the head ``meant``. Raises `BackendError` if the group was not committed.
     """
     name = memory.layout.segment(segment.number)
     found = await maps.read(name, data=True)
@@ -58,10 +58,11 @@ async def repair(maps: Maps, memory: ChainMemory, segment: Segment, meant: Segme
 
 
 def _is_older_copy(head: SegmentHead, ours: SegmentHead) -> bool:
-    """Return whether ``head`` in place of ``ours`` is somebody's work, such as a restored dump, and not a leader's.
+    """Return whether ``head`` in place of ``ours`` comes from another program, such as a restored dump, and not from a
+    leader.
 
-    Nobody else writes our lineage, and no leader writes an empty head over another. The head of an older term is no
-    such sign: it may be a repair by our predecessor, with groups that it acknowledged before we took over.
+    Only this leader writes its lineage, and no leader writes an empty head over another. The head of an older term is
+    no such sign: it may be a repair by the predecessor, with groups that it acknowledged before this leader took over.
     """
     if head == EMPTY:
         return True
@@ -69,10 +70,10 @@ def _is_older_copy(head: SegmentHead, ours: SegmentHead) -> bool:
 
 
 async def deposed(maps: Maps, memory: ChainMemory, *, is_ours: bool = False) -> CommitRefused | None:
-    """Read the witness and the deployment marker; return a refusal unless nobody has taken over since.
+    """Read the witness and the deployment marker; return a refusal unless no other leader has taken over since.
 
     ``is_ours`` says that the last segment was read before this, and has the head that this leader left there. Without
-    that, and with neither of the two, it cannot be known: going on then takes a lease that holds, and a new term.
+    that, and with neither of the two, this cannot be known: to continue then takes a lease that holds, and a new term.
     Raises `BackendError`.
     """
     named = False
@@ -89,7 +90,7 @@ async def deposed(maps: Maps, memory: ChainMemory, *, is_ours: bool = False) -> 
 
 
 async def restore(maps: Maps, memory: ChainMemory, segment: Segment, found: ConfigMap | None) -> None:
-    """Get a version on which the segment can be written: that which was found, or a new one. Raises `BackendError`."""
+    """Get a version on which the segment can be written: that of ``found``, or a new one. Raises `BackendError`."""
     if found is None:
         await recreate(maps, memory, segment)
         return
@@ -100,9 +101,9 @@ async def restore(maps: Maps, memory: ChainMemory, segment: Segment, found: Conf
 
 
 async def delete(maps: Maps, found: ConfigMap) -> None:
-    """Delete an immutable ConfigMap, on the condition that it still is as it was found. Raises `BackendError`.
+    """Delete an immutable ConfigMap, on the condition that it is unchanged since it was read. Raises `BackendError`.
 
-    A finalizer would keep the altered ConfigMap for as long as somebody likes, so its finalizers are removed first.
+    A finalizer could keep the altered ConfigMap without limit, so its finalizers are removed first.
     """
     metadata = found.metadata
     log.warning("somebody altered the ConfigMap %s and made it immutable; it is deleted and made anew", metadata.name)
@@ -117,10 +118,10 @@ async def delete(maps: Maps, found: ConfigMap) -> None:
 
 
 async def recreate(maps: Maps, memory: ChainMemory, segment: Segment) -> None:
-    """Make a segment again that somebody deleted, without its owners and finalizers: either may be why it was deleted.
+    """Make a deleted segment again, without its owners and finalizers: either may be why it was deleted.
 
-    If somebody else made it at the same time, that is the next conflict. If the creation is committed late, it is this
-    leader's last state under its own term; where the segments that count have moved on, it is garbage below them.
+    If another program made it at the same time, that is the next conflict. If the creation is committed late, it has
+    this leader's last state under its own term; if the segments that count have moved on, it is garbage below them.
     Raises `BackendError`.
     """
     name = memory.layout.segment(segment.number)
@@ -144,7 +145,9 @@ async def rewrite(maps: Maps, memory: ChainMemory, segment: Segment) -> None:
 
 
 def adopt(segment: Segment, found: ConfigMap) -> None:
-    """Go on from the version found, keep its labels, annotations, owners and finalizers, and log what was done."""
+    """Continue from the version found, keep its labels, annotations, owners and finalizers, and log the foreign
+    change.
+    """
     name, kept = segment.metadata.name, segment.metadata
     if decode(found.metadata.annotations.get(HEAD), found.metadata.name) != segment.head:
         log.warning("somebody replaced the head of the ConfigMap %s; it is restored from memory", name)

@@ -1,9 +1,9 @@
-"""Take a journal over again that this process leads already, after a write whose outcome is not known.
+"""Takes a journal over again that this process leads already, after a write with an unknown outcome.
 
-The lease holds, so memory is the truth until something shows that a later term wrote: a segment, the witness or the
+The lease holds, so memory is authoritative until something shows that a later term wrote: a segment, the witness or the
 deployment marker that names a later term *and* a later revision. (A later term at an earlier revision shows a leader
-that was paused, and put back what it remembered: the rightful leader has seen everything, and is ahead.) In that case
-`retake` returns False, and what is listed counts.
+that was paused, and wrote its old memory back: the rightful leader has seen everything, and is ahead.) In that case
+`retake` returns False, and the listing counts.
 
 Otherwise one of these is found in the last segment, and each has its end:
 
@@ -13,8 +13,9 @@ Otherwise one of these is found in the last segment, and each has its end:
   can no longer be committed, since it was conditional on a version that is gone; no client was told that it was; and
   those who wait for it ask for its changes again. So the segment is restored from memory without it.
 
-In either case the head of a new term is written on the version that was found. Whatever of ours is still on its way
-then meets another version. All but the last segment is repaired by the next check, which follows at once.
+In either case the head of a new term is written on the version that was found. Every write of this process that is
+still in flight then meets another version. All but the last segment is repaired by the next check, which follows at
+once.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from milepost_backends.kubernetes.pointers.takeover import stamp
 log = logging.getLogger("milepost.kubernetes")
 
 _ROUNDS: Final = 40
-"""This many rounds are made while somebody else edits the last segment."""
+"""The most rounds while another program edits the last segment."""
 
 
 async def retake(maps: Maps, memory: ChainMemory, attempted: set[str]) -> bool:
@@ -74,13 +75,13 @@ async def retake(maps: Maps, memory: ChainMemory, attempted: set[str]) -> bool:
 
 
 async def _heads(maps: Maps, memory: ChainMemory) -> list[SegmentHead]:
-    """Return the head of every segment that has a valid one. Raises `BackendError`."""
+    """Return the valid heads of all segments. Raises `BackendError`."""
     items = await maps.listed(memory.layout.labels, data=False)
     return [head for head in SegmentListing.of(memory.layout, items, None).heads.values() if head is not None]
 
 
 async def _fenced(maps: Maps, memory: ChainMemory, term: int, attempted: set[str]) -> bool:
-    """Put the head of a new term, with what memory has, into the last segment; False: look again."""
+    """Write the head of a new term, with the entries in memory, into the last segment; False: look again."""
     last, tail = memory.head, memory.tail
     head = Head(last.journal, term, last.revision + 1, secrets.token_hex(6), digest=last.digest)
     attempted.add(head.lineage)

@@ -1,7 +1,7 @@
-"""Keep pointers in ConfigMaps: each journal is a chain of segments, of which only the last one is written.
+"""Keeps pointers in ConfigMaps: each journal is a chain of segments, of which only the last one is written.
 
-A group is one conditional PUT of a ConfigMap of some 32 KiB, whatever the size of the journal: the limit that counts
-are the bytes written to etcd. `milepost_backends.kubernetes.configmaps.chain` has the layout, and
+A group is one conditional PUT of a ConfigMap of some 32 KiB, whatever the size of the journal: the limit that counts is
+the number of bytes written to etcd. `milepost_backends.kubernetes.configmaps.chain` describes the layout, and
 `milepost_backends.kubernetes.pointers.takeover` the fence.
 """
 
@@ -46,15 +46,15 @@ LIMITS: Final = GroupLimits(requests=128, bytes=256 * 1024, in_flight=1, value_b
 
 _CHECK_SECONDS: Final = 30.0
 _DENIED_SECONDS: Final = 5.0
-"""An API server that has just started may deny for a moment what it permits later."""
+"""The seconds for which an API server that has just started may deny what it permits later."""
 _DENIED_PAUSE: Final = 0.5
 
 
 class KubernetesPointers:
     """A `PointerStore` in the namespace of ``address``; ``timeout`` (seconds) bounds the wait for each answer.
 
-    Every ``check_seconds`` it restores what somebody did to the ConfigMaps of the journals that this process leads.
-    ``accept_loss`` holds the losses that the owner has accepted, see `JournalDamaged`.
+    Every ``check_seconds`` it undoes changes that other programs made to the ConfigMaps of the journals that this
+    process leads. ``accept_loss`` has the losses that the owner has accepted, see `JournalDamaged`.
     """
 
     def __init__(
@@ -91,12 +91,12 @@ class KubernetesPointers:
 
     @property
     def full(self) -> str | None:
-        """See `PointerStore.full`. Here `GroupLimits.journal_bytes` keeps room."""
+        """See `PointerStore.full`. Here `GroupLimits.journal_bytes` reserves the room."""
         return None
 
     @property
     def commit_delay(self) -> float:
-        """See `PointerStore.commit_delay`: it lasts until the byte budget allows another write."""
+        """See `PointerStore.commit_delay`: the delay lasts until the byte budget allows another write."""
         return self._maps.budget.wait_seconds
 
     async def open(self) -> None:
@@ -131,7 +131,7 @@ class KubernetesPointers:
         return sorted(names)
 
     async def take_over(self, journal: str, ours: Head | None = None) -> Head:
-        """See `PointerStore.take_over`. For a journal that existed and is gone it raises `StorageUnavailable`."""
+        """See `PointerStore.take_over`. Raises `StorageUnavailable` for a journal that existed and is gone."""
         layout = self._layout(check_key(journal))
         async with self._turn(journal):
             attempted = self._attempted.setdefault(journal, set())
@@ -146,7 +146,7 @@ class KubernetesPointers:
             return memory.head
 
     async def _retaken(self, ours: Head | None, attempted: set[str]) -> ChainMemory | None:
-        """Return what this process remembers of a journal that it leads, under its next term; None: list it."""
+        """Return this process's memory of a journal that it leads, under its next term; None: list the journal."""
         journal = None if ours is None else self._journals.get(ours.journal)
         if ours is None or journal is None or not journal.memory.knows(ours):
             return None
@@ -157,7 +157,7 @@ class KubernetesPointers:
         return journal.memory
 
     async def load(self, head: Head) -> AsyncGenerator[Change, None]:
-        """See `PointerStore.load`. What the take-over listed counts, if the stored head is still the same."""
+        """See `PointerStore.load`. The take-over's listing counts, if the stored head is still the same."""
         async with self._turn(head.journal):
             journal = await self._followed(head)
         if journal is None:
@@ -179,7 +179,7 @@ class KubernetesPointers:
         if excess := self.limits.excess(changes):
             return CommitRefused(Refusal.TOO_LARGE, excess)
         after = replace(head, revision=revision, digest=head.digest if digest is None else digest)
-        async with self._turn(head.journal):  # groups are written in the order they came
+        async with self._turn(head.journal):  # groups are written in the order in which they came
             try:
                 journal = await self._followed(head)
             except BackendError as error:
@@ -201,7 +201,9 @@ class KubernetesPointers:
         return stored is not None and (stored.term, stored.lineage) == (head.term, head.lineage)
 
     async def check(self) -> None:
-        """Restore now what somebody did to the journals that this process leads. Raises `BackendError`."""
+        """Undo now the changes that other programs made to the journals that this process leads. Raises
+        `BackendError`.
+        """
         for name, journal in list(self._journals.items()):
             if journal.stands:
                 await journal.check()
@@ -209,7 +211,7 @@ class KubernetesPointers:
                 async with self._turn(name):
                     await self._forget_if_superseded(name, journal)
 
-    # -- within ----------------------------------------------------------------------------------------------------
+    # -- private ---------------------------------------------------------------------------------------------------
 
     def _layout(self, journal: str) -> ConfigMapLayout:
         return ConfigMapLayout(self._instance, journal)
@@ -218,9 +220,9 @@ class KubernetesPointers:
         return self._turns.setdefault(journal, asyncio.Lock())
 
     async def _followed(self, head: Head) -> ConfigMapJournal | None:
-        """Return the journal under this head; it is listed if this process has not followed it since `open`.
+        """Return the journal under this head; list it if this process has not followed it since `open`.
 
-        The result is None if the head is another one. Raises `BackendError`.
+        The result is None if the stored head is another one. Raises `BackendError`.
         """
         journal = self._journals.get(head.journal)
         if journal is not None and journal.memory.head == head:
@@ -260,7 +262,7 @@ class KubernetesPointers:
         return head is not None and head.term > 0
 
     async def _permitted(self) -> None:
-        """Read once, to see whether that is permitted. Raises `Misconfigured`, `StorageUnavailable`."""
+        """Read once, to check whether reading is permitted. Raises `Misconfigured`, `StorageUnavailable`."""
         end = asyncio.get_running_loop().time() + _DENIED_SECONDS
         while True:
             try:
@@ -277,7 +279,7 @@ class KubernetesPointers:
         self._checking.add_done_callback(self._checking_ended)
 
     def _checking_ended(self, task: asyncio.Task[None]) -> None:
-        """Log a bug in a check, and go on checking."""
+        """Log a bug in a check, and continue checking."""
         if not task.cancelled() and (fault := task.exception()) is not None:
             log.critical("a check of the pointers' ConfigMaps failed by a bug; checks go on", exc_info=fault)
             if self._checking is task:

@@ -1,6 +1,6 @@
-"""Take a journal over: list it, fence it, record the new term in the witness and in the deployment marker.
+"""Takes a journal over: lists it, fences it, and records the new term in the witness and in the deployment marker.
 
-Nothing of the last leader is committed after the fence, wherever it was paused between our listing and our write:
+No write of the last leader is committed after the fence, wherever it was paused between our listing and our write:
 
 * Its groups, and its sealing of the last segment, are conditional on a version of that segment which our PUT ends. If
   one of them is committed before, our PUT meets a conflict, and we look again.
@@ -13,12 +13,12 @@ Nothing of the last leader is committed after the fence, wherever it was paused 
   write the witness after the fence and before our first group. So what it found was none of our groups, and if its
   repair is committed after the fence, our first group meets a conflict, finds its head, and is refused.
 
-A leader whose lease still holds has all in memory and uses that instead:
-see `milepost_backends.kubernetes.pointers.retake`.
+A leader whose lease still holds has all in memory and uses that instead: see
+`milepost_backends.kubernetes.pointers.retake`.
 
-Once its owner has accepted the loss of the rest, a damaged journal is made again of what is left. Every entry that is
-there is kept, since each record proves itself when it is read. A missing segment becomes one without entries. The
-journal goes on well above every revision that anything names.
+Once its owner has accepted the loss of the rest, a damaged journal is rebuilt from its remains. Every remaining entry
+is kept, since each record is verified when it is read. A missing segment becomes one without entries. The journal
+continues well above every revision that anything names.
 """
 
 from __future__ import annotations
@@ -54,20 +54,20 @@ log = logging.getLogger("milepost.kubernetes")
 
 _LISTINGS: Final = 10
 _FENCES: Final = 20
-"""A fence is tried this often while groups of the last leader are still being committed."""
+"""The most attempts at a fence while groups of the last leader are still being committed."""
 
 _MOST_MISSING: Final = 256
 _AHEAD: Final = 1_000_000
-"""The journal goes on so many revisions later: more than may have been lost."""
+"""The number of revisions by which a rebuilt journal jumps ahead: more than may have been lost."""
 
 
 async def take_over(
     maps: Maps, layout: ConfigMapLayout, attempted: set[str], *, known: Head | bool, accepted: Collection[str] = ()
 ) -> ChainMemory:
-    """See `PointerStore.take_over`. A journal that is ``known`` to have existed is not founded anew.
+    """See `PointerStore.take_over`. A journal that is ``known`` to have existed is not created anew.
 
-    ``attempted`` holds the lineages of this process's own earlier attempts, of which one may be committed late; ours is
-    added. ``accepted`` holds the losses that the owner has accepted.
+    ``attempted`` has the lineages of this process's own earlier attempts, of which one may be committed late; this
+    one's is added. ``accepted`` has the losses that the owner has accepted.
     """
     maps.check_room()
     fenced: Head | None = None
@@ -88,7 +88,7 @@ async def take_over(
                 if not chain.segments[number].is_proven:
                     name = layout.segment(number)
                     log.error("somebody altered the entries of the ConfigMap %s: their sum does not match", name)
-                await asyncio.sleep(0)  # there may be many megabytes of them
+                await asyncio.sleep(0)  # there may be many megabytes of entries
             await _write_salvaged(maps, layout, chain)
         memory = ChainMemory(layout, chain)
         if fenced is None:
@@ -100,7 +100,7 @@ async def take_over(
 
 
 async def stamp(maps: Maps, memory: ChainMemory, witness: Stamp, mark: Stamp) -> None:
-    """Record who took over last, unless a later leader has. Raises `TakeOverLost`, `BackendError`."""
+    """Record the last take-over, unless a later leader has recorded one. Raises `TakeOverLost`, `BackendError`."""
     for each in (witness, mark):
         if each.metadata is not None and each.recorded is None:
             log.error("the ConfigMap %s is not valid, or somebody altered it; it is written anew", each.name)
@@ -109,7 +109,7 @@ async def stamp(maps: Maps, memory: ChainMemory, witness: Stamp, mark: Stamp) ->
 
 
 def _accepted(listed: SegmentListing, accepted: Collection[str]) -> Chain | None:
-    """Return the listed chain; of a damaged one, what is left if its loss was accepted. Raises `JournalDamaged`."""
+    """Return the listed chain; of a damaged one, return the rest if its loss was accepted. Raises `JournalDamaged`."""
     try:
         return chain_in(listed)
     except JournalDamaged as damage:
@@ -136,9 +136,9 @@ async def _make_first(maps: Maps, layout: ConfigMapLayout) -> None:
 
 
 async def _write_salvaged(maps: Maps, layout: ConfigMapLayout, chain: Chain) -> None:
-    """Write the segments that an accepted loss has changed. Raises `BackendError`, also if somebody else writes them.
+    """Write the segments that an accepted loss has changed. Raises `BackendError`, also if another process writes them.
 
-    A segment that lost its labels is still there, and its entries are kept.
+    A segment that lost its labels still exists, and its entries are kept.
     """
     for number in chain.to_rewrite:
         segment, name = chain.segments[number], layout.segment(number)
@@ -155,7 +155,7 @@ async def _write_salvaged(maps: Maps, layout: ConfigMapLayout, chain: Chain) -> 
 
 
 async def _fence(maps: Maps, memory: ChainMemory, chain: Chain, past: int, attempted: set[str]) -> Head | None:
-    """Put a new head into the last segment, and into ``memory`` if nothing was committed meanwhile. None: list
+    """Write a new head into the last segment, and into ``memory`` if nothing was committed meanwhile. None: list
     again.
     """
     layout, tail = memory.layout, memory.tail
@@ -194,9 +194,9 @@ async def _fence(maps: Maps, memory: ChainMemory, chain: Chain, past: int, attem
 
 
 def _salvaged(listed: SegmentListing, damage: JournalDamaged) -> Chain:
-    """Return the journal without what is lost. Raises ``damage`` if what is left is too little for a journal."""
+    """Return the journal without its lost parts. Raises ``damage`` if the rest is too little for a journal."""
     layout = listed.layout
-    what = str(damage).partition(". To go on")[0]  # how to accept it was said before
+    what = str(damage).partition(". To go on")[0]  # the text said before how to accept the loss
     log.error("accepted as the loss %s of journal %r, which goes on without it: %s", damage.loss, layout.journal, what)
     held = sorted(number for number, recorded in listed.heads.items() if recorded is not EMPTY)
     held = held or [max(listed.found, default=0) + 1]

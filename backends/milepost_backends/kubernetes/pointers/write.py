@@ -1,7 +1,7 @@
-"""Write a group: one PUT of the last segment, or of the next one once the last is sealed.
+"""Writes a group: one PUT of the last segment, or of the next one once the last is sealed.
 
-The head of the journal lies in the annotations of the segment that takes the group. So records and head move in one
-atomic act, conditional on the version that this leader wrote or listed last. No group depends on a POST: the next
+The head of the journal is in the annotations of the segment that takes the group. So records and head move in one
+atomic write, conditional on the version that this leader wrote or listed last. No group depends on a POST: the next
 segment is made beforehand.
 """
 
@@ -38,15 +38,15 @@ _SEAL_FROM: Final = CAP // 4
 _SEAL_AT_LAST: Final = CAP * 3 // 4
 _SEGMENTS: Final = 512
 _LARGEST_GROUP: Final = 900 * 1024
-"""A group's entries may have so many bytes; a ConfigMap takes 1 MiB."""
+"""The most bytes of a group's entries; a ConfigMap takes 1 MiB."""
 _BEYOND: Final = 8 * CAP
-"""The last segment may have so many bytes while the next one cannot be made."""
+"""The most bytes of the last segment while the next one cannot be made."""
 _LEAST_UNDELETED: Final = 256
-"""Groups are refused only if at least so many segments should be deleted and are not."""
+"""The least number of overdue deletions of segments at which groups are refused."""
 _SLACK: Final = 17 / 16
-"""Beyond its limit a journal accepts this much more from groups that make room."""
+"""The factor by which a journal may exceed its limit for groups that make room."""
 _ATTEMPTS: Final = 5
-"""A group is tried this often while somebody edits the ConfigMap."""
+"""The most attempts at a group while another program edits the ConfigMap."""
 
 
 async def commit(
@@ -55,7 +55,7 @@ async def commit(
     """Write a group that moves the head in ``memory`` to ``after``; see `PointerStore.commit`.
 
     A group that does not fit into the last segment takes two writes, of which the first only seals that segment. So a
-    group that nearly fills the segment also seals it, which is worth waiting for the next segment (``spare_made``).
+    group that nearly fills the segment also seals it, and therefore waits for the next segment (``spare_made``).
     """
     entries = dict(encode(key, value) for key, value in changes)
     if (excess := _excess(maps, memory, entries)) is not None:
@@ -68,7 +68,7 @@ async def commit(
 
 
 async def make_spare(maps: Maps, memory: ChainMemory) -> None:
-    """Make the segment that will follow the last one, or use the one that is there. Raises `BackendError`."""
+    """Make the segment that will follow the last one, or use an existing one. Raises `BackendError`."""
     number = memory.last + 1
     name = memory.layout.segment(number)
     answer = await maps.create(memory.layout.marked(Metadata(name=name), EMPTY.encoded(name)), {})
@@ -81,10 +81,10 @@ async def make_spare(maps: Maps, memory: ChainMemory) -> None:
 
 
 async def _emptied(maps: Maps, memory: ChainMemory, name: str) -> Metadata:
-    """Return the metadata of an empty segment where the next one is to be; empty it if somebody changed it.
+    """Return the metadata of an empty segment for the next number; empty an existing segment that was changed.
 
-    While this process leads, no other leader's group can be in it. A ConfigMap without our labels is not touched.
-    Raises `BackendError`.
+    While this process leads, the segment cannot contain another leader's group. A ConfigMap without Milepost's labels
+    is not touched. Raises `BackendError`.
     """
     found = await maps.read(name, data=True)
     recorded = None if found is None else decode(found.metadata.annotations.get(HEAD), name)
@@ -102,7 +102,7 @@ async def _emptied(maps: Maps, memory: ChainMemory, name: str) -> Metadata:
 
 
 def _excess(maps: Maps, memory: ChainMemory, entries: Mapping[str, str]) -> CommitRefused | None:
-    """Say why the group is more than the journal may hold; a group that does not make it larger is always accepted."""
+    """Return why the group is more than the journal may hold; a group that does not enlarge it is always accepted."""
     written = _size(entries)
     if written > _LARGEST_GROUP:
         return CommitRefused(Refusal.TOO_LARGE, f"the group takes {written} bytes of a ConfigMap")
@@ -151,13 +151,13 @@ async def _group(
 def _goes_beyond(memory: ChainMemory, entries: Mapping[str, str], size: int) -> bool:
     """Return whether the group goes into the full last segment, since the next one cannot be made for now.
 
-    That costs more bytes each time, and groups that do not make the journal larger have room there for longer.
+    That costs more bytes each time, and groups that do not enlarge the journal may use it for longer.
     """
     return memory.spare is None and size <= (_BEYOND if memory.grown(entries) > memory.live else _LARGEST_GROUP)
 
 
 async def _sealed(maps: Maps, memory: ChainMemory) -> Commit | _Frozen | None:
-    """Seal the last segment as it is, and go on in the next one; return None if that succeeded."""
+    """Seal the last segment as it is, and continue in the next one; return None if that succeeded."""
     try:
         if memory.spare is None:
             await make_spare(maps, memory)
@@ -173,8 +173,7 @@ async def _sealed(maps: Maps, memory: ChainMemory) -> Commit | _Frozen | None:
 async def _written(maps: Maps, memory: ChainMemory, pending: PendingSegment) -> Commit | _Frozen | None:
     """Replace the last segment by the pending segment; return None if that succeeded, and ``memory`` knows of it.
 
-    Until it is known to have been committed, or that it never will be, the pending segment stays among
-    `ChainMemory.in_doubt`.
+    The pending segment stays in `ChainMemory.in_doubt` until it is known whether it was committed or never will be.
     """
     memory.in_doubt.append(pending)
     end = await _sent(maps, memory, pending)
@@ -218,11 +217,11 @@ async def _sent(maps: Maps, memory: ChainMemory, pending: PendingSegment) -> Com
 async def _sent_without_room(
     maps: Maps, memory: ChainMemory, pending: PendingSegment, answer: ApiAnswer
 ) -> Commit | None:
-    """Find out whether a pending segment was committed of which etcd said that it has no space left; return None if it
-    did.
+    """Find out whether a pending segment was committed for which etcd answered that it has no space left; return None
+    if it was.
 
-    etcd has answered, so what is found now is what became of the write: the segment has the pending segment's head, or
-    is at the version on which the pending segment was conditional. If it is neither, somebody else wrote it, before the
+    etcd has answered, so a read now shows the outcome of the write: the segment has the pending segment's head, or is
+    at the version on which the pending segment was conditional. If it is neither, another program wrote it, before the
     pending segment or after.
     """
     segment = memory.tail
@@ -246,21 +245,21 @@ async def _sent_without_room(
 
 
 class _Frozen:
-    """The last segment was made immutable: it takes no group any more, but can be sealed as it is."""
+    """The last segment was made immutable: it takes no more groups, but can be sealed as it is."""
 
 
 def _sealed_from(memory: ChainMemory, written: int) -> int:
-    """Return how many bytes in the last segment are enough to seal it, after a group of ``written`` bytes.
+    """Return the bytes at which the last segment is sealed, after a group of ``written`` bytes.
 
-    Every group writes the whole last segment again, so a small one costs fewer bytes; but a large journal in small
-    segments has many of them. A group that comes half way by itself is enough: the next one is likely as large.
+    Every group writes the whole last segment again, so a small segment costs fewer bytes; but a large journal in small
+    segments has many of them. A group that fills half a segment by itself is enough: the next one is probably as large.
     """
     enough = min(max(_SEAL_FROM, memory.live // _SEGMENTS), _SEAL_AT_LAST)
     return enough // 2 if written >= enough // 2 else enough
 
 
 def _end_of(answer: ApiAnswer) -> Commit | None:
-    """Return the outcome of a group by an answer other than success; None for a conflict, which has to be examined."""
+    """Return the outcome of a group from an answer other than success; None for a conflict, which must be examined."""
     if answer.fate is Fate.UNKNOWN:
         return Unknown(f"the Kubernetes API answers {answer}")
     if answer.status in (404, 409) or answer.is_of_immutable:

@@ -1,7 +1,7 @@
-"""Stand as one candidate in ZooKeeper: a session with an entry in the queue, until it is withdrawn or lost.
+"""One candidate in ZooKeeper: a session with an entry in the queue, until it is withdrawn or lost.
 
 An entry is named ``<candidacy>-<sequence>``. The candidacy is a random id which the candidate chooses, so that it finds
-its entry even if the answer to the creation was lost; ZooKeeper appends the sequence number. The entry holds
+its entry even if the answer to the creation was lost; ZooKeeper appends the sequence number. The entry contains
 ``{"schema": 1, "advertise": …, "check": …}``: the URL at which clients reach the candidate, and a checksum over that
 URL, so that no client is sent to a URL that was altered. A znode with another name is not an entry.
 """
@@ -31,28 +31,28 @@ from milepost_backends.zookeeper.connection import Bridge, ZooKeeperConnection
 log = logging.getLogger("milepost.election")
 
 _ATTEMPTS: Final = 20
-"""So many attempts are made to enter the queue: each may end with a lost connection and without an entry."""
+"""The most attempts to enter the queue: each may end with a lost connection and without an entry."""
 
 CERTAIN: Final = 0.75
-"""A lease lasts for at most this part of a session's timeout, from when the exchange that renewed it was sent."""
+"""The part of a session's timeout for which a lease lasts at most, from when the exchange that renewed it was sent."""
 
 _REPORTED: Final = 0.25
-"""After this part of a session's timeout, a server that still runs has reported the exchange that it answered."""
+"""The part of a session's timeout after which a server that still runs has reported the exchange that it answered."""
 
 EXCHANGES: Final = 8
-"""So many exchanges are made in one timeout of the session: by a candidate while it waits, and by a leader."""
+"""The number of exchanges in one timeout of the session: by a candidate while it waits, and by a leader."""
 
 _KEPT: Final = 64
-"""So many exchanges are remembered, the latest ones."""
+"""The number of remembered exchanges, the latest ones."""
 
 _SCHEMA: Final = 1
 _ENTRY: Final = re.compile(r"([0-9a-f]{32})-(\d{10})\Z")
 
 
 class SessionCandidate:
-    """A candidate with a session of its own: when the session ends, ZooKeeper removes its entry from the queue at once.
+    """A candidate with its own session: when the session ends, ZooKeeper removes its entry from the queue at once.
 
-    That is true also of an entry whose creation was sent and not answered.
+    That also holds for an entry whose creation was sent and not answered.
     """
 
     def __init__(self, address: ZooKeeperAddress, advertise: str, timeout: float | None = None) -> None:
@@ -63,14 +63,14 @@ class SessionCandidate:
         self._name = uuid.uuid4().hex
         self._entry: Entry | None = None
         self.version = 0
-        """The version of our entry's data; another version means that somebody else wrote it."""
+        """The version of this candidate's entry; another version means that another program wrote it."""
         self._changed = asyncio.Event()
         self._bridge = Bridge(asyncio.get_running_loop())
         self.over = asyncio.Event()
 
     @property
     def path(self) -> str:
-        """Return the path of our entry."""
+        """Return the path of this candidate's entry."""
         assert self._entry is not None, "there is no entry yet"
         return f"{self._place}/{self._entry.name}"
 
@@ -93,7 +93,7 @@ class SessionCandidate:
         raise StorageUnavailable(f"the connection to ZooKeeper was lost {_ATTEMPTS} times while entering the election")
 
     async def wait_first(self) -> None:
-        """Wait until our entry is the first. Raises `StorageUnavailable` once it is lost."""
+        """Wait until this candidate's entry is the first. Raises `StorageUnavailable` once the entry is lost."""
         while True:
             queue = await self._queue()
             self._check()
@@ -106,15 +106,17 @@ class SessionCandidate:
             self._check()
 
     async def holds(self) -> bool:
-        """Return whether the entry is the one that our session made: somebody else may have replaced it.
+        """Return whether the entry is the one that this session made: another program may have replaced it.
 
-        What was sent before in this session has been done once this returns. Raises `BackendError`.
+        Requests that this session sent before have been carried out once this returns. Raises `BackendError`.
         """
         stat, session = await self._look(self.path)
         return stat is not None and stat.ephemeralOwner == session
 
     async def rewrite(self) -> bool:
-        """Write our entry again, which somebody else altered; return whether it was ours. Raises `BackendError`."""
+        """Write this candidate's entry again, which another program altered; return whether it was this candidate's.
+        Raises `BackendError`.
+        """
         if not await self.holds():
             return False
         log.error("somebody else altered our entry in the election, %s; it is written again", self.path)
@@ -139,15 +141,18 @@ class SessionCandidate:
         )
 
     async def _queue(self) -> list[Entry]:
-        """Return the queue as of now: the server first catches up, so that it shows an entry that we have just made."""
+        """Return the present queue: the server first catches up, so that it shows an entry that this candidate has just
+        made.
+        """
         await self.connection.ask("catch up", lambda client: client.sync_async(self._place))
         names = await self.connection.ask("see the queue", lambda client: client.get_children_async(self._place))
         return in_order(names)
 
     async def _wait_for_change(self, path: str) -> None:
-        """Wait until something happened to the entry before ours or to our session, or for one timeout of the session.
+        """Wait for a change of the entry before this one or of the session, or for one timeout of the session.
 
-        The loop asks again and again: these exchanges prove, once we lead, that the servers have heard of our session.
+        The loop asks again and again: these exchanges prove, once this candidate leads, that the servers have heard
+        from its session.
         """
         self._changed.clear()
         for _ in range(EXCHANGES):
@@ -155,7 +160,7 @@ class SessionCandidate:
                 return
 
     async def _is_there(self, path: str) -> bool:
-        """Return whether the entry is there, by a read. Only the server of our connection has work with that."""
+        """Return whether the entry exists, by a read, which only the server of this connection carries out."""
         sent = time.monotonic()
         stat, _ = await self._look(path, watch=self._notice)
         self.evidence.note(sent, time.monotonic())
@@ -164,7 +169,7 @@ class SessionCandidate:
         return stat is not None
 
     async def _look(self, path: str, watch: Callable[[Any], None] | None = None) -> tuple[Any, int]:
-        """Return what ZooKeeper knows of an entry, None if it is not there; and the id of our session."""
+        """Return ZooKeeper's status of an entry, None if it does not exist; and the id of this session."""
         session = 0
 
         def look(client: ZooKeeperClient) -> Any:
@@ -175,7 +180,7 @@ class SessionCandidate:
         return await self.connection.ask("watch the queue", look), session
 
     async def _delete(self, path: str, version: int) -> None:
-        """Delete an entry that no session owns: no candidate made it, and it would stay for ever."""
+        """Delete an entry that no session owns: no candidate made it, and it would never disappear."""
         log.error("%s belongs to no session, so somebody else made it; it is deleted", path)
         with suppress(NoNodeError, BadVersionError):
             await self.connection.ask(
@@ -183,7 +188,7 @@ class SessionCandidate:
             )
 
     async def _woken(self, seconds: float) -> bool:
-        """Return whether the queue or our session changed within so many seconds."""
+        """Return whether the queue or the session changed within ``seconds``."""
         waits = [asyncio.ensure_future(event.wait()) for event in (self._changed, self.over)]
         try:
             done, _ = await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -221,10 +226,10 @@ class SessionEvidence:
         self._exchanges.append((sent, answered))
 
     def until(self, sent: float, timeout: float, connected: float) -> float:
-        """Return until when the session surely lasts, provided that the transaction now sent, at ``sent``, succeeds.
+        """Return until when the session certainly lasts, provided that the transaction now sent, at ``sent``, succeeds.
 
         ``timeout`` is that of the session. ``connected`` is a time no later than when the session was made, or resumed
-        by the server that is asked now.
+        by the present server.
         """
         reported = sent - _REPORTED * timeout
         heard = max((begun for begun, answered in self._exchanges if answered <= reported), default=connected)
@@ -233,7 +238,7 @@ class SessionEvidence:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Entry:
-    """An entry is one candidate's place in the queue. The lower sequence number sorts first."""
+    """One candidate's place in the queue. The lower sequence number sorts first."""
 
     sequence: int
     candidacy: str
@@ -245,7 +250,7 @@ class Entry:
 
 
 def election_of(root: str) -> str:
-    """Return the path of the znode under which all entries lie; ``root`` is the path of the deployment."""
+    """Return the path of the znode that contains all entries; ``root`` is the path of the deployment."""
     return f"{root}/election"
 
 
@@ -256,15 +261,15 @@ def in_order(names: Iterable[str]) -> list[Entry]:
 
 
 def encode(advertise: str) -> bytes:
-    """Return the bytes that an entry holds. They follow from the URL alone, so `advertised_in` can compare them."""
+    """Return the bytes of an entry. They depend only on the URL, so `advertised_in` can compare them."""
     check = hashlib.blake2b(advertise.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
     return json.dumps({"schema": _SCHEMA, "advertise": advertise, "check": check}).encode()
 
 
 def advertised_in(data: bytes) -> str | None:
-    """Return the advertised URL in an entry; None unless it holds exactly the bytes that `encode` makes of that URL.
+    """Return the advertised URL in an entry; None unless it has exactly the bytes that `encode` makes from that URL.
 
-    So it is None if somebody altered the entry, and also if a release with another schema wrote it.
+    So it is None if another program altered the entry, and also if a release with another schema wrote it.
     """
     try:
         content = json.loads(data)

@@ -1,4 +1,4 @@
-"""Hold an election by ephemeral, sequential znodes: the first leads, and each other one watches the one before it."""
+"""Holds an election by ephemeral, sequential znodes: the first leads, and each other one watches the one before it."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ log = logging.getLogger("milepost.election")
 _LOOK_SECONDS: Final = 2.0
 
 _MOST_LOOKED_AT: Final = 16
-"""So many entries are read in search of the leader's, since entries that belong to no session are passed over.
+"""The most entries that are read in search of the leader's, since entries without a session are skipped.
 
-Somebody else made those; each is deleted by the candidate whose entry comes after it.
+Other programs made those; each is deleted by the candidate whose entry comes after it.
 """
 
 _AGAIN_SECONDS: Final = 0.05
 
 
 class ZooKeeperElection:
-    """An `Election` under ``address``; ``advertise`` is the URL that other replicas are given.
+    """An `Election` under ``address``; ``advertise`` is the URL that other replicas get.
 
-    Each campaign has a session of its own, apart also from that of the pointers, so that no exchange waits behind bulk
+    Each campaign has its own session, separate also from that of the pointers, so that no exchange waits behind bulk
     data. ``timeout`` (seconds) bounds the wait for each answer.
     """
 
@@ -128,8 +128,8 @@ class _LeadershipOver(Exception):
 class SessionLeadership:
     """A `Leadership` by exchanges with ZooKeeper, each of which renews the lease.
 
-    An exchange is a transaction that checks our entry and changes nothing, and a read that shows whether the entry is
-    still the one that our session made. An entry whose data somebody else altered is written again.
+    An exchange is a transaction that checks this replica's entry and changes nothing, and a read that shows whether the
+    entry is still the one that its session made. An entry whose data another program altered is written again.
 
     A read alone would prove nothing: a server that is cut off from the others answers reads for several ticks, while
     they expire the session. A transaction has gone through a majority of the servers.
@@ -142,12 +142,12 @@ class SessionLeadership:
         self._clock = clock
         self._until = 0.0
         self._sent = 0.0
-        self._until_if_done = 0.0  # how far the exchange now under way will take the lease
+        self._until_if_done = 0.0  # the end of the lease if the exchange under way succeeds
         self._lost = asyncio.Event()
         self._renewing: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Make the first exchange; after it they go on by themselves. Raises `BackendError`."""
+        """Make the first exchange; the others follow by themselves. Raises `BackendError`."""
         try:
             await self._exchange()
         except _LeadershipOver as error:
@@ -193,7 +193,7 @@ class SessionLeadership:
         return False
 
     async def _exchange(self) -> bool:
-        """Prove that the session lives and the entry is there, which renews the lease; return whether it succeeded.
+        """Prove that the session lives and the entry exists, which renews the lease; return whether it succeeded.
 
         Raises `_LeadershipOver`, `BackendError`.
         """
@@ -216,7 +216,8 @@ class SessionLeadership:
         return True
 
     async def _failed(self, error: ZookeeperError) -> None:
-        """Judge a failed transaction. If only the data of our entry was altered, we still lead, and write it again.
+        """Judge a failed transaction. If only the data of the entry was altered, this replica still leads, and writes
+        it again.
 
         Raises `_LeadershipOver`, `BackendError`.
         """

@@ -1,4 +1,4 @@
-"""Write one group of changes as one transaction of ZooKeeper.
+"""Writes one group of changes as one transaction of ZooKeeper.
 
 A transaction must say whether it creates a znode or sets it, so a leader remembers which znodes exist.
 """
@@ -18,16 +18,18 @@ from milepost_backends.zookeeper.errors import first_failure, name_of, refusal
 from milepost_backends.zookeeper.pointers.layout import ZnodeLayout, encode_head
 
 MAX_TRANSACTION_BYTES: Final = 900 * 1024
-"""A server drops the connection of a client that sends more than ``jute.maxbuffer``, 1 MiB by default."""
+"""The most bytes of a transaction: a server drops the connection of a client that sends more than ``jute.maxbuffer``, 1
+MiB by default.
+"""
 
 _OVERHEAD: Final = 64
-"""One operation takes at most so many bytes beside path and value; a creation also carries the access rights."""
+"""The most bytes of one operation beside path and value; a creation also carries the access rights."""
 
 
 class Znodes:
-    """Remember which znodes exist; ``complete`` means that a znode that is not remembered does not exist.
+    """Remembers which znodes exist; ``complete`` means that a znode that is not remembered does not exist.
 
-    ``strange`` holds what lies below records, where nothing belongs, each znode after its parent.
+    ``strange`` has the foreign znodes below records, each after its parent.
     """
 
     def __init__(
@@ -42,7 +44,7 @@ class Znodes:
         self._strange = dict(strange)
 
     def strange(self, path: str) -> Sequence[str]:
-        """Return what has to be deleted before the record at ``path`` can be."""
+        """Return the znodes that must be deleted before the record at ``path`` can be."""
         return self._strange.get(path, ())
 
     def has(self, path: str) -> bool | None:
@@ -50,7 +52,7 @@ class Znodes:
         return self._there.get(path, False if self._complete else None)
 
     def learn(self, path: str, *, there: bool) -> None:
-        """Remember that the znode exists, or that it does not."""
+        """Remember whether the znode exists."""
         if not there:
             self._strange.pop(path, None)
         if there or not self._complete:
@@ -61,25 +63,25 @@ class Znodes:
 
 @dataclass(slots=True)
 class Transaction:
-    """A transaction says what is to be done to which znodes, after the head is moved."""
+    """The operations of one transaction on znodes, after the head is moved."""
 
     created: dict[str, bytes] = field(default_factory=dict)
     set: dict[str, bytes] = field(default_factory=dict)
     deleted: list[str] = field(default_factory=list)
 
     def paths(self, head: str) -> list[str]:
-        """Return the znodes of its operations, in order; the first is that of the head."""
+        """Return the znodes of the operations, in order; the first is that of the head."""
         return [head, *self.created, *self.set, *self.deleted]
 
     @property
     def size(self) -> int:
-        """Return about how many bytes it takes on its way, rather too many."""
+        """Return an estimate of the transaction's bytes on the wire, rather too high than too low."""
         written = (*self.created.items(), *self.set.items())
         paths = sum(len(path) + _OVERHEAD for path in self.deleted)
         return paths + sum(len(path) + len(value) + _OVERHEAD for path, value in written)
 
     def stage(self, znodes: Znodes) -> None:
-        """Change ``znodes`` to what they will be after this transaction."""
+        """Apply this transaction to the remembered ``znodes``."""
         for path in self.created:
             znodes.learn(path, there=True)
         for path in self.deleted:
@@ -99,7 +101,7 @@ class Transaction:
 
 
 def involved(layout: ZnodeLayout, changes: Sequence[Change]) -> Iterator[str]:
-    """Yield the paths of which the leader must know whether they exist."""
+    """Yield the paths for which the leader must know whether they exist."""
     yield layout.witness
     for key, value in changes:
         path = layout.record(key)
@@ -137,7 +139,7 @@ def build(layout: ZnodeLayout, changes: Sequence[Change], znodes: Znodes, after:
 
 
 def end_of(results: list[object], head: Head, paths: Sequence[str]) -> Commit:
-    """Return what became of a transaction on ``paths`` that was to leave ``head``."""
+    """Return the outcome of a transaction on ``paths`` that would have left ``head``."""
     failure = first_failure(results)
     if failure is None:
         odd = next((result for result in results if isinstance(result, KazooException)), None)
@@ -147,7 +149,7 @@ def end_of(results: list[object], head: Head, paths: Sequence[str]) -> Commit:
         return CommitRefused(Refusal.HEAD_MOVED, f"the head of {head.journal!r} moved ({name_of(error)})")
     what = f"the transaction ended with {name_of(error)} at {paths[number]}"
     if isinstance(error, NoNodeError | NodeExistsError | NotEmptyError):
-        # The head was this leader's, so nobody else leads: a take-over writes back what should be there.
+        # The head was this leader's, so no other leads: a take-over restores the missing znodes.
         return CommitRefused(Refusal.HEAD_MOVED, f"somebody else changed what is stored of {head.journal!r}: {what}")
     reason = refusal(error)
     return Unknown(what) if reason is None else CommitRefused(reason, what)

@@ -1,4 +1,4 @@
-"""Read, make and take over the head of a journal in ZooKeeper, and its witness."""
+"""Reads, makes and takes over the head of a journal in ZooKeeper, and its witness."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ from milepost_backends.zookeeper.pointers.succession import Remembered, Stored, 
 log = logging.getLogger("milepost.zookeeper")
 
 _ATTEMPTS: Final = 20
-"""A take-over tries this often while groups of the older leader are still being committed; only a few of those can be
-on their way.
+"""The most attempts at a take-over while groups of the older leader are still being committed; only a few can be in
+flight.
 """
 
 _ANY_VERSION: Final = -1
-"""The version of a znode that may not be read. A write that is conditional on the witness needs no other condition."""
+"""The version for a znode that may not be read. A write that is conditional on the witness needs no other condition."""
 
 _MOST_BELOW: Final = 1000
-"""One attempt deletes at most so many znodes that somebody else put below a head."""
+"""The most foreign znodes below a head that one attempt deletes."""
 
 
 class Heads:
-    """Read and change the heads of journals, over one connection.
+    """Reads and changes the heads of journals, over one connection.
 
-    ``accepted`` holds the losses that the owner has accepted. This object remembers lineage and term of each take-over
-    that this process has sent and that may stand, or be committed late.
+    ``accepted`` has the losses that the owner has accepted. This object remembers lineage and term of each take-over
+    that this process has sent and that may be in force, or be committed late.
     """
 
     def __init__(self, connection: ZooKeeperConnection, accepted: Collection[str] = ()) -> None:
@@ -66,11 +66,11 @@ class Heads:
         self._attempted: dict[str, dict[str, int]] = {}
 
     async def sync(self, path: str) -> None:
-        """Let the server of our connection catch up with the ensemble."""
+        """Let the server of this connection catch up with the ensemble."""
         await self._connection.ask(f"catch up on {path}", lambda client: client.sync_async(path))
 
     async def make(self, place: str) -> None:
-        """Make a directory, and those above it, where they are absent."""
+        """Make a directory and its parents, if they are absent."""
         await self._connection.ask(f"make {place}", lambda client: client.ensure_path_async(place))
 
     async def version(self, layout: ZnodeLayout, head: Head) -> int | None:
@@ -86,9 +86,9 @@ class Heads:
         return found.version if found.head == head else None
 
     async def missing(self, layout: ZnodeLayout, head: Head) -> BackendError:
-        """Return the error that says why ``head``, which a take-over had made, is not stored any more.
+        """Return the error that says why ``head``, which a take-over had made, is no longer stored.
 
-        It is lost if another leader took a later term; otherwise somebody else deleted or altered it.
+        `TakeOverLost` if another leader took a later term; otherwise another program deleted or altered the head.
         """
         ours = self._attempted.get(layout.journal, {})
         found = await self._found(layout)
@@ -107,8 +107,8 @@ class Heads:
     async def take_over(self, layout: ZnodeLayout, ours: Head | None, *, digests: Collection[str], known: bool) -> Head:
         """See `PointerStore.take_over`.
 
-        ``digests`` are those that the last groups of this process were to leave. ``known`` says that the journal
-        existed once.
+        ``digests`` are those that the last groups of this process would leave. ``known`` says that the journal existed
+        once.
         """
         session = self._connection.lost_sessions
         attempted = self._attempted.setdefault(layout.journal, {})
@@ -124,7 +124,7 @@ class Heads:
                 judged = succession(found, layout.witness, ours=memory, known=known, accepted=self._accepted)
             except JournalDamaged as error:
                 if self._connection.lost_sessions != session:
-                    # A new session may be with a server that lags behind what the old one had seen.
+                    # A new session may be with a server that lags behind the one of the old session.
                     raise StorageUnavailable(f"the ZooKeeper session was lost meanwhile: {error}") from error
                 if unreadable:
                     raise _not_permitted(unreadable[0]) from error
@@ -146,14 +146,14 @@ class Heads:
         )
 
     def _forget(self, attempted: dict[str, int], oldest: Head) -> None:
-        """Forget attempts at earlier terms, which can no longer be committed: each was conditional on a head that
-        is gone.
+        """Forget attempts at earlier terms, which can no longer be committed: each was conditional on a head that is
+        gone.
         """
         for lineage in [lineage for lineage, term in attempted.items() if term < oldest.term]:
             del attempted[lineage]
 
     async def _found(self, layout: ZnodeLayout) -> StoredJournal | None:
-        """Read what is stored of the journal, in the order that `StoredJournal` requires.
+        """Read the stored parts of the journal, in the order that `StoredJournal` requires.
 
         Return None if a head vanished meanwhile.
         """
@@ -193,7 +193,7 @@ class Heads:
     async def _succeed(
         self, layout: ZnodeLayout, found: StoredJournal, last: Head, attempted: dict[str, int]
     ) -> Head | None:
-        """Put a new head in the place of all that was found; return None if something changed since it was found."""
+        """Replace everything that was found by a new head; return None if something changed since."""
         head = Head(layout.journal, last.term + 1, last.revision + 1, secrets.token_hex(6), last.digest)
         attempted[head.lineage] = head.term
         content = encode_head(head)
@@ -227,7 +227,7 @@ class Heads:
         raise backend_error(failure, f"take over {layout.journal!r}") from failure
 
     async def _empty(self, path: str) -> None:
-        """Delete what somebody else put below a head, where nothing belongs: it would keep the head from deletion."""
+        """Delete foreign znodes below a head, which would prevent the head's deletion."""
         below = [path]
         for each in below:
             names = await self._ask_of("get_children_async", each) or ()
@@ -245,7 +245,7 @@ class Heads:
         return None
 
     async def _transact(self, layout: ZnodeLayout, fill: Callable[[Any], None]) -> KazooException | None:
-        """Run a transaction, and return what made it fail, or None."""
+        """Run a transaction, and return the exception that made it fail, or None."""
 
         def act(client: Any) -> Any:
             request = client.transaction()

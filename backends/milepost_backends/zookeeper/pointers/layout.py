@@ -1,4 +1,4 @@
-"""Say where a journal lies in ZooKeeper, and encode and decode its head.
+"""The layout of a journal in ZooKeeper, and the encoding of its head.
 
 ::
 
@@ -6,8 +6,8 @@
     <root>/journals/<journal>/records/<directory>/~c1/<name>  the value of the record <directory>/<name>
     <root>/founded/<journal>                                  the witness: a copy of the head
 
-The witness is made together with the journal, written in the transaction of each group, and never deleted. Where
-somebody deleted the journal or put an older copy in its place, the witness shows that there was one, and its last head.
+The witness is made together with the journal, written in the transaction of each group, and never deleted. If another
+program deleted the journal or replaced it by an older copy, the witness shows that there was one, and its last head.
 
 The head's name carries its term, so that the head of another term is another znode, whatever its version. It also
 carries the lineage: after a restore from a snapshot two leaders may come to the same term.
@@ -35,7 +35,7 @@ _BUCKET: Final = re.compile(r"~[0-9a-f]{2}\Z")
 
 @dataclass(frozen=True, slots=True)
 class ZnodeLayout:
-    """The layout gives the paths of one journal."""
+    """The paths of one journal."""
 
     root: str
     journal: str
@@ -52,7 +52,7 @@ class ZnodeLayout:
 
     @property
     def records(self) -> str:
-        """Return the path that all records lie under."""
+        """Return the path under which all records are."""
         return f"{self.place}/{RECORDS}"
 
     def head(self, head: Head) -> str:
@@ -66,18 +66,18 @@ class ZnodeLayout:
         return "/".join(part for part in (self.records, directory, bucket, name) if part)
 
     def key(self, directory: str, name: str) -> str:
-        """Return the key of the record ``name`` that lies in a bucket of ``directory``, a path."""
+        """Return the key of the record ``name`` in a bucket of ``directory``, a path."""
         below = directory[len(self.records) + 1 :]
         return f"{below}/{name}" if below else name
 
 
 def journals_of(root: str) -> str:
-    """Return the path that all journals lie under."""
+    """Return the path under which all journals are."""
     return f"{root}/journals"
 
 
 def founded_of(root: str) -> str:
-    """Return the path that the witnesses of all journals lie under."""
+    """Return the path under which the witnesses of all journals are."""
     return f"{root}/founded"
 
 

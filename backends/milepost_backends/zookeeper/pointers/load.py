@@ -1,7 +1,7 @@
-"""Read all records of a journal in batches, with several batches on their way.
+"""Reads all records of a journal in batches, with several batches in flight.
 
-They are read by ZooKeeper's multiRead (release 3.6 and later), which kazoo does not have. A request costs kazoo's
-thread about a tenth of a millisecond, so 100,000 records read one by one take ten seconds.
+It uses ZooKeeper's multiRead (release 3.6 and later), which kazoo does not have. A request costs kazoo's thread about a
+tenth of a millisecond, so 100,000 records read one by one take ten seconds.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from milepost_backends.zookeeper.pointers.layout import ZnodeLayout, is_bucket
 log = logging.getLogger("milepost.zookeeper")
 
 UNREADABLE: Final = b"ZooKeeper does not permit to read this"
-"""This is returned in place of a record that may not be read: no valid record looks like it."""
+"""The value in place of a record that may not be read: no valid record looks like it."""
 
 _IN_FLIGHT: Final = 4
 
 _AT_ONCE: Final = 64
-"""A request holds this many reads: even with values of the largest size, the answer fits easily into memory."""
+"""The reads of one request: even with values of the largest size, the answer fits easily into memory."""
 
 _FAILED: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class ZnodeContent:
-    """This answers a read with the value of a znode, and the number of its children."""
+    """An answer to a read: the value of a znode, and the number of its children."""
 
     value: bytes
     children: int = 0
@@ -53,7 +53,7 @@ class ZnodeContent:
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """This answers a read with the names of a znode's children."""
+    """An answer to a read: the names of a znode's children."""
 
     names: Sequence[str]
 
@@ -63,7 +63,7 @@ Answer = ZnodeContent | Children | Exception
 
 @dataclass(frozen=True, slots=True)
 class MultiRead:
-    """A multiRead is one request for many reads, as kazoo sends it. If one read fails, the others do not."""
+    """One multiRead request for many reads, as kazoo sends it. If one read fails, the others do not."""
 
     reads: Sequence[Any]
     type = 22
@@ -79,7 +79,7 @@ class MultiRead:
         return cls([GetChildren(path, None) for path in paths])
 
     def serialize(self) -> bytes:
-        """Encode the request as the protocol wants it: a header before each read, and one that ends them."""
+        """Encode the request as the protocol requires: a header before each read, and one that ends them."""
         parts = [MultiHeader(read.type, False, -1).serialize() + read.serialize() for read in self.reads]
         return b"".join([*parts, MultiHeader(-1, True, -1).serialize()])
 
@@ -115,10 +115,10 @@ def _answer(kind: int, data: bytes, offset: int) -> tuple[Answer, int]:
 
 
 class Walk:
-    """A walk reads everything below a journal's records once, and remembers in `present` what it found.
+    """Reads everything below a journal's records once, and remembers in `present` which znodes exist.
 
-    What somebody else did to a single record affects no other. Nothing belongs below a record; what lies there all the
-    same is remembered in `strange`, each znode after its parent, since it has to go before the record can.
+    A foreign change of a single record affects no other. `strange` has the foreign znodes below records, each after its
+    parent, since they must be deleted before the record can be.
     """
 
     def __init__(self, connection: ZooKeeperConnection, layout: ZnodeLayout) -> None:
@@ -132,7 +132,9 @@ class Walk:
         self._reading: deque[tuple[list[str], asyncio.Task[list[Answer]]]] = deque()
 
     async def records(self) -> AsyncGenerator[Change, None]:
-        """Yield every record. What vanishes meanwhile is left out: the head shows at the end whether that matters."""
+        """Yield every record. Records that vanish meanwhile are left out: the head shows at the end whether that
+        matters.
+        """
         try:
             while self._go_on():
                 paths, reading = self._reading[0]
@@ -156,7 +158,7 @@ class Walk:
             await asyncio.gather(*(reading for _, reading in self._reading), return_exceptions=True)
 
     def _go_on(self) -> bool:
-        """Send more requests; return whether any is on its way."""
+        """Send more requests; return whether any is in flight."""
         while len(self._reading) < _IN_FLIGHT and (self._directories or self._records):
             waiting = self._directories or self._records
             paths = [waiting.popleft() for _ in range(min(_AT_ONCE, len(waiting)))]
@@ -193,7 +195,7 @@ class Walk:
         return Change(self._layout.key(bucket.rpartition("/")[0], name), found.value)
 
     def _belongs(self, path: str) -> bool:
-        """Return whether the znode is where its key belongs: elsewhere it is no record, but might pass for one."""
+        """Return whether the znode is at the place of its key: elsewhere it is not a record, but might pass for one."""
         bucket, _, name = path.rpartition("/")
         if self._layout.record(self._layout.key(bucket.rpartition("/")[0], name)) == path:
             return True
@@ -201,5 +203,5 @@ class Walk:
         return False
 
     def _is_single(self, path: str) -> bool:
-        """Return whether this is a record, or below one; any other znode may hold any number of records."""
+        """Return whether this is a record, or below one; any other znode may contain any number of records."""
         return path in self._record_above or is_bucket(path.split("/")[-2])

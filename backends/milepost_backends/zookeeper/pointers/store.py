@@ -1,4 +1,4 @@
-"""Keep pointers in ZooKeeper: a record is a znode, and a group is one transaction that begins with the head."""
+"""Keeps pointers in ZooKeeper: a record is a znode, and a group is one transaction that begins with the head."""
 
 from __future__ import annotations
 
@@ -38,20 +38,22 @@ log = logging.getLogger("milepost.zookeeper")
 LIMITS: Final = GroupLimits(requests=64, bytes=512 * 1024, in_flight=4, value_bytes=512 * 1024)
 
 _LAST_VERSION: Final = 2_000_000_000
-"""The version of a znode's data has 31 bits. A take-over makes a new head, whose version begins at 0."""
+"""The highest version of a head before a take-over is needed: a znode's version has 31 bits, and a new head begins at
+0.
+"""
 
 _LEARN_SECONDS: Final = 5.0
-"""The store looks this often for journals that other replicas have made."""
+"""The seconds between two looks for journals that other replicas have made."""
 
 _LOOKUPS: Final = 64
-"""At most so many lookups are on their way at once when it is not known which znodes exist."""
+"""The most lookups in flight when it is unknown which znodes exist."""
 
 
 @dataclass(slots=True)
 class _LeaderState:
-    """A leader knows this of its journal, counting all groups that were sent.
+    """A leader's knowledge of its journal, counting all groups that were sent.
 
-    It knows the head, the version of the head's data, and which znodes exist.
+    It has the head, the version of the head's data, and the existing znodes.
     """
 
     head: Head
@@ -98,7 +100,7 @@ class ZooKeeperPointers:
 
     @property
     def full(self) -> str | None:
-        """See `PointerStore.full`. This store reserves nothing for removals."""
+        """See `PointerStore.full`. This store reserves no room for removals."""
         return None
 
     async def open(self) -> None:
@@ -138,7 +140,7 @@ class ZooKeeperPointers:
         return head
 
     async def load(self, head: Head) -> AsyncGenerator[Change, None]:
-        """See `PointerStore.load`. Afterwards it is known which znodes exist, which makes commits cheaper."""
+        """See `PointerStore.load`. Afterwards the store knows which znodes exist, which makes commits cheaper."""
         layout = ZnodeLayout(self._root, head.journal)
         session = self._connection.lost_sessions
         version = await self._heads.version(layout, head)
@@ -150,7 +152,7 @@ class ZooKeeperPointers:
         if await self._heads.version(layout, head) is None:
             raise await self._heads.missing(layout, head)
         if self._connection.lost_sessions != session:
-            # A new session may be with a server that lags behind what the old one had seen.
+            # A new session may be with a server that lags behind the one of the old session.
             raise StorageUnavailable(f"the ZooKeeper session was lost while journal {head.journal!r} was loaded")
         present = [*walk.present, layout.witness]  # the take-over has written the witness
         self._leaders[head.journal] = _LeaderState(head, version, Znodes(present, complete=True, strange=walk.strange))
@@ -164,18 +166,19 @@ class ZooKeeperPointers:
         if excess := self.limits.excess(changes):
             return CommitRefused(Refusal.TOO_LARGE, excess)
         after = replace(head, revision=revision, digest=head.digest if digest is None else digest)
-        async with self._turns.setdefault(head.journal, asyncio.Lock()):  # groups are sent in the order they came
+        # groups are sent in the order in which they came
+        async with self._turns.setdefault(head.journal, asyncio.Lock()):
             try:
                 flight = await self._send(head, changes, after)
             except JournalDamaged as error:
-                return CommitRefused(Refusal.HEAD_MOVED, str(error))  # somebody else wrote; a take-over repairs that
+                return CommitRefused(Refusal.HEAD_MOVED, str(error))  # another process wrote; a take-over repairs that
             except BackendError as error:
                 return CommitRefused(Refusal.FAILED, str(error))
         if not isinstance(flight, _Flight):
             return flight
         end = await self._end(flight)
         if not isinstance(end, Done) and self._leaders.get(head.journal) is flight.lead:
-            del self._leaders[head.journal]  # what was staged for this group is not there
+            del self._leaders[head.journal]  # the staged changes of this group are not stored
         return end
 
     async def confirm(self, head: Head) -> bool:
@@ -191,7 +194,7 @@ class ZooKeeperPointers:
         return names
 
     async def _learn(self) -> None:
-        """Learn of journals that others make after this store was opened, so as not to found one anew that is gone."""
+        """Learn of journals that others make after this store was opened, so as not to create one anew that is gone."""
         while True:
             await asyncio.sleep(_LEARN_SECONDS)
             try:
@@ -228,7 +231,7 @@ class ZooKeeperPointers:
         return _Flight(lead, after, results, transaction.paths(layout.head(after)))
 
     async def _recalled(self, layout: ZnodeLayout, head: Head) -> _LeaderState | None:
-        """Read what a leader needs that did not load the journal since `open`; None if the stored head is another."""
+        """Read the state of a leader that did not load the journal since `open`; None if the stored head is another."""
         await self._heads.sync(layout.place)
         version = await self._heads.version(layout, head)
         return None if version is None else _LeaderState(head, version)
@@ -252,5 +255,5 @@ class ZooKeeperPointers:
         except TimeoutError:
             return Unknown("ZooKeeper does not answer")
         except KazooException as error:
-            # This includes an expired session: what was on its way when it expired may have been committed.
+            # This includes an expired session: requests in flight when it expired may have been committed.
             return Unknown(f"ZooKeeper does not answer: {name_of(error)}")

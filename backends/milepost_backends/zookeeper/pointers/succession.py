@@ -1,7 +1,7 @@
-"""Decide which head a take-over goes on from, by what was found of a journal and of its witness.
+"""Decides which head a take-over continues from, by the stored parts of a journal and its witness.
 
 The witness is a copy of the head in another place, written in the same transaction. So each of the two shows whether
-the other is an older copy, was altered, or is gone; neither is believed unless its checksum matches.
+the other is an older copy, was altered, or is gone; neither counts unless its checksum matches.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SHOWN: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A znode that should hold a head; ``head`` is None if it does not hold a valid one, or may not be read."""
+    """A znode for a head; ``head`` is None if it contains no valid one, or may not be read."""
 
     path: str
     data: bytes
@@ -29,7 +29,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class StoredJournal:
-    """This was found of a journal in ZooKeeper: its znode, that of its records, its heads, its witness.
+    """The stored parts of a journal in ZooKeeper: its znode, that of its records, its heads, its witness.
 
     The witness is read before the heads, so that a group which is committed meanwhile does not make it look newer.
     """
@@ -43,16 +43,16 @@ class StoredJournal:
 
     @property
     def stored(self) -> tuple[Stored, ...]:
-        """Return the heads, and the witness if it is there."""
+        """Return the heads, and the witness if it exists."""
         return self.heads if self.witness is None else (*self.heads, self.witness)
 
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """The leading process remembers this of a journal.
+    """The leading process's memory of a journal.
 
-    It remembers the head that it committed last; the lineages of its own take-overs since, of which one with an unknown
-    outcome may be committed late; and the digests that its last groups were to leave.
+    It has the head that the process committed last; the lineages of its own take-overs since, of which one with an
+    unknown outcome may be committed late; and the digests that its last groups would leave.
     """
 
     head: Head
@@ -64,13 +64,13 @@ class Remembered:
         return head.term <= self.head.term or head.lineage in self.lineages
 
     def knows(self, head: Head) -> bool:
-        """Return whether nobody else wrote under that head: a take-over alone leaves the records as they were."""
+        """Return whether no other process wrote under that head: a take-over alone leaves the records unchanged."""
         return self.took(head) or head.digest == self.head.digest or head.digest in self.digests
 
 
 @dataclass(frozen=True, slots=True)
 class Succession:
-    """This is the head to go on from, with term 0 for a journal that never existed, and the lines for the log."""
+    """The head to continue from, with term 0 for a journal that never existed, and the lines for the log."""
 
     last: Head
     log_lines: tuple[str, ...] = ()
@@ -81,9 +81,9 @@ def succession(
 ) -> Succession:
     """Return the head that follows from what was ``found``.
 
-    Raises `JournalDamaged` where nobody may go on, and `TakeOverLost` where somebody else has written under a later
-    term. ``ours`` is what this process remembers, while its lease holds. ``known`` says that the journal existed once.
-    ``accepted`` holds the losses that the owner has accepted.
+    Raises `JournalDamaged` if no leader may continue, and `TakeOverLost` if another one has written under a later term.
+    ``ours`` is this process's memory, while its lease holds. ``known`` says that the journal existed once. ``accepted``
+    has the losses that the owner has accepted.
     """
     witness = found.witness.head if found.witness is not None else None
     nothing = not found.there and found.witness is None
@@ -116,7 +116,9 @@ def succession(
 
 
 def _witnessed(found: StoredJournal, witness: Head | None) -> tuple[Head | None, tuple[str, ...]]:
-    """Return the only head, or the one that the witness is a copy of; and log lines for the others, to be deleted."""
+    """Return the only head, or the one of which the witness is a copy; and log lines for the others, which are to be
+    deleted.
+    """
     if len(found.heads) == 1:
         return found.heads[0].head, ()
     if witness is None or witness not in [stored.head for stored in found.heads]:
@@ -128,7 +130,7 @@ def _witnessed(found: StoredJournal, witness: Head | None) -> tuple[Head | None,
 
 
 def _damage(found: StoredJournal, head: Head | None, witness: Head | None) -> str | None:
-    """Say in words what is wrong with the journal; None if its head is valid and nothing contradicts it."""
+    """Return in words what is wrong with the journal; None if its head is valid and nothing contradicts it."""
     if not found.there:
         return f"{found.place} was deleted"
     if not found.records:
@@ -147,7 +149,7 @@ def _damage(found: StoredJournal, head: Head | None, witness: Head | None) -> st
 
 
 def _of_witness(witness: Stored | None, head: Head, path: str) -> tuple[str, ...]:
-    """Return the log line for a witness that has to be written anew."""
+    """Return the log line for a witness that must be written anew."""
     if witness is None:
         return (f"{path}, the witness of journal {head.journal!r}, was deleted; it is written anew",)
     if witness.head is None:
@@ -171,6 +173,6 @@ def _named(head: Head) -> str:
 
 
 def _evidence(found: StoredJournal) -> str:
-    """Return what names this damage: it stays the same while nobody takes over."""
+    """Return the text that identifies this damage: it stays the same until a take-over."""
     parts = sorted(f"{each.path} {hashlib.blake2b(each.data, digest_size=16).hexdigest()}" for each in found.stored)
     return f"{found.place} {found.there} {found.records} {parts}"

@@ -1,1 +1,3 @@
-"""A logical backup: what a service holds, read through the service while it runs, in one file that proves itself."""
+"""A logical backup: the content of a service, read through the service while it runs, in one file that contains its own
+digests.
+"""

@@ -43,7 +43,7 @@ def backup(
 ) -> None:
     """Save handles, states and the files of jobs, while the service runs.
 
-    What is damaged cannot be saved: it is named, all else is saved, and the exit code is 1.
+    Damaged data cannot be saved: the command names it, saves everything else, and exits with code 1.
     """
     options: Options = context.obj
     damages: list[str] = []
@@ -101,8 +101,8 @@ def restore(
 ) -> None:
     """Restore a backup into a service.
 
-    The backup is read through first, and all that stands in the way is named before anything is written. After an
-    interruption, the same command with --skip-existing goes on.
+    The command reads the whole backup first, and names every obstacle before anything is written. After an
+    interruption, the same command with --skip-existing continues.
     """
     options: Options = context.obj
     names = _names(rename or [])
@@ -147,7 +147,7 @@ def restore(
 
 
 def _planned(planner: Planner, found: Backup, patterns: list[str] | None, names: dict[str, str]) -> list[Planned]:
-    """Return the plans of all stores, each looked at before anything is written. Raises `CannotRestore`."""
+    """Return the plans of all stores, each checked before anything is written. Raises `CannotRestore`."""
     records = [record for record in found.stores() if _wanted(record.name, patterns)]
     planned = [planner.plan(record, names.get(record.name, record.name)) for record in records]
     conflicts = planner.conflicts
@@ -179,9 +179,10 @@ def _file_name() -> str:
 
 @contextmanager
 def _written(path: Path) -> Iterator[BinaryIO]:
-    """A file that is under its name once it is whole, and that only its owner may read: it has all states.
+    """Yield a file that appears under its name once it is whole, and that only its owner may read, because it contains
+    all states.
 
-    A link is followed, and what is no file (a pipe, a device) is written as it is.
+    A symbolic link is followed; a target that is not a regular file (a pipe, a device) is written directly.
     """
     if path == _STANDARD:
         yield cast(BinaryIO, sys.stdout.buffer)
@@ -211,7 +212,7 @@ def _say_lost(lost: Iterable[str]) -> None:
 
 
 def _counted(counts: dict[str, int], lost: Counter[str]) -> str:
-    """Return how much there is; where some could not be saved, of how much."""
+    """Return the number of saved items; if some could not be saved, also the total."""
     stores, handles, files = (
         f"{counts[kind] - lost[kind]} of {counts[kind]} {kind}" if lost[kind] else f"{counts[kind]} {kind}"
         for kind in ("stores", "handles", "files")

@@ -1,6 +1,6 @@
-"""What a backup consists of: a tar whose members are bytes, and lists in JSON that say what the bytes are.
+"""The format of a backup: a tar whose members are bytes, and lists in JSON that describe the bytes.
 
-The members come in this order, so that a backup is written, and checked, in one go:
+The members come in this order, so that a backup can be written, and checked, in one pass:
 
     milepost-backup.json              what this is, and of which version
     stores/00001/data/00000001        the bytes of a state or a file, once, however many snapshots show the file
@@ -21,18 +21,20 @@ VERSION: Final = 1
 HEAD: Final = "milepost-backup.json"
 END: Final = "end.json"
 COUNTS: Final = ("stores", "handles", "files", "bytes", "damaged")
-"""How much there is, as the end says it."""
+"""The kinds of items that the last member of a backup counts."""
 SAVEPOINT_PREFIX: Final = "milepost-backup-"
-"""How the savepoints are named that hold a snapshot for the time of a backup. They are no part of it."""
+"""The prefix of the savepoints that keep a snapshot during a backup. The backup does not contain them."""
 
 
 class BadBackup(Exception):
-    """A backup is cut short, altered, or none at all."""
+    """The file is a truncated or altered backup, or not a backup."""
 
 
 @dataclass(frozen=True)
 class HandleRecord:
-    """A handle as it was. ``member`` has its bytes; None if they could not be read, for ``damage``."""
+    """A handle at the time of the backup. ``member`` has its bytes; None if they could not be read because of
+    ``damage``.
+    """
 
     name: str
     size: int = 0
@@ -48,9 +50,7 @@ class HandleRecord:
 
 @dataclass(frozen=True)
 class SnapshotRecord:
-    """What all files were at ``revision``; ``savepoint`` is its name if it is one, None if it is the newest
-    snapshot.
-    """
+    """All files at ``revision``; ``savepoint`` is the savepoint's name, None for the newest snapshot."""
 
     revision: int
     directory: str
@@ -78,7 +78,7 @@ class FileRecord:
 
 @dataclass
 class StoreRecord:
-    """A store with all that was saved of it. ``damage`` says why nothing could be."""
+    """A store with everything that was saved of it. ``damage`` says why nothing could be saved."""
 
     name: str
     epoch: int = 0
@@ -88,14 +88,14 @@ class StoreRecord:
     files: list[FileRecord] = field(default_factory=list)
 
     def damages(self) -> Iterator[str]:
-        """Yield a line about each thing that could not be saved."""
+        """Yield a line about each item that could not be saved."""
         if self.damage is not None:
             yield f"store {self.name}: {self.damage}"
         yield from (f"handle {self.name}/{each.name}: {each.damage}" for each in self.handles if each.damage)
         yield from (f"file {each.path} of {self.name}: {each.damage}" for each in self.files if each.damage)
 
     def lost(self) -> Counter[str]:
-        """Return how many there are of each kind that could not be saved, by the names in `COUNTS`."""
+        """Return the number of items of each kind that could not be saved, by the names in `COUNTS`."""
         return Counter(
             stores=int(self.damage is not None),
             handles=sum(1 for each in self.handles if each.damage),
@@ -110,7 +110,7 @@ def manifest_lines(store: StoreRecord) -> Iterator[bytes]:
         for record in records:
             fields = asdict(record)
             if kind == "snapshot":
-                fields["pin"] = fields.pop("savepoint")  # as the first backups have it
+                fields["pin"] = fields.pop("savepoint")  # the first backups use this name
             yield _line(kind, fields)
 
 

@@ -1,4 +1,6 @@
-"""Plan a restore: look at all that is there before anything is written, and refuse what cannot be done whole."""
+"""Plans a restore: checks everything that exists before anything is written, and refuses a restore that cannot be
+complete.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,14 @@ _HINT: Final = "; --skip-existing leaves alone what is there already and the sam
 
 
 class CannotRestore(MilepostError):
-    """A backup cannot be restored as it was asked for. Nothing was written."""
+    """A backup cannot be restored as requested. Nothing was written."""
 
 
 @dataclass
 class Planned:
-    """What becomes of one store. ``changed`` are the bytes of files that name the directory of their job anew.
+    """The plan for one store. ``changed`` has the new bytes of files that name the directory of their job.
 
-    ``granted`` is the epoch that the store has there already.
+    ``granted`` is the epoch that the store already has in the target service.
     """
 
     target: str
@@ -38,16 +40,16 @@ class Planned:
     skipped: int = 0
     granted: int = 0
     there: dict[str, str] = field(default_factory=dict)
-    """The files that are there already, of this backup: SHA-256 by path."""
+    """The files of this backup that exist there already: SHA-256 by path."""
 
     @property
     def needs_epoch(self) -> bool:
-        """Whether the store is written under an epoch of its own, above the one that it had, here or there."""
+        """Whether the store is written under a new epoch, above the one that it had in either service."""
         return self.record.epoch > 0 or self.granted > 0 or bool(self.record.snapshots)
 
     @property
     def done(self) -> bool:
-        """Whether an earlier restore has done all of it."""
+        """Whether an earlier restore has completed the store."""
         return not self.handles and not self.snapshots and self.granted > self.record.epoch
 
     def sha256(self, file: FileRecord) -> str:
@@ -56,14 +58,14 @@ class Planned:
         return file.sha256 if changed is None else hashlib.sha256(changed).hexdigest()
 
     def shown(self, snapshot: SnapshotRecord) -> dict[str, FileRecord]:
-        """Return what a snapshot shows, by path."""
+        """Return the files that a snapshot shows, by path."""
         return {file.path: file for file in self.record.files if snapshot.revision in file.at}
 
 
 class Planner:
     """Plans stores against a service that grants only epochs above ``epochs_above``.
 
-    ``skip_existing`` lets what is there already stay, if it is the same; ``hint`` says so where it would help.
+    ``skip_existing`` lets existing items stay, if they are the same; ``hint`` mentions that option where it would help.
     """
 
     def __init__(self, backup: Backup, client: Client, epochs_above: int, *, skip_existing: bool) -> None:
@@ -76,7 +78,7 @@ class Planner:
         self.hint = ""
 
     def plan(self, record: StoreRecord, target: str) -> Planned:
-        """Plan one store. What stands in the way is added to ``conflicts``."""
+        """Plan one store. Obstacles are added to ``conflicts``."""
         planned = Planned(target, record)
         self._check_epoch(planned)
         self._plan_handles(planned)
@@ -142,7 +144,7 @@ class Planner:
         self._skip_snapshots(planned)
 
     def _skip_snapshots(self, planned: Planned) -> None:
-        """Leave out what an earlier restore has finished: savepoints that are there, and a tree that is whole."""
+        """Leave out the parts that an earlier restore has finished: existing savepoints, and a tree that is whole."""
         if not planned.there:
             return
         kept = self._client.store(planned.target).files.snapshots()
@@ -166,7 +168,7 @@ class Planner:
         planned.snapshots = left
 
     def _rename_files(self, planned: Planned) -> None:
-        """Let Spark's descriptions of state name the directory of the new job; other files must not name the old."""
+        """Let Spark's metadata of state name the directory of the new job; no other file may name the old one."""
         old, new = f"/jobs/{planned.record.name}/".encode(), f"/jobs/{planned.target}/".encode()
         for file in planned.record.files:
             if file.member is None or file.member in planned.changed:

@@ -1,4 +1,4 @@
-"""Read a backup: prove first that all of it is there as it was written, then give out its bytes from where they lie."""
+"""Reads a backup: first verifies that it is complete and unchanged, then returns its bytes straight from the file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_JSON = 64 * 1024
 
 @dataclass(frozen=True)
 class Backup:
-    """A backup that was read through, and is whole."""
+    """A backup that was read completely and verified."""
 
     file: BinaryIO
     counts: dict[str, Any]
@@ -46,7 +46,9 @@ class Backup:
 
 
 class Slice(io.RawIOBase):
-    """A part of a file, as a file of its own; others may read elsewhere in the file meanwhile, but not at once."""
+    """A part of a file, as a file object; others may read elsewhere in the file between two reads, but not during
+    one.
+    """
 
     def __init__(self, file: BinaryIO, start: int, size: int) -> None:
         self._file = file
@@ -55,24 +57,24 @@ class Slice(io.RawIOBase):
         self._at = 0
 
     def readable(self) -> bool:
-        """It can be read."""
+        """Return True: the slice can be read."""
         return True
 
     def seekable(self) -> bool:
-        """It can be read again."""
+        """Return True: the slice can be read again."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place."""
+        """Move to a position."""
         self._at = max(0, offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence])
         return self._at
 
     def tell(self) -> int:
-        """Return where it is read next."""
+        """Return the position of the next read."""
         return self._at
 
     def readinto(self, buffer: Any) -> int:
-        """Read on."""
+        """Read the next bytes into the buffer."""
         self._file.seek(self._start + self._at)
         data = self._file.read(max(0, min(len(buffer), self._size - self._at)))
         buffer[: len(data)] = data
@@ -82,7 +84,7 @@ class Slice(io.RawIOBase):
 
 @contextmanager
 def opened(path: Path, standard: BinaryIO, counted: Callable[[int], None]) -> Iterator[Backup]:
-    """Open and check the backup at a path; ``-`` is ``standard``, which is copied into a temporary file first.
+    """Open and verify the backup at a path; ``-`` is ``standard``, which is copied into a temporary file first.
 
     Raises `BadBackup`, OSError.
     """
@@ -97,7 +99,7 @@ def opened(path: Path, standard: BinaryIO, counted: Callable[[int], None]) -> It
 
 
 def checked(file: BinaryIO, counted: Callable[[int], None]) -> Backup:
-    """Read a backup through, and compare each of its bytes with the digest at its end. Raises `BadBackup`."""
+    """Read a backup completely, and compare each of its bytes with the digest at its end. Raises `BadBackup`."""
     total, members, documents = hashlib.sha256(), 0, {}
     places: dict[str, tuple[int, int]] = {}
     try:
@@ -105,7 +107,8 @@ def checked(file: BinaryIO, counted: Callable[[int], None]) -> Backup:
             for member in tar:
                 tar.members = []  # type: ignore[attr-defined]  # it would remember each of them
                 first = not places
-                content = tar.extractfile(member) if member.type == tarfile.REGTYPE else None  # no links, no holes
+                # only regular files: no links, no holes
+                content = tar.extractfile(member) if member.type == tarfile.REGTYPE else None
                 if content is None or member.name in places or END in documents or first != (member.name == HEAD):
                     raise BadBackup(f"this is no backup of Milepost, or altered: {member.name!r} does not belong there")
                 digest, kept = hashlib.sha256(), b""
@@ -140,7 +143,7 @@ def checked(file: BinaryIO, counted: Callable[[int], None]) -> Backup:
 
 
 def _check_rest(file: BinaryIO, place: int) -> None:
-    """Refuse what comes behind the end, such as a second backup, which would be left out otherwise."""
+    """Refuse bytes after the end, such as a second backup, which would be ignored otherwise."""
     file.seek(place)
     while chunk := file.read(_CHUNK):
         if chunk.strip(b"\0"):

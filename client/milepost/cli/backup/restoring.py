@@ -1,4 +1,4 @@
-"""Restore what was planned: handles with their states, and trees, one snapshot after the other."""
+"""Restores the planned stores: handles with their states, and trees, one snapshot after the other."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OFFSET = re.compile(r"(?:.*/)?offsets/\d+")
 
 @dataclass
 class Restored:
-    """How much was restored, in how many stores."""
+    """The number of restored items, and of their stores."""
 
     stores: int = 0
     handles: int = 0
@@ -37,7 +37,8 @@ class Restored:
 class Restorer:
     """Restores one store after the other, in the name of a session, whose locks end with it.
 
-    Where a driver leads a store, ``wait`` seconds are waited for its end."""
+    If a driver leads a store, the restorer waits ``wait`` seconds for its end.
+    """
 
     def __init__(self, backup: Backup, session: Session, bar: Bar, wait: float) -> None:
         self._backup = backup
@@ -47,7 +48,7 @@ class Restorer:
         self.done = Restored()
 
     def restore(self, planned: Planned) -> None:
-        """Restore a store. Raises `EpochHeld` if a driver leads it already, and what its writes raise."""
+        """Restore a store. Raises `EpochHeld` if a driver leads it already, and the errors of its writes."""
         self._bar.name(planned.target)
         store = self._session.store(planned.target)
         self.done.stores += 1
@@ -83,10 +84,10 @@ class Restorer:
     def _restore_snapshot(
         self, files: JobFiles, planned: Planned, snapshot: SnapshotRecord, current: dict[str, str]
     ) -> None:
-        """Let the tree be what the snapshot showed, and have the service make a snapshot of it.
+        """Make the tree what the snapshot showed, and have the service take a snapshot of it.
 
-        Spark takes a batch for done once its commit is there, so commits come last, and the one of the snapshot at the
-        very end: the snapshot that it makes shows everything, and has the right number.
+        Spark takes a batch for done once its commit exists, so commits come last, and that of the snapshot at the very
+        end: its snapshot then shows everything, and has the right number.
         """
         shown = planned.shown(snapshot)
         for path, file in shown.items():
@@ -110,7 +111,7 @@ class Restorer:
     def _put(self, files: JobFiles, planned: Planned, file: FileRecord, current: dict[str, str]) -> None:
         assert file.member is not None
         content = planned.changed.get(file.member)
-        # A large file gets more time than one call has otherwise.
+        # A large file gets more time than other calls.
         timeout = None if file.size < _LARGE else _LEAST_SECONDS + file.size / _SLOWEST_BYTES_PER_SECOND
         files.write(file.path, self._backup.slice(file.member) if content is None else content, timeout=timeout)
         if current.get(file.path) != planned.sha256(file):
@@ -134,8 +135,8 @@ class Restorer:
 def _in_order(files: Iterable[FileRecord]) -> Iterator[FileRecord]:
     """Yield the commits of each query from the newest to the oldest, and then the newest once more.
 
-    Each makes a snapshot. This way even one made on the way shows the newest commit, whose state is there, and the
-    last snapshot of the query has its number.
+    Each commit makes a snapshot. In this order even a snapshot that is made on the way shows the newest commit, whose
+    state exists, and the last snapshot of the query has its number.
     """
     queries: dict[str, list[tuple[int, FileRecord]]] = {}
     for file in files:

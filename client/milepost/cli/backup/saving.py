@@ -1,4 +1,4 @@
-"""Save stores through the service: handles with their states, and the files of jobs at their last snapshot and
+"""Saves stores through the service: handles with their states, and the files of jobs at their last snapshot and
 savepoints.
 """
 
@@ -23,13 +23,13 @@ from milepost.types import CorruptHandle, Handle, JobFile, KeptSnapshots, StoreS
 from milepost.wire import Code
 
 _TRIES = 20
-"""So often is a state read again that is replaced before all of it has come."""
+"""The number of attempts to read a state that is replaced before it was read completely."""
 
 
 class Saver:
-    """Saves one store after the other. ``begin`` makes the session under which savepoints are made, if one is needed.
+    """Saves one store after the other. ``begin`` makes the session that makes savepoints, if one is needed.
 
-    ``without_snapshot`` has the jobs whose files are not saved, since no batch of theirs has been committed yet.
+    ``without_snapshot`` lists the jobs whose files are not saved, since none of their batches has been committed yet.
     """
 
     def __init__(self, client: Client, archive: ArchiveWriter, bar: Bar, begin: Callable[[], Session]) -> None:
@@ -42,7 +42,7 @@ class Saver:
     def save(self, summary: StoreSummary) -> StoreRecord:
         """Save a store; return what was saved, and what could not be.
 
-        Epochs may be granted meanwhile. The last one that was seen counts, as what was saved may be of it.
+        Epochs may be granted meanwhile. The last epoch seen counts, as the saved data may come from it.
         """
         found = StoreRecord(summary.store)
         self._bar.name(summary.store)
@@ -63,7 +63,7 @@ class Saver:
             if isinstance(handle, CorruptHandle):
                 found.handles.append(HandleRecord(handle.name, damage=f"its record is damaged: {handle.reason}"))
             elif not handle.removing:
-                with suppress(NotExist):  # it was removed meanwhile
+                with suppress(NotExist):  # the handle was removed meanwhile
                     found.handles.append(self._save_handle(store, handle))
 
     def _save_handle(self, store: StateHandleStore, handle: Handle) -> HandleRecord:
@@ -100,9 +100,9 @@ class Saver:
 
     @contextmanager
     def _held(self, job: str, kept: KeptSnapshots) -> Iterator[list[tuple[str, SnapshotRecord]]]:
-        """Return the snapshots to be saved with the names of their directories, the oldest first.
+        """Yield the snapshots to save with the names of their directories, oldest first.
 
-        A savepoint keeps the last snapshot meanwhile, so that collection cannot take what it shows.
+        A savepoint keeps the last snapshot meanwhile, so that garbage collection cannot delete its files.
         """
         snapshots = [
             (
@@ -131,7 +131,9 @@ class Saver:
     def _save_snapshot(
         self, found: StoreRecord, root: str, snapshot: SnapshotRecord, known: dict[tuple[str, str], int]
     ) -> None:
-        """Save what a snapshot shows. Of a file that an earlier one showed, only that it is shown again is noted."""
+        """Save the files of a snapshot. For a file that an earlier snapshot showed, only note that this one shows it,
+        too.
+        """
         files = self._client.store(found.name).files
         for status in list(walk(files, root)):
             path = status.path.removeprefix(f"{root}/")

@@ -1,4 +1,4 @@
-"""Write a backup to any stream, member by member, in bounded memory."""
+"""Writes a backup to any stream, member by member, in bounded memory."""
 
 from __future__ import annotations
 
@@ -51,9 +51,10 @@ class ArchiveWriter:
         self._data = 0
 
     def add_data(self, size: int, chunks: Iterable[bytes]) -> tuple[str, str, str | None]:
-        """Write the bytes of a state or file; return the member's name, its SHA-256, and why it is not whole.
+        """Write the bytes of a state or file; return the member's name, its SHA-256, and the reason why it is not
+        whole.
 
-        Where reading breaks off, the member is filled up with zeros, and nobody takes it for the bytes.
+        If reading breaks off, the member is filled up with zeros, and its record says that these are not the bytes.
         """
         self._data += 1
         name = f"stores/{self._stores:05}/data/{self._data:08}"
@@ -62,7 +63,7 @@ class ArchiveWriter:
         return name, content.sha256, content.failure
 
     def end_store(self, store: StoreRecord) -> None:
-        """Write what the bytes of the store are. Its members are those since `begin_store`."""
+        """Write the description of the store's bytes. Its members are those since `begin_store`."""
         with tempfile.SpooledTemporaryFile(_SPOOLED) as spooled:
             for line in manifest_lines(store):
                 spooled.write(line)
@@ -79,7 +80,7 @@ class ArchiveWriter:
         self._counts["damaged"] += sum(1 for _ in store.damages())
 
     def end(self) -> dict[str, int]:
-        """Write the last member; return how much there is."""
+        """Write the last member; return the number of items."""
         self._digest.update(counts_line(self._counts))
         digest = {"members": self._members, "digest": self._digest.hexdigest()}
         self._add_json(END, {**self._counts, **digest})
@@ -99,17 +100,19 @@ class ArchiveWriter:
 
 
 def member_line(name: str, size: int, sha256: str) -> bytes:
-    """Return what goes into the digest over all members."""
+    """Return a member's line in the digest over all members."""
     return f"{name} {size} {sha256}\n".encode()
 
 
 def counts_line(counts: Mapping[str, int]) -> bytes:
-    """Return what goes into it last."""
+    """Return the last line in the digest over all members."""
     return " ".join(f"{name}={counts[name]}" for name in COUNTS).encode() + b"\n"
 
 
 class _Forward:
-    """A file for tarfile over one that cannot go back. Tarfile's own streams write once more when they are given up."""
+    """A file object for tarfile on a stream that cannot seek. Tarfile's own streams write once more when they are
+    abandoned.
+    """
 
     def __init__(self, out: BinaryIO) -> None:
         self._out = out
@@ -122,7 +125,7 @@ class _Forward:
 
 
 class _Content:
-    """A file of exactly ``size`` bytes, for tarfile: what the chunks have, or zeros from where they break off."""
+    """A file of exactly ``size`` bytes, for tarfile: the bytes of the chunks, and zeros from where these break off."""
 
     def __init__(self, size: int, chunks: Iterable[bytes]) -> None:
         self.failure: str | None = None
@@ -153,7 +156,7 @@ class _Content:
         return data
 
     def _end(self) -> None:
-        """Ask for more once all bytes came: only then a source says that they were not right."""
+        """Ask for one more chunk after all bytes: only then does a source report that they were wrong."""
         try:
             if self._held or next(self._chunks, None):
                 self.failure = "it has more bytes than its record says"
@@ -161,7 +164,7 @@ class _Content:
             self._fail(error)
 
     def _fail(self, error: MilepostError) -> None:
-        """Note what is damaged, or not there any more; anything else ends the backup, which is tried again then."""
+        """Note bytes that are damaged or gone; any other error ends the backup attempt, which is then repeated."""
         if not (is_damage(error) or is_outdated(error)):
             raise error
         self.failure = str(error)

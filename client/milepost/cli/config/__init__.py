@@ -1,1 +1,1 @@
-"""Contexts: which services a user works with, and how each is reached, kept in a file under names."""
+"""Contexts: the named services that a user works with, and how to reach each, kept in a file."""

@@ -42,7 +42,7 @@ class Line:
 @config.callback()
 @showing
 def about_config(context: typer.Context) -> None:
-    """Name services, so that one of them is the one to work with.
+    """Manage contexts, the named services that commands work with.
 
     The file is ~/.config/milepost/config.yaml, or that of MILEPOST_CONFIG.
     """
@@ -64,7 +64,7 @@ def set_context(
         bool, typer.Option("--token-stdin", help="Read the bearer token from standard input, and keep it here.")
     ] = False,
 ) -> None:
-    """Make a context, or change what is given of one. The first one becomes the current one."""
+    """Make a context, or change the given settings of one. The first one becomes the current one."""
     if not NAME.match(name):
         raise typer.BadParameter(f"not a valid name for a context: {name!r} ({NAME_RULE})", param_hint="'name'")
     if token_stdin and token_file is not None:
@@ -93,7 +93,7 @@ def set_context(
 @config.command("use-context")
 @showing
 def use_context(context: typer.Context, name: Name) -> None:
-    """Let a context be the current one."""
+    """Make a context the current one."""
 
     def edit(document: dict[str, Any]) -> None:
         if name not in (document.get(CONTEXTS) or {}):
@@ -136,7 +136,7 @@ def current_context(context: typer.Context) -> None:
 @config.command("delete-context")
 @showing
 def delete_context(context: typer.Context, name: Name) -> None:
-    """Delete a context. If it was the current one, there is none then."""
+    """Delete a context. If it was the current one, there is no current context then."""
 
     def edit(document: dict[str, Any]) -> None:
         contexts = document.get(CONTEXTS) or {}
@@ -153,7 +153,7 @@ def delete_context(context: typer.Context, name: Name) -> None:
 @config.command()
 @showing
 def view(context: typer.Context, raw: Annotated[bool, typer.Option("--raw", help="Show tokens, too.")] = False) -> None:
-    """Show the file of contexts, as YAML or JSON. In place of tokens it says REDACTED."""
+    """Show the file of contexts, as YAML or JSON, with REDACTED in place of tokens."""
     document = dict(_read().document)
     contexts = {
         name: {**members, **({TOKEN: _REDACTED} if TOKEN in members and not raw else {})}
@@ -167,7 +167,9 @@ def view(context: typer.Context, raw: Annotated[bool, typer.Option("--raw", help
 
 
 def _is_replaced(member: str, given: dict[str, str]) -> bool:
-    """Return whether what was there goes: a token has one place, and a key belongs to its certificate."""
+    """Return whether a setting disappears: a context has one source for its token, and a key belongs to its
+    certificate.
+    """
     if member in (TOKEN, TOKEN_FILE):
         return TOKEN in given or TOKEN_FILE in given
     return member == "key" and "cert" in given

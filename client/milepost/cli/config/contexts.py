@@ -1,4 +1,4 @@
-"""The file of contexts: read as it is, checked, and changed by one process at a time."""
+"""The file of contexts: read, checked, and changed by one process at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONTEXTS: Final = "contexts"
 TOKEN: Final = "token"
 TOKEN_FILE: Final = "token-file"
 FILES: Final = ("ca", "cert", "key", TOKEN_FILE)
-"""The members of a context that are paths; one that is not absolute begins at the directory of the file."""
+"""The members of a context that are paths; a relative one starts at the directory of the file."""
 MEMBERS: Final = ("url", *FILES, TOKEN)
 
 _LOCK_SECONDS: Final = 10.0
@@ -30,24 +30,26 @@ _LOCK_POLL: Final = 0.02
 
 
 class ConfigError(Exception):
-    """The file of contexts cannot be used, or does not have what was asked for."""
+    """The file of contexts cannot be used, or does not contain the requested context."""
 
 
 @dataclass(frozen=True)
 class ContextFile:
-    """The file at ``path``. Members of it that are not known here stay as they are when it is changed."""
+    """The file at ``path``. A change keeps the members that this release does not know."""
 
     path: Path
 
     @classmethod
     def of_user(cls, environment: Mapping[str, str]) -> ContextFile:
-        """The file of this user: the one that the environment names, or else ``milepost/config.yaml`` in its place."""
+        """Return this user's file: the one that the environment names, or else ``milepost/config.yaml`` in its usual
+        place.
+        """
         named = environment.get(FILE_VARIABLE)
         home = environment.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()
         return cls(Path(named).expanduser() if named else Path(home, "milepost", "config.yaml"))
 
     def read(self) -> Config:
-        """Return what the file has; nothing if it is not there. Raises `ConfigError`."""
+        """Return the content of the file; empty if it does not exist. Raises `ConfigError`."""
         try:
             with self.path.open("rb") as opened:
                 mode, content = os.fstat(opened.fileno()).st_mode, opened.read()
@@ -58,11 +60,11 @@ class ContextFile:
         return Config(self.path, _checked(self.path, content), readable_by_others=others_may_read(mode))
 
     def change(self, edit: Callable[[dict[str, Any]], None]) -> None:
-        """Let ``edit`` change what the file has, and write all of it anew, or nothing.
+        """Let ``edit`` change the content of the file, and write all of it anew, or nothing.
 
-        Nobody else changes it meanwhile. A file that is broken is left as it is. Raises `ConfigError`.
+        No other process changes the file meanwhile. A broken file stays unchanged. Raises `ConfigError`.
         """
-        path = self.path.resolve()  # a link stays one
+        path = self.path.resolve()  # a symbolic link stays one
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with _locked(path):
@@ -75,7 +77,7 @@ class ContextFile:
 
 @dataclass(frozen=True)
 class Config:
-    """What the file of contexts has. Tokens may be in it, so it is left out of the ``repr``."""
+    """The content of the file of contexts. It may contain tokens, so the ``repr`` omits it."""
 
     path: Path
     document: Mapping[str, Any] = field(repr=False)
@@ -83,7 +85,7 @@ class Config:
 
     @property
     def current(self) -> str | None:
-        """The name of the context that is used if nothing else is said."""
+        """The name of the context that a command uses by default."""
         return self.document.get(CURRENT) or None
 
     @property
@@ -102,21 +104,23 @@ class Config:
         return {key: str(self.path.parent / value) if key in FILES else value for key, value in members.items()}
 
     def warnings(self) -> list[str]:
-        """Return what its owner should know: that others may read tokens."""
+        """Return warnings for the owner of the file, for example that other users may read its tokens."""
         if self.readable_by_others and any(TOKEN in members for members in self.contexts.values()):
             return [f"others may read {self.path}, which has tokens: chmod 600 {self.path}"]
         return []
 
 
 def _checked(path: Path, content: bytes) -> dict[str, Any]:
-    """Return the document in a file. What is wrong with it is said without quoting it: there may be a token in it."""
+    """Return the document in a file. An error describes the problem without quoting the file, which may contain a
+    token.
+    """
     try:
         document = yaml.safe_load(content)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = "" if mark is None else f", line {mark.line + 1}"
         raise ConfigError(f"{path} is broken{where}: it is no YAML; mend it, or move it away") from None
-    except (yaml.YAMLError, ValueError, LookupError, RecursionError):  # a date that is none, nothing for a number
+    except (yaml.YAMLError, ValueError, LookupError, RecursionError):  # an invalid date, or no digits for a number
         raise ConfigError(f"{path} is broken: it is no YAML; mend it, or move it away") from None
     document = {} if document is None else document
     contexts = document.get(CONTEXTS) or {} if isinstance(document, dict) else None
@@ -131,7 +135,7 @@ def _checked(path: Path, content: bytes) -> dict[str, Any]:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Keep other processes from changing the file meanwhile, by a lock on a file beside it, which stays."""
+    """Keep other processes from changing the file, by a lock on a file beside it, which stays."""
     beside = path.with_name(f".{path.name}.lock")
     deadline = time.monotonic() + _LOCK_SECONDS
     with open(os.open(beside, os.O_RDWR | os.O_CREAT, 0o600), "rb") as opened:

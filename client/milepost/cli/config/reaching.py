@@ -1,4 +1,4 @@
-"""Where a command finds the service: by flags, the environment, a context, or the default, in this order."""
+"""Finds the service for a command: by flags, the environment, a context, or the default, in this order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFAULT_URL: Final = "http://127.0.0.1:7070"
 
 @dataclass(frozen=True)
 class Given:
-    """What one place says of how to reach a service. In one place, a token counts before a file of one."""
+    """One source of connection settings. Within one source, a token overrides a token file."""
 
     context: str | None = None
     url: str | None = None
@@ -29,9 +29,9 @@ class Given:
 
 @dataclass(frozen=True)
 class Reached:
-    """How the service is reached, put together from all places; ``warnings`` are for whoever gave the command.
+    """The connection settings from all sources; ``warnings`` are for the user of the command.
 
-    A token that lies in a file is a `TokenFile`, which reads it for each request: `milepost run` outlives tokens.
+    A token in a file is a `TokenFile`, which reads it for each request: `milepost run` outlives tokens.
     """
 
     urls: tuple[str, ...]
@@ -43,11 +43,11 @@ class Reached:
 
 
 def reached(flags: Given, environment: Given, read: Callable[[], Config]) -> Reached:
-    """Put together how the service is reached; the file of contexts is read only if one is needed.
+    """Combine the connection settings; the file of contexts is read only if a context is needed.
 
-    A context counts as a whole: where the address comes from elsewhere, nothing of it does, so that no token is sent to
-    an address that it is not for. One that a flag names counts more than the environment, whose token then goes to it
-    only if the environment has no address of its own. Raises `ConfigError`.
+    A context counts as a whole: if the address comes from another source, none of its settings apply, so that no token
+    is sent to an address for which it was not issued. A context that a flag names overrides the environment, whose
+    token then applies only if the environment has no address of its own. Raises `ConfigError`.
     """
     if flags.context is not None:
         chosen, warnings = _context(read(), flags.context)
@@ -83,7 +83,7 @@ def _token_of(path: Path) -> TokenFile:
 
 
 def _certificate(layers: list[Given]) -> tuple[Path | None, Path | None]:
-    """Return the first certificate, and its key: one from the same place, or from one that counts more."""
+    """Return the first certificate, and its key, from the same source or from one that overrides it."""
     key = None
     for layer in layers:
         key = key or layer.key

@@ -1,1 +1,1 @@
-"""Look through all that a service holds for damage, through the service, and repair what may be repaired safely."""
+"""Examines the content of a service for damage, through the service, and makes the repairs that are safe."""

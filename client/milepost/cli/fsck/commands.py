@@ -1,5 +1,5 @@
-"""The command `fsck`, and the repairs that it makes. What was found is looked at anew first, since it may have been
-mended meanwhile.
+"""The command `fsck`, and its repairs. Each finding is checked again first, since it may have been repaired
+meanwhile.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from milepost.store import StateHandleStore
 _SESSION_SECONDS = 60.0
 
 _NO_VERSION: Final = "damaged"
-"""No handle has this version, so only a record that cannot be read is removed: it has none to compare."""
+"""No handle has this version, so a removal with it removes only a record that cannot be read, which has no version to
+compare.
+"""
 
 
 @shared
@@ -43,10 +45,10 @@ def fsck(
     quiet: Quiet = False,
     no_progress: NoProgress = False,
 ) -> None:
-    """Look through all stores for damage.
+    """Check all stores for damage.
 
-    The exit code is 1 if there is any, repaired or not. What cannot be repaired here is named with the page that says
-    what to do.
+    The exit code is 1 if there is any, repaired or not. For damage that cannot be repaired here, the command names the
+    page that says what to do.
     """
     if repair and not yes and not sys.stdin.isatty():
         raise typer.BadParameter("asks for each step on a terminal; without one, give --yes", param_hint="'--repair'")
@@ -89,7 +91,7 @@ def _repair_all(
                 continue
             try:
                 typer.echo(f"{finding.name or 'the files'} of {finding.store} {repairer.repair(finding)}", err=True)
-            except MilepostError as error:  # the others may be repaired all the same
+            except MilepostError as error:  # other findings may still be repaired
                 say(error)
 
 
@@ -107,14 +109,15 @@ class Repairer:
         self._within = within
 
     def repair(self, finding: Finding) -> str:
-        """Do what the finding says; return what became of it.
+        """Carry the repair out; return its result.
 
-        Nothing is done under a driver: raises `EpochHeld`. Raises the errors of the writes, too.
+        No repair is made while a driver leads: raises `EpochHeld`. Raises the errors of the writes, too.
         """
         store = self._session.store(finding.store)
         if finding.repair is Repair.REMOVE:
             return self._remove(store, finding.name)
-        require_safe(store, f"@{finding.revision}")  # before there is an epoch, which a refusal would have raised
+        # before the epoch, which would make a driver lose the lead for a rollback that is refused
+        require_safe(store, f"@{finding.revision}")
         with led(store, 0.0):
             return self._roll_back(store)
 
@@ -137,8 +140,8 @@ class Repairer:
         return "can be read again, so it was left alone"
 
     def _roll_back(self, store: StateHandleStore) -> str:
-        """Roll back to the newest whole snapshot or savepoint; looked for under the epoch, so that nobody writes
-        any more.
+        """Roll back to the newest whole snapshot or savepoint, which is determined under the epoch, so that no driver
+        writes any more.
         """
         found = store.files.verify(digests=self._deep, timeout=self._within)
         revision = newest_of(found)

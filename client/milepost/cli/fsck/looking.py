@@ -1,5 +1,5 @@
-"""Look at all stores: listings, the bytes of states, the files of jobs, and what the replicas say of themselves. What
-is found damaged is a `Finding`, which also says what may be done about it.
+"""Examines all stores: listings, the bytes of states, the files of jobs, and the replicas' own reports. Each damage is
+a `Finding`, which also has the possible repair.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from milepost.store import StateHandleStore
 from milepost.types import CorruptHandle, Handle, StoreSummary, Verification
 
 _SMALL = 64 * 1024
-"""A state up to this size is read whole, since that costs no more than a look at its beginning."""
+"""A state up to this size is read completely, since that costs no more than reading its beginning."""
 
 _WHAT_TO_DO: Final = "docs/damage.md#what-to-do"
 _FILES: Final = "docs/damage.md#a-jobs-files"
 
 
 class Examiner:
-    """Looks for damage. ``deep`` reads all bytes; a look at the files of a job takes ``within`` seconds at most."""
+    """Looks for damage. ``deep`` reads all bytes; checking the files of a job takes at most ``within`` seconds."""
 
     def __init__(self, client: Client, bar: Bar, *, deep: bool, within: float) -> None:
         self._client = client
@@ -38,7 +38,7 @@ class Examiner:
         self.looked = Looked()
 
     def store(self, summary: StoreSummary) -> Iterator[Finding]:
-        """Yield all that is damaged of a store."""
+        """Yield the damages of a store."""
         self.looked.stores += 1
         self._bar.name(summary.store)
         store = self._client.store(summary.store)
@@ -55,7 +55,7 @@ class Examiner:
         yield from self.files(store)
 
     def handle(self, store: StateHandleStore, handle: Handle | CorruptHandle) -> Finding | None:
-        """Return what is wrong with a handle, if anything is."""
+        """Return the damage of a handle; None if there is none."""
         if isinstance(handle, CorruptHandle):
             return Finding(store.name, Kind.RECORD, handle.name, handle.reason, Repair.REMOVE)
         if handle.removing:
@@ -66,7 +66,7 @@ class Examiner:
                     for chunk in chunks:
                         self._bar.advance(len(chunk))
         except (NotExist, VersionMismatch):
-            return None  # it was removed or replaced meanwhile
+            return None  # the handle was removed or replaced meanwhile
         except (Damaged, StateTruncated) as error:
             if is_outdated(error):
                 return None
@@ -76,7 +76,7 @@ class Examiner:
         return None
 
     def files(self, store: StateHandleStore) -> Iterator[Finding]:
-        """Yield what is wrong with the files of a job: of now, or of what is kept from before."""
+        """Yield the damages of the files of a job, now and in its kept snapshots."""
         try:
             found = store.files.verify(digests=self._deep, timeout=self._within)
         except Damaged as error:
@@ -98,9 +98,9 @@ def newest_of(found: Verification) -> int | None:
 
 
 def replicas(urls: Iterable[str], token: str | None, verify: Verify, timeout: float) -> Iterator[Finding]:
-    """Yield what the replicas at these addresses say of damaged records. One that does not answer says nothing.
+    """Yield the damaged records that the replicas at these addresses report. One that does not answer reports none.
 
-    Where the service has tokens, they tell it only to who may read every store.
+    If the service uses tokens, the replicas report them only to a token that may read every store.
     """
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     with Connections(verify).client(httpx.Client) as http:
@@ -117,7 +117,7 @@ def replicas(urls: Iterable[str], token: str | None, verify: Verify, timeout: fl
 
 
 class Kind(str, Enum):
-    """What is damaged."""
+    """The kinds of damage."""
 
     SERVICE = "service"
     STORE = "record of a store"
@@ -129,7 +129,7 @@ class Kind(str, Enum):
 
 
 class Repair(str, Enum):
-    """What ``--repair`` does."""
+    """The repairs of ``--repair``."""
 
     REMOVE = "remove the handle"
     ROLL_BACK = "roll the files back"
@@ -137,9 +137,9 @@ class Repair(str, Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One damage. ``repair`` is None where only its owner can do something: ``see`` says what.
+    """One damage. ``repair`` is None if only its owner can repair it: ``see`` says how.
 
-    ``revision`` is that of the newest snapshot or savepoint that is whole, for files.
+    For files, ``revision`` is that of the newest snapshot or savepoint that is whole.
     """
 
     store: str
@@ -152,7 +152,7 @@ class Finding:
 
     @property
     def step(self) -> str:
-        """What the repair does, in a sentence for whoever has to agree to it."""
+        """The effect of the repair, as a sentence for the person who must agree to it."""
         if self.repair is Repair.REMOVE:
             return (
                 f"remove the handle {self.name} of store {self.store}, whose record cannot be read: it can be put back "
@@ -166,7 +166,7 @@ class Finding:
 
 @dataclass
 class Looked:
-    """How much was looked at."""
+    """The number of examined items."""
 
     stores: int = 0
     handles: int = 0

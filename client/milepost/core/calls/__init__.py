@@ -1,1 +1,1 @@
-"""One call to the service: its request, the replicas that are asked, and what an answer means."""
+"""One call to the service: its request, the replicas that receive it, and the meaning of an answer."""

@@ -1,7 +1,7 @@
 """Readers: functions that turn a 2xx answer of the service into the typed record that an operation returns.
 
 A reader ignores members that it does not know, and raises ``TypeError``, ``ValueError`` or ``LookupError`` for an
-answer that is no such record. Such an answer did not come from the service, and nothing of it is believed
+answer that is not such a record. Such an answer did not come from the service, and the SDK trusts none of it
 (`milepost.core.calls.judgement`).
 """
 
@@ -40,7 +40,7 @@ def whatever(answer: Answer) -> Any:
 
 
 def nothing(answer: Answer) -> None:
-    """Accept a 204, which has nothing to read."""
+    """Accept a 204, which has no body to read."""
     _check_status(answer, (204,))
 
 
@@ -83,7 +83,7 @@ def handle(document: Document) -> Handle:
 
 
 def handle_named(name: str) -> Callable[[Document], Handle]:
-    """Make a reader for the record of the handle of this name; it refuses the record of any other."""
+    """Make a reader for the record of the handle ``name``; it refuses the record of any other handle."""
 
     def read(document: Document) -> Handle:
         found = handle(document)
@@ -98,7 +98,7 @@ def page(after: str | None) -> Callable[[Document], tuple[list[Handle], list[Cor
     """Make a reader for the page of handles after the token ``after``: handles, damaged handles, and the next page's
     token.
 
-    It refuses a page whose next token is ``after`` again, with which a listing would never end.
+    The reader refuses a page whose next token is ``after`` again, because the listing would never end.
     """
 
     def read(document: Document) -> tuple[list[Handle], list[CorruptHandle], str | None]:
@@ -118,17 +118,17 @@ def locked(document: Document) -> LockedHandles:
 
 
 def removal(document: Document) -> Removal:
-    """Read how a removal ended."""
+    """Read the result of a removal."""
     return Removal(members.flag(document["removed"]), members.texts(document, "locks"))
 
 
 def cleared(document: Document) -> int:
-    """Read how many handles were cleared."""
+    """Read how many handles a clear removed."""
     return members.whole(document, "cleared")
 
 
 def epoch(document: Document) -> Epoch:
-    """Read an epoch; a store that never had one has epoch 0."""
+    """Read an epoch; a store that never had an epoch has epoch 0."""
     since = document.get("since")
     return Epoch(
         epoch=members.whole(document, "epoch"),
@@ -139,7 +139,7 @@ def epoch(document: Document) -> Epoch:
 
 
 def epoch_of(session: str | None) -> Callable[[Document], Epoch]:
-    """Make a reader for the epoch that was granted to ``session``; it refuses one of another session."""
+    """Make a reader for the epoch that was granted to ``session``; it refuses an epoch of another session."""
 
     def read(document: Document) -> Epoch:
         found = epoch(document)
@@ -164,7 +164,7 @@ def session(document: Document) -> SessionInfo:
 
 
 def session_of(id_: str) -> Callable[[Document], SessionInfo]:
-    """Make a reader for the session of this id with a lease above 0 seconds; it refuses any other session."""
+    """Make a reader for the session ``id_`` with a TTL above 0 seconds; it refuses any other session."""
 
     def read(document: Document) -> SessionInfo:
         found = session(document)
@@ -178,7 +178,7 @@ def session_of(id_: str) -> Callable[[Document], SessionInfo]:
 def sessions(after: str | None) -> Callable[[Document], tuple[list[SessionSummary], str | None]]:
     """Make a reader for the page of sessions after the token ``after``: the sessions, and the next page's token.
 
-    It refuses a page whose next token is ``after`` again, with which a listing would never end.
+    The reader refuses a page whose next token is ``after`` again, because the listing would never end.
     """
 
     def read(document: Document) -> tuple[list[SessionSummary], str | None]:
@@ -207,7 +207,7 @@ def _session_summary(document: Document) -> SessionSummary:
 def stores(after: str | None) -> Callable[[Document], tuple[list[StoreSummary], str | None]]:
     """Make a reader for the page of stores after the token ``after``: the stores, and the next page's token.
 
-    It refuses a page whose next token is ``after`` again, with which a listing would never end.
+    The reader refuses a page whose next token is ``after`` again, because the listing would never end.
     """
 
     def read(document: Document) -> tuple[list[StoreSummary], str | None]:
@@ -260,7 +260,7 @@ def status(document: Document) -> Status:
 
 
 def stepped_down(document: Document) -> SteppedDown:
-    """Read which replica let another lead."""
+    """Read which replica stepped down."""
     return SteppedDown(members.text(document, "replica"), members.whole(document, "term"))
 
 

@@ -21,14 +21,17 @@ from milepost.core.effects import Answer, Lost, Operation, Send, Sleep
 from milepost.errors import AccessDenied, ConnectionFailed, Problem
 from milepost.wire import Code, Header, digest_header
 
-ATTEMPT_TIMEOUT = 3.0  # of one attempt, without its bytes: less than a leader's lease, to leave a paused leader in time
-PROBE_TIMEOUT = 1.0  # of asking a replica that did not answer to many bytes whether it answers at all
+# seconds of one attempt, without the time for its bytes: less than a leader's lease, to leave a paused leader in time
+ATTEMPT_TIMEOUT = 3.0
+PROBE_TIMEOUT = 1.0  # seconds to probe whether a replica answers at all, after it did not answer a large body
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 2.0
-SEARCH_PAUSE = 0.25  # between rounds in search of a leader, who may appear at any moment; longer after a long search
+# seconds between rounds in search of a leader, who may appear at any moment; longer after a long search
+SEARCH_PAUSE = 0.25
 SEARCH_PAUSE_PER_SECOND = 0.05
-LEAST_RETRY_AFTER = 1.0  # the header's smallest value; too long a wait where another replica may lead
-SLOWEST_BYTES_PER_SECOND = 1024 * 1024  # the time that an attempt gets for its bytes, beside its attempt_timeout
+LEAST_RETRY_AFTER = 1.0  # the header's smallest value; too long a wait if another replica may lead
+# an attempt gets extra time for its bytes at this rate, beside its attempt_timeout
+SLOWEST_BYTES_PER_SECOND = 1024 * 1024
 KEY_LIFETIME = 9 * 60.0  # the service keeps a key for ten minutes; a later retry could be applied twice
 
 T = TypeVar("T")
@@ -38,8 +41,8 @@ T = TypeVar("T")
 class Key:
     """An idempotency key.
 
-    ``since`` is the monotonic time from which on the service may know it, ``arrived`` how many requests under it
-    arrived.
+    ``since`` is the monotonic time from which on the service may know the key, and ``arrived`` counts the requests with
+    the key that reached the service.
     """
 
     id: str
@@ -51,8 +54,8 @@ class Key:
 class Reply(Generic[T]):
     """The answer of a call.
 
-    ``value`` is what was read from the answer. ``began`` is the monotonic time at which the attempt began that this
-    answer surely came after.
+    ``value`` is what the reader made of the answer. ``began`` is the monotonic time at which the earliest attempt began
+    to which this may be the answer.
     """
 
     answer: Answer
@@ -61,7 +64,7 @@ class Reply(Generic[T]):
 
 
 class Caller:
-    """Carries requests out against the replicas of one service."""
+    """Sends requests to the replicas of one service and returns their answers."""
 
     def __init__(
         self,
@@ -74,7 +77,7 @@ class Caller:
         random: Random | None = None,
         new_id: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
-        if not timeout > 0:  # what is no number is not above 0 either
+        if not timeout > 0:  # NaN is not above 0 either
             raise ValueError("timeout must be a number of seconds above 0")
         self.replicas = replicas
         self.timeout = timeout
@@ -91,7 +94,7 @@ class Caller:
         return min(ATTEMPT_TIMEOUT, max(1.0, self.timeout / 3))
 
     def new_key(self) -> Key:
-        """Make an idempotency key for one change, however many calls the change takes."""
+        """Make an idempotency key for one change, which all calls of that change share."""
         return Key(self.new_id(), self.clock())
 
     def call(
@@ -105,16 +108,16 @@ class Caller:
         key: Key | None = None,
         final: Collection[Code] = (),
     ) -> Operation[Reply[T]]:
-        """Get ``request`` answered within ``timeout`` seconds (default: the client's); the last attempt begins within
-        ``begin_within`` seconds (default: the whole timeout).
+        """Send ``request`` and return its answer within ``timeout`` seconds (default: the client's); the last attempt
+        begins within ``begin_within`` seconds (default: the whole timeout).
 
         One attempt may take ``attempt_timeout`` seconds, beside the wait that the request asks for and the time for its
-        bytes; then another replica is asked. A change is sent under ``key``, or under a new one. An answer with a code
-        in ``final`` ends the call, even if asking again might help. If a function returns the token, a call that is
-        refused with 401 is repeated once. A client that no replica has answered yet waits for none with which it cannot
-        agree on TLS, as where one does not trust the other's certificate: waiting mends no settings. Raises
-        the errors of `milepost.errors`: a refusal as it is, `OutcomeUnknown` if an attempt may have been applied,
-        otherwise `Unavailable`, `ConnectionFailed` or `DeadlineExceeded`.
+        bytes; then the call tries another replica. A change is sent under ``key``, or under a new one. An answer with a
+        code in ``final`` ends the call, even if a retry might help. If the token comes from a function, a call that is
+        refused with 401 is repeated once. If no replica has ever answered this client and it cannot agree on TLS with
+        any of them (for example, one side does not trust the other's certificate), the call fails without waiting,
+        because waiting mends no settings. Raises the errors of `milepost.errors`: a refusal unchanged, `OutcomeUnknown`
+        if an attempt may have been applied, otherwise `Unavailable`, `ConnectionFailed` or `DeadlineExceeded`.
         """
         started = self.clock()
         deadline = started + (self.timeout if timeout is None else timeout)
@@ -128,7 +131,8 @@ class Caller:
         probing = False
         pauses = 0
         after = 0.0
-        misconfigured = not self._reports.answered_once  # and every replica met cannot agree with it on TLS
+        # and no replica that was reached can agree on TLS with this client
+        misconfigured = not self._reports.answered_once
         while True:
             if self.clock() < until and (probing or self._must_scout(request)):
                 yield from self._scout(request, deadline, history, PROBE_TIMEOUT if probing else None)
@@ -157,7 +161,8 @@ class Caller:
             )
             if isinstance(result, SourceFailed):
                 raise history.source_failed(result)
-            # A leader that has all the bytes and does not answer may wait for its storage, and answer everything else.
+            # A leader that has all the bytes and does not answer them may be waiting for its storage, while it answers
+            # other requests.
             probing = isinstance(result, Lost) and result.timed_out and result.sent and _is_large(request)
             if isinstance(result, Lost) and (result.timed_out or not result.sent) and not probing:
                 round_.silent(min(attempt_timeout, attempt_timeout + self.clock() - began - longest))
@@ -174,7 +179,7 @@ class Caller:
                 self._reports.answered(asked, started)
             if isinstance(verdict, Done):
                 if key is not None and Header.REPLAYED.lower() in verdict.answer.headers:
-                    began = key.since  # the answer may be the one to the very first attempt
+                    began = key.since  # the answer may belong to the very first attempt
                 return Reply(verdict.answer, verdict.value, began)
             if isinstance(verdict, Refused):
                 if key is not None:
@@ -214,11 +219,11 @@ class Caller:
             after = 0.0
 
     def _must_scout(self, request: Request[Any]) -> bool:
-        """Return whether to find the leader before sending the bytes: they can be sent only once, or are too many to
-        send in vain.
+        """Return whether to find the leader before sending the bytes: the bytes can be sent only once, or there are too
+        many to send them to the wrong replica.
 
-        A replica that refuses many bytes may also close the connection while they arrive, and then its redirect is
-        lost.
+        A replica that refuses a large body may also close the connection while the bytes arrive, and then its redirect
+        is lost.
         """
         body = request.body
         return body is not None and (body.once or not (body.small or self.replicas.leader))
@@ -235,10 +240,10 @@ class Caller:
             why = "the deadline passed" if cut_off or history.answered else "the leader could not be found"
             raise history.exhausted(why) from error
         except Problem:
-            return  # a leader answered; what counts is its answer to the bytes themselves
+            return  # a leader answered; the answer that counts is the one to the bytes themselves
 
     def pause(self, pauses: int, longest: float) -> float:
-        """Return how many seconds to rest after so many ``pauses``: exponential back-off with jitter, up to
+        """Return how many seconds to pause after ``pauses`` pauses: exponential back-off with jitter, up to
         ``longest``.
         """
         return self._random.uniform(0.5, 1.0) * min(longest, FIRST_PAUSE * 2.0 ** min(pauses, 16))
@@ -268,13 +273,13 @@ def _longest(request: Request[Any], attempt_timeout: float) -> float:
 
 
 def _longest_search_pause(searched: float) -> float:
-    """Return the longest rest between two rounds in search of a leader, after ``searched`` seconds of searching."""
+    """Return the longest pause between two rounds in search of a leader, after ``searched`` seconds of searching."""
     return min(LONGEST_PAUSE, max(SEARCH_PAUSE, SEARCH_PAUSE_PER_SECOND * searched))
 
 
 def _followed(round_: Round, verdict: Verdict, request: Request[Any]) -> Done | Refused | Again | None:
-    """Return None where a redirect to the leader can be followed. A redirect that cannot be followed counts as a
-    useless replica.
+    """Return None if the redirect to the leader can be followed. A redirect that cannot be followed counts as a useless
+    replica.
     """
     if not isinstance(verdict, Redirected):
         return verdict

@@ -1,4 +1,4 @@
-"""The bearer token of a call: given, or returned by a function that is asked before each attempt."""
+"""The bearer token of a call: a fixed one, or a function that is called before each attempt."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ Token = str | Callable[[], str]
 """A bearer token, or a function that returns one and is called before each attempt."""
 
 AsyncToken = Token | Callable[[], Awaitable[str]]
-"""The same, or a coroutine function; for `milepost.aio`."""
+"""A bearer token, or a plain or coroutine function that returns one and is called before each attempt; for
+`milepost.aio`.
+"""
 
 
 class Credentials:
-    """What shows the service who calls."""
+    """The credentials by which the service identifies the caller."""
 
     def __init__(self, token: AsyncToken | None) -> None:
         self._token = checked_token(token) if isinstance(token, str) else token
@@ -26,11 +28,13 @@ class Credentials:
         return f"<Credentials: {kind}>"
 
     def may_have_changed(self, problem: Problem) -> bool:
-        """Return whether asking for the token again may help against this refusal."""
+        """Return whether a new token may help against this refusal."""
         return callable(self._token) and problem.code is Code.UNAUTHENTICATED
 
     def headers(self) -> Operation[dict[str, str]]:
-        """Return the header with the token. Raises `AccessDenied` if the function fails; its text is not passed on."""
+        """Return the header with the token. Raises `AccessDenied` if the token function fails; the text of its error is
+        not passed on.
+        """
         if self._token is None:
             return {}
         token = self._token if isinstance(self._token, str) else (yield from _asked(self._token))
@@ -51,7 +55,7 @@ def _asked(function: Callable[[], str] | Callable[[], Awaitable[str]]) -> Operat
 
 
 def checked_token(token: object) -> str:
-    """Return the token; one that cannot stand in a header is refused here, where the error does not quote it."""
+    """Return the token. A token that a header cannot contain is refused here, where the error does not quote it."""
     if not isinstance(token, str):
         raise TypeError(f"a token is a str, not {type(token).__name__}")
     if not token.isascii() or not token.isprintable() or not token.strip():

@@ -1,4 +1,4 @@
-"""Readers of what the service answers about the files of a job: files, snapshots, savepoints and credentials."""
+"""Readers of the service's answers about the files of a job: files, snapshots, savepoints and credentials."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def kept_snapshots(document: Document) -> KeptSnapshots:
 
 
 def revision(document: Document) -> int:
-    """Read the revision of the snapshot that a request was about."""
+    """Read the revision of the snapshot in an answer."""
     return members.whole(document, "revision")
 
 
 def verification(document: Document) -> Verification:
-    """Read what was found of the files of a job."""
+    """Read the result of checking the files of a job."""
     return Verification(
         files=members.whole(document, "files"),
         bytes=members.whole(document, "bytes"),
@@ -56,12 +56,12 @@ def verification(document: Document) -> Verification:
 
 
 def clone(document: Document) -> Clone:
-    """Read what was copied from another job."""
+    """Read the result of a clone: how much was copied from the other job."""
     return Clone(members.whole(document, "files"), members.whole(document, "bytes"))
 
 
 def written_file(path: str, created: bool) -> Callable[[Document], WrittenFile]:
-    """Make a reader for a file that was written at ``path``; it refuses any other."""
+    """Make a reader for the record of the file that was written at ``path``; it refuses any other file."""
 
     def read(document: Document) -> WrittenFile:
         if document["path"] != path:
@@ -74,7 +74,7 @@ def written_file(path: str, created: bool) -> Callable[[Document], WrittenFile]:
 
 
 def file_at(path: str) -> Reader[JobFile]:
-    """Make a reader for the headers that tell of the file at ``path``."""
+    """Make a reader for the headers that describe the file at ``path``."""
 
     def read(answer: Answer) -> JobFile:
         found = version(answer)
@@ -88,7 +88,7 @@ def file_at(path: str) -> Reader[JobFile]:
 
 
 def made_directory(path: str) -> Callable[[Document], None]:
-    """Make a reader for a directory that is at ``path`` now; it refuses any other."""
+    """Make a reader for the answer that the directory ``path`` exists now; it refuses any other path."""
 
     def read(document: Document) -> None:
         if document["path"] != path or not members.flag(document["directory"]):
@@ -98,9 +98,9 @@ def made_directory(path: str) -> Callable[[Document], None]:
 
 
 def files(after: str | None) -> Callable[[Document], tuple[list[JobFile], str | None]]:
-    """Make a reader for the page of a directory after the token ``after``: what lies there, and the next page's token.
+    """Make a reader for the page of a directory after the token ``after``: its entries, and the next page's token.
 
-    It refuses a page whose next token is ``after`` again, with which a listing would never end.
+    The reader refuses a page whose next token is ``after`` again, because the listing would never end.
     """
 
     def read(document: Document) -> tuple[list[JobFile], str | None]:
@@ -127,7 +127,7 @@ def _job_file(document: Document, now: datetime) -> JobFile:
 
 
 def file_credential(document: Document) -> FileCredential:
-    """Read the credential of a store's files."""
+    """Read the credential for a store's files."""
     return FileCredential(
         members.whole(document, "epoch"),
         members.text(document, "client_id"),

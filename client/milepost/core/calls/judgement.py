@@ -1,10 +1,10 @@
-"""Judging: what one answer, or a lost one, means for the call, and what all its attempts together say about its
-outcome.
+"""Judgement: the meaning of one answer, or of a lost one, for the call, and the outcome that all its attempts together
+imply.
 
-Only answers of the service itself are believed, and these can be recognized: each carries ``Milepost-Term``, a refusal
-is a complete problem document, a success is what the operation asked for. Anything else (a gateway's 404, a portal's
-login page, a body that was cut short or encoded) says nothing about the request, which may have reached the service
-all the same.
+The SDK trusts only answers of the service itself, which it can recognize: each carries ``Milepost-Term``, a refusal is
+a complete problem document, and a success is the record that the operation expects. Any other answer (a gateway's 404,
+a portal's login page, a body that was cut short or encoded) says nothing about the request, which may have reached the
+service all the same.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from milepost.errors import (
 from milepost.wire import PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, Code, Header, Outcome
 
 ELSEWHERE = frozenset({Code.NO_LEADER, Code.SHUTTING_DOWN})
-"""What a replica answers that does not lead: another one may."""
+"""The codes after which another replica is worth a try, because the one that answered does not lead."""
 
 _ASKS_FOR_TIME = frozenset({429, 503})
 _PROXY_WANTS_CREDENTIALS = 407
@@ -52,7 +52,7 @@ _CODE_OF_STATUS = {
     507: Code.STORAGE_FULL,
 }
 
-# The service decides these refusals knowing what became of the idempotency key; where it is not sure, it answers
+# The service decides these refusals only when it knows the outcome of the idempotency key; otherwise it answers
 # "outcome unknown". So their "not applied" also holds for earlier attempts. With any other refusal (session ended,
 # credentials expired) "not applied" holds only for the attempt that was refused.
 _RESOLVING = frozenset(
@@ -70,7 +70,7 @@ _RESOLVING = frozenset(
 
 @dataclass(frozen=True)
 class Done:
-    """The service did it; ``value`` is what the request's reader made of the answer."""
+    """The service carried the request out; ``value`` is what the request's reader made of the answer."""
 
     answer: Answer
     value: Any
@@ -85,7 +85,7 @@ class Redirected:
 
 @dataclass(frozen=True)
 class Refused:
-    """The service refused definitively; asking again would not change that."""
+    """The service refused definitively; a retry would not change that."""
 
     problem: Problem
 
@@ -95,7 +95,8 @@ class Again:
     """Another attempt is worth while, on another replica if ``elsewhere``, and not before ``after`` seconds have
     passed.
 
-    ``doubt`` says that this attempt may have been applied, or may yet be. ``arrived`` says that a replica has seen it.
+    ``doubt`` says that this attempt may have been applied, or may yet be. ``arrived`` says that a replica received the
+    attempt.
     """
 
     error: MilepostError
@@ -109,7 +110,7 @@ Verdict = Done | Redirected | Refused | Again
 
 
 def judge(result: Answer | Lost, request: Request[Any]) -> Verdict:
-    """Return what ``result`` means for ``request``."""
+    """Return the verdict on ``result``, the result of an attempt at ``request``."""
     if isinstance(result, Lost):
         kind = DeadlineExceeded if result.timed_out else ConnectionFailed
         doubt = request.changes and result.sent
@@ -148,7 +149,8 @@ def _read(answer: Answer, request: Request[Any]) -> Done | Again:
     try:
         return Done(answer, request.reader(answer))
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-        # The error says what is wrong and quotes nothing: a stranger's words have no place in an error or a log.
+        # The error describes the problem without quoting the answer: text of an unknown server does not belong in an
+        # error or a log.
         again = _strange(answer, request, f"whose content is not what was asked for ({type(error).__name__})")
         again.error.__cause__ = error
         return again
@@ -157,7 +159,7 @@ def _read(answer: Answer, request: Request[Any]) -> Done | Again:
 def _strange(answer: Answer, request: Request[Any], what: str) -> Again:
     """Make the verdict for an answer that did not come from the service.
 
-    A change may have reached the service all the same; its idempotency key makes it safe to ask again.
+    A change may have reached the service all the same; its idempotency key makes a retry safe.
     """
     detail = f"not an answer of Milepost: status {answer.status} {what}"
     if answer.via:
@@ -169,8 +171,8 @@ def _strange(answer: Answer, request: Request[Any], what: str) -> Again:
 
 
 def _locates(answer: Answer) -> bool:
-    """Return whether a redirect leads to the bytes of a state: then it carries their digest. One to the leader does
-    not.
+    """Return whether a redirect leads to the bytes of a state, and so carries their digest. A redirect to the leader
+    has no digest.
     """
     return {Header.REPR_DIGEST.lower(), Header.LOCATION.lower()} <= answer.headers.keys()
 
@@ -186,7 +188,7 @@ def _problem_document(answer: Answer) -> dict[str, object] | None:
 
 
 def _is_whole(document: dict[str, object], status: int) -> bool:
-    """Return whether the document has all members that every problem of the service has.
+    """Return whether a document has all members that every problem of the service has.
 
     The code itself may be unknown: the service may be newer than this client.
     """
@@ -203,7 +205,7 @@ def _is_whole(document: dict[str, object], status: int) -> bool:
 
 
 def _made_up(answer: Answer, path: str) -> dict[str, object]:
-    """Make a problem document of a bare status, for an answer to HEAD, which has no body."""
+    """Make a problem document from a bare status, for an answer to HEAD, which has no body."""
     code = _CODE_OF_STATUS.get(answer.status, Code.INTERNAL)
     detail = f"status {answer.status} in answer to HEAD {path.partition('?')[0]}"
     if code is Code.FORBIDDEN and path.startswith("/v1/stores/"):
@@ -212,7 +214,7 @@ def _made_up(answer: Answer, path: str) -> dict[str, object]:
 
 
 class History:
-    """The attempts of one call so far, as far as they decide which error the call ends with.
+    """The attempts of one call so far, as far as they decide which error ends the call.
 
     ``answered`` is the last problem that a leader answered.
     """
@@ -229,7 +231,7 @@ class History:
         self.arrived = 0
 
     def note(self, verdict: Again, *, cut_off: bool = False) -> None:
-        """Remember an attempt that resolved nothing; ``cut_off`` says that the call's own deadline ended it."""
+        """Remember an attempt that did not resolve the call; ``cut_off`` says that the call's own deadline ended it."""
         self._last = verdict.error
         self._cut_off = cut_off
         if self._telling is None or not cut_off:
@@ -244,7 +246,7 @@ class History:
                 self._applied = verdict.error
 
     def refusal(self, problem: Problem) -> MilepostError:
-        """Return the error for a definitive refusal: `OutcomeUnknown` if the refusal does not say what became of the
+        """Return the error for a definitive refusal: `OutcomeUnknown` if the refusal does not give the outcome of the
         write.
         """
         if self._applied is not None:
@@ -255,19 +257,22 @@ class History:
         return problem
 
     def source_failed(self, failure: SourceFailed) -> Exception:
-        """Return the error for a source that failed: the caller's own error, unless an earlier attempt is in doubt."""
+        """Return the error for a failed source of bytes: the caller's own error, unless an earlier attempt is in
+        doubt.
+        """
         if self.in_doubt:
             return _unknown(f"the state could not be sent again; last: {self._last}", self._last)
         return failure.error
 
     def exhausted(self, why: str) -> MilepostError:
-        """Return the error for a call that is given up because of ``why``."""
+        """Return the error for a call that gives up because of ``why``."""
         if self._applied is not None:
             return self._applied
         if self.in_doubt:
             before = "" if self.answered in (None, self._last) else f"; before that: {self.answered}"
             return _unknown(f"{why}; last: {self._last}{before}", self._last)
-        # An attempt that was cut off may have had almost no time left, so its error says less than those before it.
+        # The deadline may have left the last attempt almost no time, so its error says less than those of the attempts
+        # before.
         if self._problem is not None and (self._cut_off or isinstance(self._telling, DeadlineExceeded)):
             return self._problem
         if isinstance(self._telling, DeadlineExceeded) or self._telling is None:

@@ -1,6 +1,6 @@
-"""Members of an answer's document, each read as what it has to be, or refused.
+"""Readers for the members of an answer's document; each checks the type of one member.
 
-Raises ``TypeError``, ``ValueError`` or ``LookupError`` for anything else, as the readers in this package do.
+They raise ``TypeError``, ``ValueError`` or ``LookupError`` for any other type, as the readers in this package do.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def text(document: Document, name: str) -> str:
 
 
 def text_or_none(document: Document, name: str) -> str | None:
-    """Return a text, or None where there is none."""
+    """Return a text, or None if the member is null."""
     return None if document.get(name) is None else text(document, name)
 
 
@@ -66,14 +66,14 @@ def seconds(document: Document, name: str) -> float:
 
 
 def flag(value: object) -> bool:
-    """Return a value that has to be true or false."""
+    """Return a value that must be true or false."""
     if not isinstance(value, bool):
         raise TypeError("a flag is neither true nor false")
     return value
 
 
 def entries(document: Document, name: str) -> list[Any]:
-    """Return a list, whose entries are anything."""
+    """Return a list whose entries may have any type."""
     value = document[name]
     if not isinstance(value, list):
         raise TypeError(f"{name} is not a list")
@@ -96,7 +96,9 @@ def labels(value: object) -> dict[str, str]:
 
 
 def next_page(document: Document, after: str | None) -> str | None:
-    """Return the token of the next page, None on the last one; a token that is ``after`` again would never end."""
+    """Return the token of the next page, None on the last one; refuse a token that is ``after`` again, because the
+    listing would never end.
+    """
     token = text_or_none(document, "next")
     if token is not None and token == after:
         raise ValueError("a listing that repeats the same page")

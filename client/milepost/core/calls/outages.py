@@ -1,5 +1,5 @@
-"""Outages: the one list of the errors that pass by themselves, and the log while the service is unavailable, one for
-each outage and not one for each call.
+"""Outages: the list of errors that pass by themselves, and the log of an outage, which reports each outage once instead
+of each failed call.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from milepost.errors import (
 )
 
 OUTAGES = (ConnectionFailed, DeadlineExceeded, Unavailable)
-"""Errors that say: the service is unavailable for now, and nothing was applied."""
+"""Errors that mean: the service is unavailable for now, and nothing was applied."""
 
 OUTAGES_OR_DOUBT = (*OUTAGES, OutcomeUnknown)
-"""The same, and `OutcomeUnknown`, for calls that are safe to repeat."""
+"""The errors of `OUTAGES`, and `OutcomeUnknown`, for calls that are safe to repeat."""
 
 _GONE = (Damaged, NotExist, VersionMismatch)
 
@@ -36,9 +36,10 @@ _MOST_CHARACTERS = 300
 
 
 def hindrance(error: MilepostError) -> MilepostError | None:
-    """Return what kept a state from being read, or None if the error says that the state itself is damaged or gone.
+    """Return the error that prevented reading a state, or None if the error says that the state itself is damaged or
+    gone.
 
-    For a state that ended early the cause of the error decides: the rest could not be fetched, or the bytes were wrong.
+    If a state ended early, the cause of the error decides: the rest could not be fetched, or the bytes were wrong.
     """
     if isinstance(error, StateTruncated):
         cause = error.__cause__
@@ -47,9 +48,10 @@ def hindrance(error: MilepostError) -> MilepostError | None:
 
 
 class Reports:
-    """The log of retries: the first one, one every `REMIND_SECONDS` after it, and the replica that answered in the end.
+    """The log of retries: the first retry, one every `REMIND_SECONDS` after it, and the replica that answered in the
+    end.
 
-    Everything else is logged at level DEBUG. Threads share this object; at worst two of them log the same.
+    Other retries are logged at level DEBUG. Threads share this object; at worst two of them log the same retry.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -67,7 +69,7 @@ class Reports:
     def retry(self, call: str, address: str, error: MilepostError, began: float, then: str) -> None:
         """Log that an attempt at ``call``, begun at ``began``, failed at ``address``; ``then`` says what comes next.
 
-        The query of the call is left out: it may hold something that does not belong in a log.
+        The log omits the query of the call, which may contain secrets.
         """
         now = self._clock()
         if self._since is None:
@@ -78,7 +80,7 @@ class Reports:
         log.log(level, "%s failed at %s (%s): %s", call.partition("?")[0], address, _printable(error), then)
 
     def answered(self, address: str, began: float) -> None:
-        """Log that ``address`` answered, as a leader does, a call that began at ``began``."""
+        """Log that ``address`` answered, as a leader, a call that began at ``began``."""
         since, before = self._since, self._leader
         if since is None and before == address:
             return
@@ -94,6 +96,6 @@ class Reports:
 
 
 def _printable(error: MilepostError) -> str:
-    """Return an error's text on one printable line, cut to a bounded length: it may quote text from others."""
+    """Return an error's text as one printable line of bounded length: it may quote text from other programs."""
     text = str(error)[:_MOST_CHARACTERS]
     return "".join(character if character.isprintable() else "?" for character in text)

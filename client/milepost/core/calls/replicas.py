@@ -1,5 +1,5 @@
-"""Which replica to ask next: the leader if it is known, otherwise one after the other. Beside it, to which URLs a
-request can be sent at all.
+"""Chooses the next replica to ask: the leader if it is known, otherwise each replica in turn. Also checks whether a
+request can be sent to a URL at all.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ _LABELS = re.compile(r"(?=.{1,253}\Z)[^.]{1,63}(?:\.[^.]{1,63})*\.?\Z")
 
 
 class Replicas:
-    """The addresses of a service, the one that led when it last answered, and those that lately did not answer.
+    """The addresses of a service, the replica that led when the service last answered, and the replicas that recently
+    did not answer.
 
-    A replica that did not answer is a suspect, and is not asked for a while: a paused leader still accepts connections,
-    and the other replicas go on naming it until its lease is over. Threads share this object: every change replaces one
-    reference.
+    A replica that did not answer becomes a suspect, and the client avoids it for a while: a paused leader still accepts
+    connections, and the other replicas keep redirecting to it until its lease is over. Threads share this object: every
+    change replaces one reference.
     """
 
     def __init__(self, addresses: str | Sequence[str], clock: Clock = monotonic) -> None:
@@ -40,19 +41,19 @@ class Replicas:
         return any(address.startswith("https:") for address in self.addresses)
 
     def round(self) -> Round:
-        """Begin a walk over the replicas."""
+        """Begin a round over the replicas."""
         return Round(self)
 
     def first(self) -> str:
-        """Return whom to ask first: the leader, else the first that is no suspect, else the one that stops being one
-        soonest.
+        """Return the replica to ask first: the leader, else the first that is not a suspect, else the one that stops
+        being a suspect soonest.
         """
         now = self._clock()
         until = self._suspected_until
         return self.leader or min(self.addresses, key=lambda address: max(now, until.get(address, now)))
 
     def leader_first(self) -> Sequence[str]:
-        """Return all addresses, that of the leader first if it is known and one of them."""
+        """Return all addresses, beginning with the leader's if it is known and among them."""
         return sorted(self.addresses, key=lambda address: address != self.leader)
 
     def another(self, asked: Collection[str]) -> str | None:
@@ -60,7 +61,9 @@ class Replicas:
         return next((each for each in self.addresses if each not in asked and not self.suspected(each)), None)
 
     def suspected(self, address: str) -> bool:
-        """Return whether ``address`` left a request unanswered so lately that asking it again would only cost time."""
+        """Return whether ``address`` left a request unanswered so recently that asking it again would only cost
+        time.
+        """
         return self._suspected_until.get(address, 0.0) > self._clock()
 
     def suspect(self, address: str, seconds: float) -> None:
@@ -72,14 +75,14 @@ class Replicas:
             self.leader = None
 
     def answered(self, address: str) -> None:
-        """Note that ``address`` answered as a leader does."""
+        """Note that ``address`` answered as the leader."""
         if address in self._suspected_until:
             self._suspected_until = {each: t for each, t in self._suspected_until.items() if each != address}
         self.leader = address
 
 
 class Round:
-    """One walk over the replicas, the leader first. ``target`` is the replica to ask now."""
+    """One round over the replicas, beginning with the leader. ``target`` is the replica to ask now."""
 
     def __init__(self, replicas: Replicas) -> None:
         self._replicas = replicas
@@ -88,19 +91,21 @@ class Round:
         self.target = replicas.first()
 
     def answered(self) -> None:
-        """Note that the target answered as a leader does."""
+        """Note that the target answered as the leader."""
         self._replicas.answered(self.target)
 
     def silent(self, seconds: float) -> None:
         """Note that the target did not answer for ``seconds``, beside the time that the request itself may need.
 
-        It is a suspect for as long.
+        The target is then a suspect for ``seconds``.
         """
         if seconds > 0:
             self._replicas.suspect(self.target, seconds)
 
     def next(self) -> bool:
-        """Turn to a replica that was not asked yet. Returns False, with a new round begun, if there is none left."""
+        """Turn to a replica that this round has not asked yet. Returns False, and begins a new round, if none is
+        left.
+        """
         self._asked.add(self.target)
         if self._replicas.leader == self.target:
             self._replicas.leader = None
@@ -116,12 +121,14 @@ class Round:
         self._redirects = 0
 
     def follow(self, location: str, path: str) -> str | None:
-        """Turn to the replica that ``location`` names in answer to ``path``; if that cannot be done, return why."""
+        """Turn to the replica that ``location`` names in answer to ``path``; return the reason if that is
+        impossible.
+        """
         if not location.endswith(path):
             return "the redirect does not lead to the same call at another replica"
         try:
             base = _checked(location.removesuffix(path))
-        except ValueError:  # not passed on: the error quotes the address, which may hold anything
+        except ValueError:  # the error is not passed on: it quotes the address, which may contain a secret
             return "the redirect leads to an address that cannot be used"
         if self.target.startswith("https:") and not base.startswith("https:"):
             return f"refused to follow a redirect from https to {base}"
@@ -138,7 +145,8 @@ class Round:
 def _checked(address: str) -> str:
     parts = http_url(address)
     if "@" in address and (parts is None or parts.username or parts.password):
-        raise ValueError("an address must not hold credentials; use a token instead")  # and they are not quoted
+        # the error does not quote the credentials
+        raise ValueError("an address must not hold credentials; use a token instead")
     if parts is None:
         raise ValueError(why_unusable(address))
     if parts.query or parts.fragment:

@@ -31,9 +31,9 @@ JSON_MEDIA_TYPE = "application/json"
 class Request(Generic[T]):
     """One request, and the reader that turns its answer into a T (`milepost.core.calls.answers`).
 
-    ``wait`` is the number of seconds for which the service was asked to hold its answer back, or which it may need to
-    do what was asked. ``local`` marks a request that any replica answers for itself, ``located`` one whose answer may
-    be a redirect to the place of the bytes.
+    ``wait`` is the number of seconds for which the request asks the service to hold its answer back, or which the
+    service may need for its work. ``local`` marks a request that any replica answers for itself, ``located`` a request
+    whose answer may redirect to the location of the bytes.
     """
 
     method: str
@@ -47,19 +47,21 @@ class Request(Generic[T]):
 
     @property
     def changes(self) -> bool:
-        """Return whether the request may change something; then it carries a key, and its outcome may be unknown."""
+        """Return whether the request may change something; it then carries an idempotency key, and its outcome may be
+        unknown.
+        """
         return self.method not in ("GET", "HEAD")
 
 
 def checked_name(name: str, what: str = "handle") -> str:
-    """Return ``name``, which then needs no quoting in a URL. Raises `InvalidName`, before anything is sent."""
+    """Return ``name``, which needs no quoting in a URL. Raises `InvalidName` before anything is sent."""
     if not NAME.match(name):
         raise InvalidName(Code.INVALID_NAME, f"not a valid name for a {what}: {name!r} ({NAME_RULE})")
     return name
 
 
 def file_segments(name: str) -> str:
-    """Return the path of a file in a tree, quoted for a URL. Raises `InvalidName`, before anything is sent."""
+    """Return the path of a file in a tree, quoted for a URL. Raises `InvalidName` before anything is sent."""
     segments = name.split("/")
     if any(segment in ("", ".", "..") for segment in segments) or UNSEEN.search(name):
         raise InvalidName(Code.INVALID_NAME, f"not a valid path for a file: {name!r}")
@@ -70,21 +72,21 @@ def file_segments(name: str) -> str:
 
 
 def call_of(operation: RestOperation, *parameters: str, **query: object) -> tuple[str, str]:
-    """Return the method and the path of a request: ``parameters`` are those of the operation's path, in order, ready
-    for a URL; those of ``query`` that are not None become its query.
+    """Return the method and the path of a request. ``parameters`` are the values of the operation's path parameters, in
+    order and quoted; the members of ``query`` that are not None become its query.
     """
     given = {key: str(value) for key, value in query.items() if value is not None}
     return operation.method, operation.target(*parameters) + ("?" + urlencode(given) if given else "")
 
 
 def json_body(document: Mapping[str, Any]) -> Body:
-    """Make a body of a JSON document."""
+    """Make a body that contains a JSON document."""
     return body_of_bytes(json.dumps(document, separators=(",", ":")).encode())
 
 
 def if_match(version: str) -> dict[str, str]:
-    """Make the header with the condition on ``version``. Raises `InvalidRequest` for what is no version, before
-    anything is sent.
+    """Make the header with the condition on ``version``. Raises `InvalidRequest` for an invalid version before anything
+    is sent.
     """
     quoted = quote_version(version)
     if unquote_version(quoted) != version:

@@ -1,4 +1,4 @@
-"""The trace of a call: each attempt has an id of its own, by which the logs of both sides name it."""
+"""The trace of a call: each attempt has its own id, which appears in the logs of both sides."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}\Z")
 
 
 class Trace:
-    """The attempts of one call. Their ids are that of the call with ``-1``, ``-2`` … behind it."""
+    """The attempts of one call. The id of an attempt is that of the call followed by ``-1``, ``-2`` and so on."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -29,7 +29,7 @@ class Trace:
         self._began = 0.0
 
     def header(self) -> dict[str, str]:
-        """Begin another attempt, and return the header that names it."""
+        """Begin another attempt, and return the header that carries its id."""
         self._attempt += 1
         self._began = self._clock()
         self._id = f"{self._call}-{self._attempt}"
@@ -40,7 +40,7 @@ class Trace:
     ) -> None:
         """Log the end of an attempt, and give its id to the error of its verdict.
 
-        The query is left out: it may hold something that does not belong in a log.
+        The log omits the query, which may contain secrets.
         """
         request_id = self._id if isinstance(result, Lost) else request_id_of(result) or self._id
         if isinstance(verdict, Again):
@@ -61,6 +61,6 @@ class Trace:
 
 
 def request_id_of(answer: Answer) -> str | None:
-    """Return the id under which the service has logged a request: a proxy on the way may have given it another."""
+    """Return the id under which the service logged a request: a proxy on the way may have changed the id."""
     found = answer.headers.get(Header.REQUEST_ID.lower(), "")
     return found if _REQUEST_ID.match(found) else None

@@ -1,1 +1,1 @@
-"""The driver around a query: standing by, watching the JVM, stopping in order."""
+"""The driver around a query: it stands by, watches the JVM, and stops in order."""

@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 _TRACE = re.compile(r"^(?:\s+at |Traceback |JVM stacktrace:)", re.MULTILINE)
-"""The beginning of a stack trace."""
+"""The pattern for the beginning of a stack trace."""
 
 
 def within(seconds: float, call: Callable[[], _T]) -> _T:
-    """Make a call in a thread of its own, and return or raise what it does. Raises TimeoutError after ``seconds``."""
+    """Make a call in a separate thread, and return its result or raise its exception. Raises TimeoutError after
+    ``seconds``.
+    """
     returned: list[_T] = []
     raised: list[BaseException] = []
 
@@ -47,7 +49,7 @@ def within(seconds: float, call: Callable[[], _T]) -> _T:
 
 @contextmanager
 def spark_may_be_gone() -> Iterator[None]:
-    """Log that Spark does not answer any more, and raise nothing: its queries have ended, and no caller waits."""
+    """Log that Spark no longer answers, and raise nothing: its queries have ended, and no caller waits."""
     try:
         yield
     except (Py4JError, ConnectionError) as error:
@@ -55,9 +57,9 @@ def spark_may_be_gone() -> Iterator[None]:
 
 
 def describe(error: BaseException) -> str:
-    """Return in one line what an error says, without the stack trace of Java or Python that it has in its text.
+    """Return an error's message as one line, without the stack trace of Java or Python that its text contains.
 
-    An error of Java's has to be asked for its text, where there may be no JVM any more; then it is the error's name.
+    The text of a Java error must be requested from the JVM; if the JVM is gone, this returns the error's class name.
     """
     try:
         said = str(error)
@@ -67,15 +69,15 @@ def describe(error: BaseException) -> str:
 
 
 def forget_connection(spark: SparkSession) -> None:
-    """Let this thread's next call to the JVM go over a new connection; this waits for nothing.
+    """Let this thread's next call to the JVM use a new connection; this call does not block.
 
-    A call that is left by an exception, as one of a signal handler's, has not read its answer. The next call over the
-    same connection would wait for the JVM to end the first one, and then take that answer for its own.
+    An exception that ends a call early, such as one from a signal handler, leaves the answer unread. The next call over
+    the same connection would wait for the JVM to end the first call, and then take that answer for its own.
     """
     client: Any = getattr(spark.sparkContext._gateway, "_gateway_client", None)
-    find = getattr(client, "get_thread_connection", None)  # other clients of Py4J's keep no connection for a thread
+    find = getattr(client, "get_thread_connection", None)  # other clients of Py4J keep no connection for a thread
     connection = find() if find is not None else None
     if connection is not None and connection.socket is not None:
-        # Closed by its number: to close the object could wait for the lock of the reader that the call is in.
+        # Closed by its file descriptor: closing the object could wait for the lock of the reader that the call is in.
         left, connection.socket = connection.socket, None
         os.close(left.detach())

@@ -1,4 +1,6 @@
-"""The ways to stop a driver, for those who may have to: a SIGTERM handler, a lost session, the watch over progress."""
+"""The ways to stop a driver, for the three callers that may have to: a SIGTERM handler, a lost session, and the watch
+over progress.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,13 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _STOP_SECONDS = 10.0
-"""A query that has not stopped after so long is ended together with Spark's JVM."""
+"""A query that has not stopped after this many seconds is ended together with Spark's JVM."""
 
 
 class Driver:
     """One run of `lead`, which first stands by and then leads a job.
 
-    `lead` hands its methods to `on_sigterm`, `Standby` and `Watch`, which call them from threads of their own.
+    `lead` passes its methods to `on_sigterm`, `Standby` and `Watch`, which call them from their own threads.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -37,18 +39,20 @@ class Driver:
         self._error: SparkDriverError | None = None
 
     def lead(self, job: Job) -> None:
-        """Let ``job`` be the one to stop from now on. Raises the error for which the driver was given up before."""
+        """Make ``job`` the job to stop from now on. Raises the error that ended this driver, if `fail` was called
+        before.
+        """
         with self._one_changes:
             if self._error is not None:
                 raise self._error
             self._job = job
 
     def running(self) -> bool:
-        """Return whether there is a query to stop, or will be one."""
+        """Return whether a query can be stopped now or will start."""
         return self._job is not None and self._job.running
 
     def forget_calls(self) -> None:
-        """Let the calls to Spark that come after an exception not meet one that it has cut short."""
+        """Give later calls to Spark a new connection, because an exception may have cut a call short on the old one."""
         forget_connection(self._spark)
 
     def stop(self) -> None:
@@ -64,26 +68,26 @@ class Driver:
                 self._job.abandon()
 
     def batch(self) -> tuple[int, float] | None:
-        """Return the batch that is running, and for how many seconds; None if none is running."""
+        """Return the running batch, and the seconds for which it has run; None if none is running."""
         return None if self._job is None else self._job.batch
 
     def overdue(self) -> float:
-        """Return for how many seconds a batch has gone on although a stop interrupted it; 0 if none has."""
+        """Return the seconds for which a batch has continued although a stop interrupted it; 0 if no batch has."""
         return 0.0 if self._job is None else self._job.overdue
 
     def fail(self, cancel: Callable[[], None], error: SparkDriverError) -> None:
         """End the driver at once, because ``error`` keeps it from making progress.
 
-        First, nothing more can be published, so whatever Spark still does counts for nothing; if a batch took too long,
-        its query is also asked to stop. Then ``cancel`` ends the session, and a standby can take over. Then Spark's JVM
-        is killed, unless the query has stopped. At last, `Job.awaitTermination` raises ``error``. A step that fails
-        does not prevent those after it.
+        First, nothing more can be published, so nothing that Spark still does counts; if a batch took too long, its
+        query is also asked to stop. Then ``cancel`` ends the session, and a standby can take over. Then Spark's JVM is
+        killed, unless the query has stopped. At last, `Job.awaitTermination` raises ``error``. A step that fails does
+        not prevent those after it.
         """
         with self._one_changes:
             self._error, job = error, self._job
         _log.error("this driver makes no progress, giving up the epoch so that a standby can take over: %s", error)
         stopped = False
-        with ExitStack() as steps:  # runs them in reverse order
+        with ExitStack() as steps:  # an ExitStack runs the steps in reverse order
             if job is not None:
                 steps.callback(job.release)
             steps.callback(lambda: None if stopped else end_jvm(self._spark))
@@ -94,11 +98,11 @@ class Driver:
 
     @contextmanager
     def raising_cause(self) -> Iterator[None]:
-        """Raise, at the end of the block, the error for which the driver was given up.
+        """Raise, at the end of the block, the error that ended the driver, in place of the errors that followed from
+        it.
 
-        It replaces errors that only followed from it. Where the driver was not given up and Spark failed, or the
-        connection to it did, because the JVM ends, that is raised as `JvmLost`; and if a newer driver leads, whatever
-        Java's code raised (the start of a query does) as `Fenced`.
+        If no such error was set but Spark or the connection to it failed because the JVM ends, raise `JvmLost`. If a
+        newer driver leads, raise `Fenced` in place of an exception from Java's code, such as that of starting a query.
         """
         try:
             yield

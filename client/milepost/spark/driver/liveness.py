@@ -1,8 +1,8 @@
-"""Checks whether Spark's JVM still answers, over a connection of its own, because a call on any other could block for
+"""Checks whether Spark's JVM still answers, over a separate connection, because a call on any other could block for
 ever.
 
-The connection costs the JVM one thread, idle between two questions. There is one question at a time, and no call waits
-for its answer, so that a JVM that hangs costs one socket and no thread.
+The connection costs the JVM one thread, idle between two questions. At most one question is open at a time, and no call
+waits for its answer, so a JVM that hangs costs one socket and no thread.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _CONNECT_SECONDS = 1.0
 _END_SECONDS = 10.0
-"""A JVM whose SparkContext is stopped ends within so many seconds, or goes on without it."""
+"""A JVM whose SparkContext is stopped ends within this many seconds, or continues without it."""
 _END_POLL_SECONDS = 0.1
 _REFUSALS = 3
-"""After so many failures of the connection in a row, without an answer in between, the JVM counts as gone."""
+"""The number of failed connections in a row, without an answer in between, after which the JVM counts as gone."""
 _UNDERSTOOD = (protocol.RETURN_MESSAGE + protocol.SUCCESS).encode()
 _QUESTION = (
     f"{protocol.CALL_COMMAND_NAME}{protocol.STATIC_PREFIX}java.lang.System\nnanoTime\n{protocol.END_COMMAND_PART}"
@@ -40,8 +40,9 @@ _GATEWAY_OF_PARENT = "PYSPARK_GATEWAY_PORT"
 class JvmProbe:
     """Asks the JVM for its clock, again and again.
 
-    ``silent`` is for how many seconds a question has been open. Only time in which this process itself ran counts: a
-    process that was stopped, or a machine that slept, has not waited. ``gone`` says that nobody listens any more.
+    ``silent`` is the number of seconds for which a question has been open. Only time in which this process itself ran
+    counts: a process that was stopped, or a machine that slept, has not waited. ``gone`` says that the JVM no longer
+    accepts connections.
     """
 
     def __init__(self, gateway: Any, every: float) -> None:
@@ -59,7 +60,7 @@ class JvmProbe:
         self.gone = False
 
     def look(self, seconds: float) -> None:
-        """Receive an answer, or ask; ``seconds`` have passed since the last look. This waits for nothing."""
+        """Receive an answer, or send a question; ``seconds`` have passed since the last call. This does not block."""
         try:
             if self._open:
                 self._receive()
@@ -73,7 +74,7 @@ class JvmProbe:
             _log.info("the check whether Spark's JVM is alive failed, connecting again: %s", error)
             self.close()
             self._rest = 0.0
-            # Other failures (no file descriptor left, a timeout) do not prove that nobody listens.
+            # Other failures (no file descriptor left, a timeout) do not prove that the JVM has stopped listening.
             self._refusals += isinstance(error, ConnectionError)
             self.silent += seconds
             self.gone = self._refusals >= _REFUSALS
@@ -124,10 +125,10 @@ class JvmProbe:
 
 
 def jvm_ends(spark: SparkSession) -> bool:
-    """Return whether Spark's JVM has ended, or is about to: then its shutdown has stopped the SparkContext first.
+    """Return whether Spark's JVM has ended, or is about to: its shutdown stops the SparkContext first.
 
-    Its queries fail meanwhile, in whatever way. So this waits for the end of a JVM whose SparkContext is stopped, but
-    not for long, since a program may have stopped that itself.
+    During a shutdown the queries fail, in any way. So this waits for a JVM whose SparkContext is stopped to end, but
+    not for long, since a program may have stopped the context itself.
     """
     until = time.monotonic() + _END_SECONDS
     while not _nobody_listens(spark):
@@ -168,9 +169,10 @@ def _nobody_listens(spark: SparkSession) -> bool:
 
 
 def end_jvm(spark: SparkSession) -> None:
-    """Kill Spark's JVM, which does not answer: then every call to it that hangs fails, and this process can end.
+    """Kill Spark's JVM, which does not answer: every hanging call to it then fails, and this process can end.
 
-    If this process started the JVM, it is its child; if the JVM was first (``spark-submit``), it is its parent.
+    If this process started the JVM, the JVM is its child; if the JVM started first (``spark-submit``), it is the
+    parent.
     """
     process = getattr(spark.sparkContext._gateway, "proc", None)
     if process is not None:

@@ -1,4 +1,4 @@
-"""The queries that end with a job: how they are stopped, and how their end is awaited."""
+"""The queries of a job: this module stops them and waits for their end."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _POLL_SECONDS = 0.02
 
 
 class JobQueries:
-    """The query that `Job.awaitTermination` waits for, and all others of the session that keep a checkpoint in the
-    job's tree. Queries elsewhere are the program's own.
+    """The query that `Job.awaitTermination` waits for, and all others of the session whose checkpoint is in the job's
+    tree. The program itself must stop queries elsewhere.
     """
 
     def __init__(self, spark: SparkSession, location: CheckpointLocation) -> None:
@@ -37,10 +37,10 @@ class JobQueries:
         self.awaited: StreamingQuery | None = None
 
     def await_one(self, query: StreamingQuery) -> None:
-        """Note that ``query`` is awaited.
+        """Note that the program waits for ``query``.
 
-        Raises `WrongCheckpoint`, and stops the query, if its checkpoint is not the job's: neither is it fenced, nor
-        would another driver go on with it.
+        Raises `WrongCheckpoint`, and stops the query, if its checkpoint is not the job's: such a query is not fenced,
+        and no other driver would continue it.
         """
         if query is self.awaited:
             return
@@ -52,7 +52,9 @@ class JobQueries:
         self.awaited = query
 
     def any(self) -> bool:
-        """Return whether there is a query to stop; Spark is asked, for a while, if none is awaited."""
+        """Return whether there is a query to stop; if the program waits for none, this asks Spark, within a time
+        limit.
+        """
         if self.awaited is not None:
             return True
         try:
@@ -64,13 +66,13 @@ class JobQueries:
             return False
 
     def stop(self) -> None:
-        """Stop them. Each is asked to, even where another one fails."""
+        """Stop the queries. If stopping one fails, the others are still asked to stop."""
         with ExitStack() as stops:
             for query in self._found():
                 stops.callback(query.stop)
 
     def stop_quietly(self) -> None:
-        """Stop them, and log that Spark does not answer if so."""
+        """Stop the queries, and log if Spark does not answer."""
         with spark_may_be_gone():
             self.stop()
 
@@ -82,15 +84,15 @@ class JobQueries:
 
 
 class Awaiting:
-    """Waits for each query in a thread of its own, because a call to a JVM that hangs never returns."""
+    """Waits for each query in a separate thread, because a call to a JVM that hangs never returns."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._released: MilepostError | None = None
 
     def end_of(self, query: StreamingQuery, timeout: int | None) -> bool | None:
-        """Return or raise what ``query.awaitTermination`` does; if `release` comes first, raise the error that it was
-        given.
+        """Return the result of ``query.awaitTermination`` or raise its exception; if `release` comes first, raise its
+        error.
         """
         ended: list[bool | None] = []
         failed: list[BaseException] = []
@@ -120,7 +122,7 @@ class Awaiting:
 
 
 def let_commit(query: StreamingQuery, batch: int) -> None:
-    """Wait a moment for Spark to note this batch as done; otherwise the next driver evaluates it again."""
+    """Wait a moment for Spark to commit this batch; otherwise the next driver evaluates it again."""
     until = time.monotonic() + _COMMIT_SECONDS
     while query.isActive and committed_by(query) < batch and time.monotonic() < until:
         time.sleep(_POLL_SECONDS)

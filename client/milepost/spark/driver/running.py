@@ -1,6 +1,6 @@
-"""Facts about the running query that PySpark does not show. Only this module reaches into Spark's JVM classes for them.
+"""Facts about the running query that PySpark does not show. Only this module reads them from Spark's JVM classes.
 
-They are read from Spark's ``StreamExecution``: the directory in which the query really runs, and its sources with their
+They come from Spark's ``StreamExecution``: the directory in which the query really runs, and its sources with their
 options.
 """
 
@@ -30,7 +30,7 @@ class Source:
 
 @dataclass(frozen=True)
 class RunningQuery:
-    """A query that is running; ``checkpoint_root`` is where, as Spark says it."""
+    """A running query; ``checkpoint_root`` is the location of its checkpoint, as Spark reports it."""
 
     id: str
     run_id: str
@@ -54,7 +54,7 @@ def calling_run(spark: SparkSession) -> tuple[str, str]:
 
 
 def running_query(spark: SparkSession, query_id: str) -> RunningQuery:
-    """Find the active query of this id. Raises `UnsafeQuery` if ``spark`` has no such query."""
+    """Find the active query with this id. Raises `UnsafeQuery` if ``spark`` has no such query."""
     execution = _execution(spark, query_id)
     if execution is None:
         raise UnsafeQuery("the query was started from another SparkSession than the one that was passed to lead()")
@@ -67,17 +67,17 @@ def running_query(spark: SparkSession, query_id: str) -> RunningQuery:
 
 
 def active_below(spark: SparkSession, tree: str) -> list[StreamingQuery]:
-    """Return the active queries of ``spark`` whose checkpoint location is ``tree``, or lies below it."""
+    """Return the active queries of ``spark`` whose checkpoint location is ``tree`` or below it."""
     return [query for query in spark.streams.active if f"{checkpoint_root(query)}/".startswith(f"{tree}/")]
 
 
 def checkpoint_root(query: StreamingQuery) -> str:
-    """Return where a query keeps its checkpoint, as Spark says it, also after its end."""
+    """Return the location of a query's checkpoint, as Spark reports it, also after the query's end."""
     return _root(query._jsq.streamingQuery())
 
 
 def check_root(root: str, location: str) -> None:
-    """Raise `WrongCheckpoint` if the query that keeps its checkpoint in ``root`` is not one at the job's location."""
+    """Raise `WrongCheckpoint` if ``root``, the location of a query's checkpoint, is not the job's location."""
     if root != location:
         raise WrongCheckpoint(
             f"the query keeps its checkpoint in {root}, not in {location}: "
@@ -86,7 +86,7 @@ def check_root(root: str, location: str) -> None:
 
 
 def committed_by(query: StreamingQuery) -> int:
-    """Return the batch that a query reported last, which it does once the batch is committed; -1 before the first."""
+    """Return the last batch that a query reported, which it does once the batch is committed; -1 before the first."""
     progress = query.lastProgress
     return -1 if progress is None else int(progress["batchId"])
 

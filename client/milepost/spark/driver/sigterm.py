@@ -1,4 +1,4 @@
-"""Handles SIGTERM: a driver's queries are stopped, then it resigns, and the program ends with status 143."""
+"""Handles SIGTERM: it stops a driver's queries, the driver resigns, and the program ends with status 143."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _log = logging.getLogger(__name__)
 class _Led:
     """A job that the main thread leads: functions that stop it, say whether it runs, and prepare the program's end.
 
-    ``before`` is the handler that was there before, and ``idle`` says that nothing was found that could be stopped.
-    ``received`` says that SIGTERM came while it was led.
+    ``before`` is the previous signal handler. ``idle`` says that there was nothing to stop. ``received`` says that
+    SIGTERM came during the block.
     """
 
     stop: Callable[[], None]
@@ -34,7 +34,7 @@ class _Led:
 
 _STATUS = 128 + signal.SIGTERM
 _led: list[_Led] = []
-"""The jobs that the main thread leads, in the order in which it began."""
+"""The jobs that the main thread leads, oldest first."""
 _leaving = threading.Lock()
 
 
@@ -42,15 +42,15 @@ _leaving = threading.Lock()
 def on_sigterm(
     stop: Callable[[], None], running: Callable[[], bool], ending: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
-    """Handle SIGTERM inside the block: call ``stop`` in a thread of its own or, if nothing is ``running`` yet, end the
-    program. It also ends at the end of a block in which SIGTERM came, unless by an exception: work was left undone, and
-    what started the program must not take it for finished.
+    """Handle SIGTERM inside the block: call ``stop`` in a separate thread or, if ``running`` returns False, end the
+    program. A SIGTERM during the block also ends the program at the end of the block, unless an exception ends the
+    block: work is unfinished, and the caller of the program must not take it for finished.
 
-    If there are several blocks, every job that runs is stopped, all at once; if one of them does not run yet, the
-    program ends as well, block after block. Threads are needed because a signal handler interrupts whatever Py4J call
-    the main thread is in, and a second call over the same connection would fail. So ``running`` is asked there, too,
-    and ``ending`` is called right before the program is ended, in the handler, where it must not wait for anything.
-    Python delivers signals only to the main thread; in other threads this does nothing.
+    If there are several blocks, SIGTERM stops every running job at once; if one of the jobs does not run yet, the
+    program ends as well, block after block. ``stop`` and ``running`` need threads because a signal handler interrupts a
+    Py4J call of the main thread, and a second call over the same connection would fail. ``ending`` is called right
+    before the program ends, in the signal handler, where it must not block. Python delivers signals only to the main
+    thread; in other threads this function does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         _log.info("lead() does not run in the main thread, so SIGTERM does not stop the query in order")
@@ -68,7 +68,7 @@ def on_sigterm(
 
 
 def _leave(led: _Led) -> None:
-    """Bring the handler back that was there before ``led``, unless one that came later is led still."""
+    """Restore the handler from before ``led``, unless a block that began later is still active."""
     with _leaving:
         place = _led.index(led)
         later = _led[place + 1 :]
@@ -80,7 +80,8 @@ def _leave(led: _Led) -> None:
 
 
 def _stop(led: _Led) -> None:
-    # Logged here, not in the handler: the handler may interrupt a write to the log's own stream, which then fails.
+    # This is logged here, not in the handler: the handler may interrupt a write to the log's own stream, which then
+    # fails.
     if led.running():
         _log.info("SIGTERM received, stopping the query")
         led.stop()

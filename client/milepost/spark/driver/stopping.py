@@ -2,7 +2,7 @@
 
 Spark's own ``query.stop()`` interrupts whatever runs: a publishing function in the middle of its writes, or the few
 steps between its return and the moment at which the batch counts. So `Job.stop` first closes a `BatchGate`, then waits
-for the batch behind it to end, and only then asks Spark to stop.
+for the running batch to end, and only then asks Spark to stop.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _PY4J_LOG = logging.getLogger("py4j.clientserver")
 _ASKED_SECONDS = 30.0
 _POLL_SECONDS = 0.01
 _STOPPED = "py4j.protocol.Py4JJavaError: An error occurred while calling Python: java.lang.InterruptedException"
-"""The text by which Spark (``StreamExecution.PROXY_ERROR``) knows an interruption among errors of Python's.
+"""The text by which Spark (``StreamExecution.PROXY_ERROR``) recognizes an interruption among Python errors.
 
-Spark's pattern takes a frame of the stack for each character from there to the end of the text, so it has to be short:
-the one of a real interruption, with Java's own stack trace, ends the query's thread with a StackOverflowError.
+Spark's pattern takes a stack frame for each character from there to the end of the text, so the text must be short:
+that of a real interruption, with Java's own stack trace, ends the query's thread with a StackOverflowError.
 """
 
 
 class BatchGate:
-    """A gate that each batch goes through. Once it is closed, the batch inside may finish, and no other begins."""
+    """A gate that each batch enters. Once it is closed, the batch inside may finish, and no other batch begins."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -43,19 +43,21 @@ class BatchGate:
 
     @property
     def occupied_for(self) -> float:
-        """The seconds for which the batch inside has been there; 0 if there is none."""
+        """The seconds since the batch inside entered; 0 if there is none."""
         with self._changed:
             return time.monotonic() - self._entered if self._occupied else 0.0
 
     @property
     def overdue_for(self) -> float:
-        """The seconds for which the batch inside has been there after the wait for it ended; 0 if there is none."""
+        """The seconds for which the batch inside has continued after `close` stopped waiting for it; 0 if there is
+        none.
+        """
         with self._changed:
             return max(0.0, time.monotonic() - self._due) if self._occupied else 0.0
 
     @property
     def inside(self) -> bool:
-        """Whether the batch inside is that of the calling thread, which cannot wait for it."""
+        """Whether the calling thread runs the batch inside, so that it cannot wait for the batch's end."""
         with self._changed:
             return self._occupied and self._by == threading.get_ident()
 
@@ -73,7 +75,7 @@ class BatchGate:
             self._changed.notify_all()
 
     def shut(self) -> None:
-        """Close the gate, and wait for nobody."""
+        """Close the gate without waiting for the batch inside."""
         with self._changed:
             self.closed = True
 
@@ -90,7 +92,7 @@ class BatchGate:
             return waited and not self._occupied
 
     def hurry(self) -> None:
-        """End all waiting, now and later: the batch inside cannot be published any more."""
+        """End all waits, now and later: the batch inside can no longer be published."""
         with self._changed:
             self._hurry = True
             self._due = min(self._due, time.monotonic())
@@ -98,16 +100,16 @@ class BatchGate:
 
 
 class BatchStopped(Exception):
-    """Ends a batch that a stop of its query cut short. By the text Spark distinguishes that from a failure."""
+    """Ends a batch that a stop of its query cut short. Spark distinguishes it from a failure by its text."""
 
     def __init__(self) -> None:
         super().__init__(_STOPPED)
 
 
 def end_as_stopped(query: StreamingQuery) -> NoReturn:
-    """End the calling batch as one that ``query.stop()`` interrupted: it neither ran nor failed.
+    """End the calling batch as one that ``query.stop()`` interrupted, so that it counts neither as run nor as failed.
 
-    Waits until the query is stopped, which somebody is about to do. Raises `Closed` if nobody stops the query.
+    Waits until another thread has stopped the query. Raises `Closed` if no thread does.
     """
     until = time.monotonic() + _ASKED_SECONDS
     while query.isActive:
@@ -119,5 +121,7 @@ def end_as_stopped(query: StreamingQuery) -> NoReturn:
 
 
 def _is_no_stop(record: logging.LogRecord) -> bool:
-    """Keep Py4J from logging a traceback for the exception of an orderly stop, as it does for all of a callback."""
+    """Keep Py4J from logging a traceback for the exception of an orderly stop, as it does for every exception of a
+    callback.
+    """
     return not (record.exc_info and isinstance(record.exc_info[1], BatchStopped))

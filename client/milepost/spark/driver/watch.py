@@ -1,6 +1,6 @@
-"""Watches a driver from a thread of its own: does Spark's JVM answer, and does the batch end?
+"""Watches a driver from a separate thread: whether Spark's JVM answers, and whether the batch ends.
 
-If either fails, the job makes no progress while its session is kept alive, so that no standby would ever take over.
+If either fails, the job makes no progress while its session stays alive, so no standby would ever take over.
 """
 
 from __future__ import annotations
@@ -23,18 +23,20 @@ _TICK = 0.25
 _JOIN_SECONDS = 30.0
 _MOST_BETWEEN = 5.0
 STUCK_SECONDS = 60.0
-"""How long a batch may continue after it was interrupted. A function that hangs in Python does not notice it."""
+"""The seconds for which a batch may continue after an interruption. A function that hangs in Python does not notice the
+interruption.
+"""
 
 Batch = Callable[[], "tuple[int, float] | None"]
-"""A function that returns the running batch and for how many seconds it has run; None if no batch runs."""
+"""A function that returns the running batch and the seconds for which it has run; None if no batch runs."""
 
 
 class Watch:
-    """Calls ``fail`` once, with the error, if the driver cannot continue by itself while the block of ``with`` runs.
+    """Calls ``fail`` once, with the error, if the driver cannot make progress during the ``with`` block.
 
-    ``jvm_timeout`` is for how many seconds the JVM may be silent, ``batch_timeout`` how many a batch may take; None
-    turns a check off. ``overdue`` returns for how many seconds a batch has continued after the stop that interrupted
-    it.
+    ``jvm_timeout`` is the number of seconds for which the JVM may be silent, ``batch_timeout`` the number that a batch
+    may take; None turns a check off. ``overdue`` returns the seconds for which a batch has continued after the stop
+    that interrupted it.
     """
 
     def __init__(

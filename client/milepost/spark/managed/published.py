@@ -1,4 +1,4 @@
-"""The managed state of a job, from one batch to the next, as the driver keeps it."""
+"""The managed state of a job between batches, on the driver."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from milepost.state.store.files.tree import TreeFiles
 
 STATE_BYTES = 256 * 1024
-"""The JSON of all snapshots in the job record has this many bytes at most."""
+"""The most bytes of the JSON of all snapshots in the job record."""
 
 
 @dataclass(frozen=True)
 class LoggedTimes:
-    """What Spark's log says of the times of a batch, in milliseconds since 1970: when it began, its watermark, and the
-    watermark of the batch before, by which rows are late.
+    """The times that Spark's log has for a batch, in milliseconds since 1970: when it began, its watermark, and the
+    watermark of the batch before, which decides which rows are late.
     """
 
     began: int
@@ -32,14 +32,16 @@ class LoggedTimes:
 
 
 class ManagedState:
-    """The states of a job, by name: those that are published, and those that the batch in flight has staged.
+    """The states of a job by name: the published ones, and those that the batch in flight has staged.
 
-    A state is a snapshot as a JSON document, which `milepost.state.processors.snapshot` makes and reads. What is staged
-    counts once the batch is published, which one compare-and-set does together with its output.
+    A state is a snapshot as a JSON document, which `milepost.state.processors.snapshot` makes and reads. Staged states
+    count once the batch is published; one compare-and-set publishes them together with the batch's output.
     """
 
     def __init__(self, pointer: JobPointer, tree: CheckpointTree, access: Mapping[str, Any]) -> None:
-        """``access`` is what makes a `milepost.state.store.TreeFiles` of the job under this driver's epoch."""
+        """Make the states of a job; ``access`` makes a `milepost.state.store.TreeFiles` of the job under this driver's
+        epoch.
+        """
         self._access = access
         self._pointer = pointer
         self._tree = tree
@@ -50,14 +52,14 @@ class ManagedState:
 
     def tree_files(self) -> TreeFiles:
         """Return the files of the job's tree under this driver's epoch, the same object for all batches."""
-        from milepost.state.store.files.tree import TreeFiles  # a job without managed state needs no pyarrow
+        from milepost.state.store.files.tree import TreeFiles  # a job without managed state does not need pyarrow
 
         if self._tree_files is None:
             self._tree_files = TreeFiles(**self._access)
         return self._tree_files
 
     def close(self) -> None:
-        """Close what was opened for the states. They cannot be processed any more."""
+        """Close the resources of the states, which cannot be processed any more."""
         if self._tree_files is not None:
             self._tree_files.close()
 
@@ -66,7 +68,7 @@ class ManagedState:
         self._batch, self._staged = batch, {}
 
     def leave(self) -> None:
-        """Forget what was staged, since the batch is over, however it ended."""
+        """Forget the staged states, since the batch is over, whatever its result."""
         self._batch, self._staged = None, {}
 
     @property
@@ -86,16 +88,18 @@ class ManagedState:
 
     @property
     def directory(self) -> str:
-        """The directory of the job's states in whatever place they lie: the job's own identity, which no other has."""
+        """The name of the directory of the job's states, wherever they are stored: the job's own identity, which no
+        other job has.
+        """
         return self._pointer.record.job
 
     def published(self, name: str) -> dict[str, Any] | None:
-        """Return the snapshot that the batch goes on from; None for a new state."""
+        """Return the published snapshot from which the batch continues; None for a new state."""
         return (self._pointer.record.state or {}).get(name)
 
     def check_found(self, snapshot: Snapshot, files: StateFiles) -> None:
-        """Raise `NoSafeCheckpoint` if the files of the state lack a commit of its published snapshot, as after a manual
-        rollback to a snapshot from before that commit. Each driver looks once for each state.
+        """Raise `NoSafeCheckpoint` if the files of the state lack a commit of its published snapshot, for example after
+        a manual rollback to a snapshot from before that commit. Each driver checks each state once.
         """
         if snapshot.name in self._found:
             return
@@ -112,7 +116,7 @@ class ManagedState:
         self._found.add(snapshot.name)
 
     def stage(self, name: str, snapshot: dict[str, Any]) -> None:
-        """Let a snapshot be published with the batch."""
+        """Publish a snapshot together with the batch."""
         self.check_unstaged(name)
         self._staged[name] = snapshot
 
@@ -122,7 +126,7 @@ class ManagedState:
             raise UnsafeQuery(f"the state {name!r} is processed twice in one batch: give each a name of its own")
 
     def staged(self) -> Mapping[str, Any] | None:
-        """Return the documents that the batch publishes: what it staged, and else what there was."""
+        """Return the documents that the batch publishes: the staged ones, and the earlier ones of all other states."""
         merged = {**(self._pointer.record.state or {}), **self._staged}
         size = len(json.dumps(merged))
         if size > STATE_BYTES:
@@ -134,8 +138,8 @@ class ManagedState:
         return merged or None
 
     def times(self) -> LoggedTimes:
-        """Return the times of the batch in flight, which Spark has logged before it began, so that they are the same
-        when another driver runs it again. Raises `WrongCheckpoint` if the log does not tell them.
+        """Return the times of the batch in flight. Spark logged them before the batch began, so they are the same when
+        another driver runs it again. Raises `WrongCheckpoint` if the log does not have them.
         """
         now, before = self._logged(self.batch), None
         if self.batch > 0:

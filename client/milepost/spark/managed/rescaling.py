@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 
 _DELAY = "spark.watermarkDelayMs"
 _UNSET = {"byte": 0, "short": 0, "integer": 0, "long": 0, "boolean": False}
-"""What stands in the first row of a partition, which is none of the frame's: with a null, pandas would make fractions
-of the whole numbers beside it."""
+"""The values of the extra first row of a partition, which is not from the frame: with a null in it, pandas would turn
+the whole numbers of the column into floats.
+"""
 
 
 def grouping_key(frame: DataFrame, columns: Sequence[str]) -> GroupingKey:
-    """Return how keys of these columns are written. Raises `UnsafeQuery` for columns that cannot be a key."""
+    """Return the encoding of keys of these columns. Raises `UnsafeQuery` for columns that cannot be a key."""
     types = {field.name: field.dataType for field in frame.schema.fields}
     for column in columns:
         if column not in types:
@@ -34,8 +35,8 @@ def grouping_key(frame: DataFrame, columns: Sequence[str]) -> GroupingKey:
 
 
 def divided(frame: DataFrame, key: GroupingKey, groups: int, partitions: int) -> DataFrame:
-    """Return the frame divided into partitions by the groups of its keys, each sorted by key behind a first row without
-    one. The columns for partition and key come behind those of the frame.
+    """Return the frame divided into partitions by the groups of its keys. Each partition is sorted by key, after a
+    first row without a key. The columns for partition and key come after those of the frame.
     """
     from pyspark.sql.functions import expr, lit
 
@@ -53,8 +54,8 @@ def divided(frame: DataFrame, key: GroupingKey, groups: int, partitions: int) ->
 
 
 def without_late(frame: DataFrame, watermark: int) -> DataFrame:
-    """Return the frame without the rows that are late: not after the watermark (milliseconds since 1970). A frame
-    without a watermark has none.
+    """Return the frame without late rows, which are not after the watermark (milliseconds since 1970). A frame without
+    a watermark has no late rows.
     """
     from pyspark.sql.types import StructType, TimestampType
 
@@ -71,7 +72,7 @@ def without_late(frame: DataFrame, watermark: int) -> DataFrame:
 
 
 def parsed_output(output: StructType | str) -> StructType:
-    """Return the type of the output, which may be given as text."""
+    """Return the type of the output, which may be passed as text."""
     from pyspark.sql.types import StructType
 
     found: Any = StructType.fromDDL(output) if isinstance(output, str) else output

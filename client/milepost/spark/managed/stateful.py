@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from milepost.spark.job import Job
 
 _INLINE_BYTES = 16 * 1024 * 1024
-"""The output of all tasks together that is handed to the driver; what is beyond goes by way of the files."""
+"""The most bytes of output, of all tasks together, that go to the driver directly; the rest goes through files."""
 
 _log = logging.getLogger(__name__)
 
@@ -57,30 +57,30 @@ def stateful(
     memory_bytes: int = 256 * 1024 * 1024,
     directory: str | None = None,
 ) -> DataFrame:
-    """Process the frame of a batch with state, and return what the processor put out.
+    """Process the frame of a batch with state, and return the processor's output.
 
-    The state is that of the batch published last, and what comes of it is published with this batch, in the same
-    compare-and-set. So a batch that runs again finds the state as it was. Call it in the function for
+    The batch starts from the state of the last published batch, and its new state is published with the batch, in the
+    same compare-and-set. So a batch that runs again finds the same state. Call this in the function for
     `Job.exactlyOnce`, or in the ``transform`` of `Job.files`.
 
     The processor is one for PySpark's ``transformWithStateInPandas``, or with ``in_pandas=False`` for
-    ``transformWithState``. ``output_type``, ``time_mode`` and ``initial_state`` (a frame with the columns of
-    ``key``, used before the first batch) are its ``outputStructType``, ``timeMode`` and ``initialState``. Times
-    and watermark are those that Spark has logged for the batch.
+    ``transformWithState``. ``output_type``, ``time_mode`` and ``initial_state`` (a frame with the columns of ``key``,
+    used before the first batch) are its ``outputStructType``, ``timeMode`` and ``initialState``. Times and watermark
+    are those that Spark has logged for the batch.
 
-    ``files`` is the place of the state, which drivers and executors reach, such as `LocalFiles` on a shared directory.
-    Each job has a directory of its own there. By default it is the job's tree in the service, behind the driver's
-    epoch; executors reach the service in the way that was given to `lead`, or that their environment says.
+    ``files`` is the storage of the state, which drivers and executors must reach, such as `LocalFiles` on a shared
+    directory. Each job has its own directory there. The default is the job's tree in the service, fenced by the
+    driver's epoch; executors reach the service by the arguments of `lead`, or by their environment.
 
-    ``name`` tells the states of one job apart. ``partitions`` is the number of tasks and of stores, and may be another
-    one at any batch: by default that of the batch before, at first as many as Spark has cores. ``key_groups`` is the
-    most there can be, and is the state's for ever. The last ``keep`` snapshots can be read.
+    ``name`` distinguishes the states of one job. ``partitions`` is the number of tasks and of stores, and may change
+    with any batch: by default that of the batch before, at first the number of Spark's cores. ``key_groups`` is the
+    largest possible number of partitions, and never changes for a state. The last ``keep`` snapshots can be read.
 
     A worker process keeps up to ``memory_bytes`` of stores between batches; with ``directory``, a local directory of
     the executors, it keeps them in RocksDB with this much memory.
 
-    Raises `UnsafeQuery` outside of a batch and for what cannot be, `NoSafeCheckpoint` where the files of the state are
-    older than the job record, `StateError` where the state cannot be read, and what Spark raises if a task fails.
+    Raises `UnsafeQuery` outside of a batch and for invalid arguments, `NoSafeCheckpoint` if the files of the state are
+    older than the job record, `StateError` if the state cannot be read, and Spark's exception if a task fails.
     """
     from pyspark import cloudpickle
 
@@ -100,7 +100,7 @@ def stateful(
         count = before.partitions if before else min(spark.sparkContext.defaultParallelism, key_groups)
     if not 1 <= count <= groups.count:
         raise UnsafeQuery(f"{groups.count} key groups are for 1 to {groups.count} partitions, not {count}")
-    store_of(name, 1, count, 0)  # refuses a name that no state can have
+    store_of(name, 1, count, 0)  # raises for a name that no state can have
     mode = TimeMode.of(time_mode)
     variables, dropped = _variables(cloudpickle, processor, mode, before)
     output = parsed_output(output_type)
@@ -155,7 +155,9 @@ def _pickled(loading: Loading) -> bytes:
 
 
 def _run(frame: DataFrame, grouping: GroupingKey, work: Work) -> tuple[Commits, tuple[list[bytes], list[str]]]:
-    """Run the tasks, and return the commits and the output of those whose result Spark took, one for each partition."""
+    """Run the tasks, and return the commits and the output of the attempts that Spark accepted, one for each
+    partition.
+    """
     from pyspark.sql import Row
 
     parts = divided(frame, grouping, work.batch.groups.count, work.partitions)
@@ -182,7 +184,7 @@ def _run(frame: DataFrame, grouping: GroupingKey, work: Work) -> tuple[Commits, 
 def _frame_of(
     spark: SparkSession, outputs: tuple[list[bytes], list[str]], output: StructType, loading: bytes
 ) -> DataFrame:
-    """Make a frame of the output. It can be evaluated again and again, and is always the same."""
+    """Make a frame of the output. Each evaluation of it returns the same rows."""
     import pyarrow as pa
 
     inline, paths = outputs
@@ -201,8 +203,8 @@ def _frame_of(
 def _variables(
     cloudpickle: Any, processor: Any, mode: TimeMode, before: Snapshot | None
 ) -> tuple[dict[str, StateVariable], list[StateVariable]]:
-    """Return the variables that the batch has, and those that it removes. The processor's ``init`` is called on a copy,
-    as Spark does, and closed again.
+    """Return the variables of the batch, and those that it removes. The processor's ``init`` is called on a copy, as
+    Spark does, and the copy is closed again.
     """
     copy = cloudpickle.loads(cloudpickle.dumps(processor))
     asked, deleted = declared(copy.init, mode, _parsed)
@@ -248,7 +250,7 @@ def _shown(columns: Sequence[tuple[str, str]]) -> str:
 
 
 def _remove_outputs(files: StateFiles, name: str, batch: int) -> None:
-    """Remove the outputs in files of batches before this one: they are published. A failure is only logged."""
+    """Remove the output files of earlier batches, which are published already. A failure is only logged."""
     try:
         for info in files.list(output_directory(name)):
             number = info.name.rpartition("/")[2].partition("_")[0]
@@ -259,8 +261,8 @@ def _remove_outputs(files: StateFiles, name: str, batch: int) -> None:
 
 
 def _remove_retired(files: StateFiles, before: Snapshot) -> None:
-    """Remove the stores of layouts none of whose snapshots is kept any more, and of those that were tried in the
-    place of the newest one and never published. A failure is only logged.
+    """Remove the stores of layouts without a kept snapshot, and stores that were written for a new layout and never
+    published. A failure is only logged.
     """
     try:
         for number, partitions in (*before.retired, *before.unpublished(files)):

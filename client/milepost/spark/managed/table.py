@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def state_reader(store: StateHandleStore, files: StateFiles, name: str = "state") -> StateReader:
-    """Return what reads the state of a job as it was published last. It needs no Spark.
+    """Return a reader of the job's state as it was last published. It needs no Spark.
 
-    ``store`` is the job's store of the service (`milepost.Client.store`), ``files`` the place of the state, and
-    ``name`` the state's. A state in the job's tree lies in the `milepost.state.store.TreeFiles` of the job. Raises
+    ``store`` is the job's store of the service (`milepost.Client.store`), ``files`` the storage of the state, and
+    ``name`` the state's. For a state in the job's tree, ``files`` is the job's `milepost.state.store.TreeFiles`. Raises
     `NotExist` if there is no such job, `RecordUnreadable`, `InvalidUse` if it has no such state, and `StateDamaged`.
     """
     record = store.read(JOB)
@@ -34,10 +34,10 @@ def state_reader(store: StateHandleStore, files: StateFiles, name: str = "state"
 
 
 def read_state(spark: SparkSession, reader: StateReader, variable: str, *, version: int | None = None) -> DataFrame:
-    """Read a state variable as a frame, one row for each value, at a snapshot that is kept: by default the newest.
+    """Read a state variable as a frame, one row for each value, at a kept snapshot: by default the newest.
 
-    The columns are ``key`` and ``value``, which are structs; for a map ``entry`` beside them; and ``expires``, where
-    the state has a ttl. Each task reads one partition. Raises `InvalidUse`, `VersionNotFound`.
+    The columns are the structs ``key`` and ``value``; a map also has the struct ``entry``; and a state with a ttl has
+    ``expires``. Each task reads one partition. Raises `InvalidUse`, `VersionNotFound`.
     """
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
@@ -86,8 +86,8 @@ def _struct(columns: Any) -> JsonType:
 
 
 def _plain(kind: JsonType, value: Any) -> Any:
-    """Turn a value into one for Arrow: rows into dicts, and times without a zone, which are of this machine's, into
-    times with one.
+    """Convert a value for Arrow: rows into dicts, and times without a zone, which are in this machine's, into times
+    with a zone.
     """
     if value is None:
         return None

@@ -1,1 +1,1 @@
-"""What a job publishes: files that a manifest names, whose output a directory is, and how others read it."""
+"""The output of a job: the files that a manifest names, the claim on an output directory, and the readers."""

@@ -1,11 +1,11 @@
-"""Claims: a job's identity is kept beside its output, so that another job cannot publish there by mistake.
+"""Claims: each job stores its identity beside its output, so that another job cannot publish there by mistake.
 
-Where the address leads to another service, or the service's storage was emptied, the job's name is unknown, or belongs
-to another job. A driver would then begin the job at batch 0, under another transaction id, and publish input again that
-has been published. The claim shows that before the first batch.
+If the address leads to another service, or the service's storage was emptied, the service does not know the job's name,
+or knows another job by it. A driver would then begin the job at batch 0, under another transaction id, and publish
+again input that is published already. The claim shows this before the first batch.
 
-A claim is one small file in `DIRECTORY`. Its *name* holds everything that counts, so that a file which is only half
-written claims as well.
+A claim is one small file in `DIRECTORY`. Its *name* contains all its information, so even a file that is only half
+written is a valid claim.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _CLAIM = re.compile(r"job-(?P<store>.+)-(?P<job>[0-9a-f]{32})\.json\Z")
 
 
 class Files(Protocol):
-    """The file operations that a claim uses, of `HadoopFiles` or `LocalFiles`."""
+    """The file operations that a claim uses; `HadoopFiles` and `LocalFiles` have them."""
 
     def names(self, path: str) -> list[str]: ...
     def write_new(self, path: str, content: bytes) -> None: ...
 
 
 def claim(files: Files, output: str, store: str, job: str) -> None:
-    """Mark ``output`` as that of ``job``, which its service knows by the name ``store``.
+    """Claim ``output`` for ``job``, which its service knows by the name ``store``.
 
-    Jobs with other names may share the output. Raises `JobUnknown` if a job of the same name, but not this one, has
-    claimed it before.
+    Jobs with other names may share the output. Raises `JobUnknown` if a different job of the same name has claimed it
+    before.
     """
     directory = f"{output}/{DIRECTORY}"
     own = f"job-{store}-{job}.json"
@@ -55,7 +55,8 @@ def claim(files: Files, output: str, store: str, job: str) -> None:
                 own,
                 describe(error),
             )
-        known = _claims(files, directory, store)  # of two jobs that begin at once, one or both see the other
+        # if two jobs begin at the same time, at least one of them sees the other's claim
+        known = _claims(files, directory, store)
     others = [name for name in known if name != own]
     if others:
         raise JobUnknown(
@@ -66,6 +67,6 @@ def claim(files: Files, output: str, store: str, job: str) -> None:
 
 
 def _claims(files: Files, directory: str, store: str) -> list[str]:
-    """Return the names of the claims of all jobs that were called ``store``."""
+    """Return the names of the claims of all jobs with the name ``store``."""
     found = ((name, _CLAIM.match(name)) for name in files.names(directory))
     return [name for name, match in found if match is not None and match["store"] == store]

@@ -1,4 +1,4 @@
-"""Reads and writes files of Spark's input and output, on any file system that Hadoop knows, through Spark's JVM."""
+"""Reads and writes files of Spark's input and output, on any file system that Hadoop supports, through Spark's JVM."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PIECE_BYTES = 6000
-"""Bytes that are read at once. Py4J encodes them in base64 and sends them in pieces of 8,192; each answer of more than
-one piece waits 40 ms for TCP's delayed acknowledgement.
+"""The bytes of one read. Py4J encodes them in base64 and sends them in pieces of 8,192; each answer of more than one
+piece waits 40 ms for TCP's delayed acknowledgement.
 """
 
 
 class HadoopFiles:
     """The few file operations that publishing and checking need. Paths are URIs or absolute paths.
 
-    They take place under the settings of Hadoop that a query of the session would have now, and before these under
-    ``settings``. A file system that Hadoop is told not to keep is kept here: it would make one for each call.
+    They use the Hadoop settings that a query of the session would have now, and above these ``settings``. This object
+    keeps a file system that Hadoop's settings exclude from its cache: Hadoop would make a new one for each call.
     """
 
     def __init__(self, spark: SparkSession, settings: Mapping[str, str] | None = None) -> None:
@@ -37,8 +37,8 @@ class HadoopFiles:
         return str(self._of(jpath).makeQualified(jpath).toString())
 
     def modified_ms(self, uri: str) -> int | None:
-        """Return when the file at an escaped ``uri`` (as Spark logs them) was modified, in milliseconds; None if it is
-        absent.
+        """Return the modification time, in milliseconds, of the file at an escaped ``uri`` (as Spark logs it); None if
+        the file is absent.
         """
         jpath = self._jvm.org.apache.hadoop.fs.Path(self._jvm.java.net.URI(uri))
         try:
@@ -49,7 +49,7 @@ class HadoopFiles:
             raise
 
     def read(self, path: str) -> bytes | None:
-        """Read the bytes at ``path``; None if there is no such file."""
+        """Return the bytes at ``path``; None if there is no such file."""
         jpath = self._path(path)
         try:
             stream = self._of(jpath).open(jpath)
@@ -66,7 +66,7 @@ class HadoopFiles:
         return bytes(content)
 
     def write_new(self, path: str, content: bytes, *, overwrite: bool = False) -> None:
-        """Write a file that does not exist yet, or with ``overwrite`` in the place of one that does."""
+        """Write a file that does not exist yet; with ``overwrite``, replace one that does."""
         jpath = self._path(path)
         stream = self._of(jpath).create(jpath, overwrite)
         try:
@@ -89,9 +89,9 @@ class HadoopFiles:
         return sorted(found)
 
     def skim(self, path: str, least: int, most: int, looked_at: int) -> int:
-        """Read files below ``path`` and forget them; return how many bytes were read, which are at most ``most``.
+        """Read files below ``path`` and discard the bytes; return how many bytes were read, at most ``most``.
 
-        Passes over files of fewer than ``least`` bytes, and ends when it has looked at so many files.
+        Skips files of fewer than ``least`` bytes, and ends after ``looked_at`` files.
         """
         jpath = self._path(path)
         system = self._of(jpath)

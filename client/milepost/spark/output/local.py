@@ -40,7 +40,8 @@ class LocalFiles:
         """
         root = _local(path)
         found = []
-        written = [root.parent, root.parent.parent]  # they hold the names of the attempt and of its batch
+        # these directories contain the names of the attempt and of its batch
+        written = [root.parent, root.parent.parent]
         for directory, below, names in os.walk(root, onerror=_raise):  # os.walk itself would ignore the error
             below[:] = [name for name in below if not name.startswith(("_", "."))]
             for name in names:
@@ -85,7 +86,9 @@ def _local(uri: str) -> Path:
 
 
 def _sync(*paths: Path) -> None:
-    """Make files, and names in directories, durable; all at once, because a disk does that in about the time of one."""
+    """Make files, and names in directories, durable; all at once, because a disk needs about the same time for one as
+    for all.
+    """
     with ThreadPoolExecutor(min(len(paths), _SYNCS), thread_name_prefix="milepost-sync") as threads:
         for _ in threads.map(sync, paths):
             pass

@@ -1,9 +1,9 @@
 """The manifest of published files: a chain of pages beside the output; the job record names the newest page.
 
-A page is a file that lists the batches since the page before it. No such file is ever changed: while the newest page is
-not full, each batch writes a copy of it with one more entry, under a new name, and the job record then names the copy.
-A full page stays, and the next page links to it. So the job record stays small for ever, a batch costs one small file,
-and reading all batches takes one request for each page. Every link carries the digest of the page that it names.
+A page is a file that lists the batches since the page before it. A page never changes: while the newest page is not
+full, each batch writes a copy of it with one more entry, under a new name, and the job record then names the copy. A
+full page stays, and the next page links to it. So the job record always stays small, a batch costs one small file, and
+reading all batches takes one request for each page. Every link carries the digest of the page that it names.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from milepost.errors import RecordUnreadable
 
 SCHEMA = 1
 PAGE_BATCHES = 128
-"""A page that lists so many batches is full."""
+"""The number of batches that fill a page."""
 PAGE_BYTES = 256 * 1024
-"""A page of so many bytes is full, too, however few batches it lists."""
+"""The number of bytes that fill a page, however few batches it lists."""
 DIRECTORY = "_milepost"
-"""Directory of the pages, under the output; Spark's readers ignore names that begin with an underscore."""
+"""The directory of the pages, below the output; Spark's readers ignore names that begin with an underscore."""
 
 
 @dataclass(frozen=True)
 class PublishedBatch:
     """One batch's output: its ``files``, each with its path below ``directory`` and its size in bytes.
 
-    ``directory`` is relative to the output. ``schema`` is that of the rows, in Spark's JSON; "" if a release published
-    the batch that did not keep it.
+    ``directory`` is relative to the output. ``schema`` is the schema of the rows, in Spark's JSON; "" if the batch is
+    of a release that did not store it.
     """
 
     batch: int
@@ -53,8 +53,8 @@ class PageLink:
 class Page:
     """A page of the manifest: batches in ascending order.
 
-    ``columns`` are all that were ever published up to here, each with its latest type, in Spark's JSON. ``previous``
-    links to the page before this one; None for the first page.
+    ``columns`` are all columns published so far, each with its latest type, in Spark's JSON. ``previous`` links to the
+    page before this one; None for the first page.
     """
 
     batches: tuple[PublishedBatch, ...]
@@ -68,12 +68,12 @@ class Page:
 
     def encode(self) -> bytes:
         """Return the bytes of the page's file."""
-        schemas = list(dict.fromkeys(b.schema for b in self.batches))  # as a rule one, and it may be long
+        schemas = list(dict.fromkeys(b.schema for b in self.batches))  # usually a single schema, and it may be long
         place = {schema: number for number, schema in enumerate(schemas)}
         return json.dumps(
             {
                 "schema": SCHEMA,
-                "frame": self.frame,  # the one that releases read which did not keep the others
+                "frame": self.frame,  # the schema that releases read which did not store the others
                 "frames": schemas,
                 "frame_of": [place[b.schema] for b in self.batches],
                 "columns": self.columns,
@@ -84,12 +84,12 @@ class Page:
         ).encode()
 
     def link(self, file: str, content: bytes) -> PageLink:
-        """Make the link to this page, which was written as ``content`` to ``file``."""
+        """Return the link to this page, which was written as ``content`` to ``file``."""
         return PageLink(file, hashlib.sha256(content).hexdigest(), self.batches[0].batch, self.batches[-1].batch)
 
 
 def extended(newest: tuple[PageLink, Page] | None, batch: PublishedBatch, columns: str) -> Page:
-    """Make the page that follows when ``batch`` is published: the newest page with one more entry, or a new one.
+    """Return the page that follows when ``batch`` is published: the newest page with one more entry, or a new one.
 
     ``newest`` is the page that the job record names, with the link to it; None if nothing was published yet. If that
     page is full, the new one lists ``batch`` alone and links to it. ``columns`` are those of the new page.
@@ -141,7 +141,7 @@ def load(link: PageLink, read: Callable[[str], bytes | None]) -> Page:
 
 
 class Files(Protocol):
-    """The file operations that `delete_expired` uses, of `HadoopFiles` or `LocalFiles`."""
+    """The file operations that `delete_expired` uses; `HadoopFiles` and `LocalFiles` have them."""
 
     def read(self, path: str) -> bytes | None: ...
     def delete(self, path: str) -> None: ...
@@ -149,10 +149,11 @@ class Files(Protocol):
 
 
 def delete_expired(files: Files, output: str, newest: PageLink, before: int) -> None:
-    """Delete what is there still of the batches below ``before``, which are expired. ``newest`` lists one that is not.
+    """Delete the remaining files of the batches below ``before``, which are expired. ``newest`` is a page that lists a
+    batch that is not.
 
-    The job record says first that they are expired, so that no reader looks for what may be gone. The oldest go first,
-    and the pages that lead to them last; so the next call finds what is left, wherever this one ended.
+    The job record lists them as expired first, so no reader looks for files that may be gone. The oldest files are
+    deleted first, and the pages that lead to them last; so the next call finds the rest, wherever this one ended.
 
     Raises `RecordUnreadable` if a page is damaged.
     """
@@ -166,7 +167,7 @@ def delete_expired(files: Files, output: str, newest: PageLink, before: int) -> 
 
 
 def _chain(files: Files, output: str, newest: PageLink) -> list[tuple[PageLink, Page]]:
-    """Return all pages that are there still, newest first: the ones before a page that is gone are gone as well."""
+    """Return all pages that still exist, newest first: if a page is gone, those before it are gone as well."""
     found: list[tuple[PageLink, Page]] = []
     link: PageLink | None = newest
     while link is not None:
@@ -180,12 +181,12 @@ def _chain(files: Files, output: str, newest: PageLink) -> list[tuple[PageLink, 
 
 
 def _of_newest(frame: str, raw: Mapping[str, Any]) -> list[str]:
-    """Return the schemas of a page whose release kept that of the newest batch alone."""
+    """Return the schemas of a page from a release that stored only the schema of the newest batch."""
     return [""] * (len(raw["batches"]) - 1) + [frame]
 
 
 def link_json(link: PageLink) -> dict[str, Any]:
-    """Turn a link into JSON."""
+    """Convert a link to JSON."""
     return {"file": link.file, "sha256": link.sha256, "first": link.first, "last": link.last}
 
 

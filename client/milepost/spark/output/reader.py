@@ -1,4 +1,4 @@
-"""Reads what a job has published, and nothing else."""
+"""Reads the published batches of a job, and no others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BY_THEMSELVES = "the batches of another type by themselves, with batches= and s
 _RANGES = 10
 _log = logging.getLogger(__name__)
 _READS = 5
-"""The job record is read this often while pages that it names are replaced."""
+"""The most attempts at reading the job record, which is read again if its pages were replaced meanwhile."""
 
 
 def published_batches(
@@ -45,13 +45,13 @@ def published_batches(
     cert: File | None = None,
     key: File | None = None,
 ) -> list[PublishedBatch]:
-    """List what `Job.files` has published so far, batch by batch; with ``batches`` only those of these numbers.
+    """List the batches that `Job.files` has published so far; with ``batches`` only those numbers.
 
-    Of the pages, only those from the smallest number on are read. Batches that expired (`Job.expire`) are left out,
-    with a warning in the log; if ``batches`` names one, that raises `BatchesGone`.
+    The call reads only the pages from the smallest number on. It leaves out batches that expired (`Job.expire`), with a
+    warning in the log; if ``batches`` names one of them, it raises `BatchesGone`.
 
-    ``url``, ``timeout`` and what follows it are those of `milepost.Client`: without ``url`` the environment says where
-    the service is. Raises `NotExist` if there is no such job, `UnsafeQuery` if it publishes in another way, and
+    ``url``, ``timeout`` and the arguments after it are those of `milepost.Client`: without ``url`` the environment
+    describes the service. Raises `NotExist` if there is no such job, `UnsafeQuery` if it publishes in another way, and
     `RecordUnreadable` if a manifest is damaged.
     """
     client = Client(url, token=token, token_file=token_file, timeout=timeout, verify=verify, cert=cert, key=key)
@@ -72,20 +72,20 @@ def read_published(
     cert: File | None = None,
     key: File | None = None,
 ) -> DataFrame:
-    """Read the rows that `Job.files` has published so far; the column ``batch`` (long) holds the batch of each row.
+    """Read the rows that `Job.files` has published so far; the column ``batch`` (long) has the batch of each row.
 
-    A filter on that column prunes: Spark opens no file of other batches, and looks for none. Where files are gone that
-    it has to read, Spark raises FAILED_READ_FILE with the path of the first, in which the batch is (``batch=3``). Below
-    a directory with ``=`` in its name Spark looks for all files at once, as with ``batches``.
+    A filter on that column prunes: Spark neither opens nor checks files of other batches. If files that it must read
+    are gone, Spark raises FAILED_READ_FILE with the path of the first, which names the batch (``batch=3``). Below a
+    directory with ``=`` in its name Spark checks all files at once, as with ``batches``.
 
-    With ``batches`` only those are read, and all their files are looked for at once: `BatchesGone` has the batches of
-    which files are gone, or which are expired (`Job.expire`). Without it, expired ones are left out, with a warning in
-    the log.
+    With ``batches`` only those are read, and the call checks all their files at once: `BatchesGone` lists the batches
+    whose files are gone, or which are expired (`Job.expire`). Without ``batches``, expired ones are left out, with a
+    warning in the log.
 
     The schema is that of the newest batch, unless ``schema`` is given; columns that older files lack are null. A batch
-    whose rows Spark would not read rightly with that schema raises `UnsafeQuery`. Before anything was published, the
-    frame is empty and has the given ``schema``, or no column but ``batch``. The other arguments and the errors are
-    those of `published_batches`.
+    whose rows Spark would misread with that schema raises `UnsafeQuery`. Before the first publication, the frame is
+    empty and has the given ``schema``, or only the column ``batch``. The other arguments and the errors are those of
+    `published_batches`.
     """
     from pyspark.errors import AnalysisException
     from pyspark.sql.types import LongType, StructField, StructType
@@ -114,7 +114,7 @@ def read_published(
 
 
 class _Published:
-    """What one reading of the job record and its pages found.
+    """The result of one reading of the job record and its pages.
 
     A page that is gone was replaced after the record was read, so the record is read again.
     """
@@ -162,7 +162,7 @@ class _Published:
         self.batches = [batch for batch in everything if batch.batch in chosen]
 
     def missing(self) -> list[int]:
-        """Return the batches of which files are gone."""
+        """Return the batches whose files are gone."""
         return [
             batch.batch
             for batch in self.batches
@@ -172,7 +172,7 @@ class _Published:
 
 
 def _listed(batches: Sequence[int]) -> str:
-    """Return the numbers of batches as a few ranges, for a message."""
+    """Format the numbers of batches as a few ranges, for a message."""
     ranges: list[list[int]] = []
     for batch in batches:
         if ranges and batch == ranges[-1][1] + 1:

@@ -1,8 +1,9 @@
-"""Which schemas Spark's Parquet reader reads together, each file with the values that were written.
+"""Decides which schemas Spark's Parquet reader can read together, so that each file keeps the values that were written.
 
-Files are read with one schema, whatever each was written with. The reader refuses some other types, and reads others as
-other values in silence: an int as a short loses its upper bits, and as a date is a day. Two readers count, the
-vectorized one and the one of rows, since a setting of the session chooses between them. Schemas are Spark's JSON.
+One schema reads all files, whatever schema each was written with. The reader refuses some other types, and silently
+misreads others: an int read as a short loses its upper bits, and read as a date becomes a day. Both of Spark's readers
+count, the vectorized one and the row-based one, since a setting of the session chooses between them. Schemas are
+Spark's JSON.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ _WIDER: Mapping[str, frozenset[str]] = {
     "date": frozenset({"timestamp_ntz"}),
     "string": frozenset({"binary"}),
 }
-"""The types that read the values of a type as they are; tests/spark/output/test_schemas.py has read each pair."""
+"""The types that read the values of another type unchanged; tests/spark/output/test_schemas.py has read each pair."""
 _DIGITS: Mapping[str, int] = {"byte": 10, "short": 10, "integer": 10, "long": 20}
-"""The digits before the point that a decimal needs to read a whole number. Files have no type below int."""
+"""The digits before the point that a decimal needs to read a whole number. Parquet files have no type below int."""
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
 
 def united(published: str, frame: str, advice: str) -> str:
-    """Return the schema ``frame``, and with it the columns that only ``published`` has.
+    """Return the schema ``frame``, extended by the columns that only ``published`` has.
 
-    Raises `UnsafeQuery`, with the column and both types and what to do (``advice``), if rows of the schema
-    ``published`` are not read rightly with ``frame``. If ``published`` is "" it is unknown, and goes with any.
+    Raises `UnsafeQuery`, which names the column, both types and the remedy (``advice``), if ``frame`` would misread
+    rows of the schema ``published``. An empty ``published`` is unknown, and fits any.
     """
     if not published or published == frame:
         return frame
@@ -43,7 +44,7 @@ def united(published: str, frame: str, advice: str) -> str:
 
 
 class _Differs(Exception):
-    """Two types of which Spark does not read the first as the second."""
+    """Two types; Spark does not read values of the first as the second."""
 
     def __init__(self, old: Any, new: Any, path: tuple[str, ...]) -> None:
         super().__init__(
@@ -63,7 +64,7 @@ def _united(old: Any, new: Any, path: tuple[str, ...]) -> Any:
     if kinds == ("map", "map"):
         value = _united(old["valueType"], new["valueType"], (*path, "value"))
         key = old["keyType"], new["keyType"]
-        # Of keys that lose a field, two may become one.
+        # Two keys that lose a field may become the same key.
         if _plain(key[0]) == _plain(key[1]) or (isinstance(key[0], str) and _widens(*key)):
             return {**new, "valueType": value}
         raise _Differs(*key, (*path, "key"))
@@ -73,7 +74,7 @@ def _united(old: Any, new: Any, path: tuple[str, ...]) -> Any:
 
 
 def _fields(old: Sequence[Any], new: Sequence[Any], path: tuple[str, ...]) -> Iterator[Any]:
-    """Yield the fields of ``new``, each with what there was of it, and then those that only ``old`` has."""
+    """Yield the fields of ``new``, each with its earlier version, and then those that only ``old`` has."""
     left = list(old)
     for field in new:
         known = _named(left, field["name"])
@@ -86,7 +87,9 @@ def _fields(old: Sequence[Any], new: Sequence[Any], path: tuple[str, ...]) -> It
 
 
 def _named(fields: Sequence[Any], name: str) -> Any:
-    """Return the field that Spark reads for ``name``: the one of this name, else the one that differs in case."""
+    """Return the field that Spark reads for ``name``: the field of this name, else the one that differs only in
+    case.
+    """
     for same in (str, lambda each: str(each).lower()):
         for field in fields:
             if same(field["name"]) == same(name):
@@ -109,7 +112,7 @@ def _widens(old: Any, new: Any) -> bool:
 
 
 def _plain(kind: Any) -> Any:
-    """Return a type without what says nothing about its values: who may be null, and metadata such as comments."""
+    """Return a type without nullability and metadata such as comments, which say nothing about its values."""
     if isinstance(kind, dict):
         return {key: _plain(value) for key, value in kind.items() if key not in _SAYS_NOTHING}
     return [_plain(each) for each in kind] if isinstance(kind, list) else kind

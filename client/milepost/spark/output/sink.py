@@ -1,7 +1,7 @@
-"""A sink for Parquet files that is exactly once.
+"""A sink for Parquet files that publishes each batch exactly once.
 
-Each attempt at a batch writes its files to a staging directory of its own. They count as published once the manifest
-names them, and readers read nothing else.
+Each attempt at a batch writes its files to its own staging directory. The files count as published once the manifest
+names them, and readers read no others.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 KEPT_HEADS = 8
-"""This many replaced copies of the newest page stay, for readers that learned of them from the job record before."""
+"""The number of replaced copies of the newest page that stay, for readers that read the job record before."""
 
 _ATTEMPT = re.compile(r"e(?P<epoch>\d+)-(?P<unique>[0-9a-f]+)\Z")
 _PAGE = re.compile(r"batch-(?P<batch>\d+)-e(?P<epoch>\d+)-(?P<unique>[0-9a-f]+)\.json\Z")
 _LOCAL = re.compile(r"local(?:\[.*\])?")
-"""The masters with which tasks run in the driver's JVM."""
+"""The pattern of masters with which tasks run in the driver's JVM."""
 _MOST = 64
 _OWN_DISKS = (
     "executors have disks of their own there; give job.files a directory that they and all drivers have in common, "
@@ -51,18 +51,18 @@ _OWN_DISKS = (
 _PART = re.compile(r"part-(?P<partition>\d+)-")
 _ANOTHER_NAME = "cast it to the type it had, or give it another name"
 TROUBLE = (OSError, Py4JError)
-"""What the file operations of `LocalFiles` and `HadoopFiles` raise."""
+"""The exceptions of the file operations of `LocalFiles` and `HadoopFiles`."""
 _log = logging.getLogger(__name__)
 
 
 Transform = Callable[["DataFrame", BatchContext], "DataFrame"]
-"""Makes of the frame of a batch the one that is written."""
+"""A function that turns the frame of a batch into the frame to write."""
 
 
 class FilesSink:
     """The publisher of `Job.files`: it writes a batch's files, and a page that lists them, under ``output``.
 
-    What it returns for the job record is the manifest: a link to that page.
+    The JSON that it returns for the job record is the manifest: a link to that page.
     """
 
     def __init__(self, hadoop: HadoopFiles, output: str, transform: Transform | None = None) -> None:
@@ -74,13 +74,14 @@ class FilesSink:
         self._replaced: deque[str] = deque()
 
     def check(self, record: JobRecord) -> None:
-        """See `Publisher.check`. Whether the job publishes into the same output is checked with the first batch."""
+        """See `Publisher.check`. The first batch checks whether the job publishes into the same output as before."""
         published_page(record.manifest, record.published)
 
     def publish(self, frame: DataFrame, context: BatchContext) -> dict[str, Any]:
-        """See `Publisher.publish`. Nobody sees what this writes before the batch is published."""
+        """See `Publisher.publish`. Readers do not see the new files before the batch is published."""
         if self._transform is None:
-            return self._write(frame, context)  # once, every partition to its end: the one complete evaluation
+            # this evaluates every partition to its end, once: the one complete evaluation
+            return self._write(frame, context)
         with evaluated_once(frame) as kept:
             return self._write(self._transform(kept, context), context)
 
@@ -108,7 +109,7 @@ class FilesSink:
         return {"kind": KIND, "output": self._output, "page": link_json(self._newest[0])}
 
     def _begin(self, frame: DataFrame, context: BatchContext) -> None:
-        """Read the page that was published last, to continue from it, and delete what attempts of dead drivers left."""
+        """Read the last published page, to continue from it, and delete the remains of dead drivers' attempts."""
         link = published_page(context.previous_manifest, context.batchId - 1, self._output)
         if isinstance(self._files, LocalFiles):
             _check_common(frame.sparkSession, self._files, context.staging(self._output))
@@ -126,17 +127,17 @@ class FilesSink:
     def _sweep(self, batch: int, context: BatchContext, keep: str = "") -> None:
         """Delete the staging directories of ``batch`` that drivers of older epochs of this job wrote, except ``keep``.
 
-        Those of newer epochs are never touched: a newer driver may lead by now, and this one not know it yet.
+        It never deletes those of newer epochs: a newer driver may lead by now, without this one knowing it yet.
         """
         for name in self._names(f"batch={batch}"):
             if _is_older(_ATTEMPT.match(name), context) and f"batch={batch}/{name}" != keep:
                 self._clear(f"batch={batch}/{name}")
 
     def _sweep_pages(self, context: BatchContext) -> None:
-        """Delete pages that drivers of older epochs of this job wrote and that no link leads to: replaced ones, and
-        those that were never published.
+        """Delete pages of older epochs of this job that no link leads to: replaced pages, and pages that were never
+        published.
 
-        Pages of batches before those of the two newest pages are not looked at: earlier drivers have swept them.
+        It skips pages of batches before those of the two newest pages: earlier drivers have deleted those.
         """
         kept: set[str] = set()
         first = 0
@@ -160,7 +161,7 @@ class FilesSink:
             self._clear(self._replaced.popleft())
 
     def _names(self, directory: str) -> list[str]:
-        """List a directory of the output. If that fails the list is empty: no batch should fail for it."""
+        """List a directory of the output; return an empty list on failure, because no batch should fail for it."""
         try:
             return self._files.names(f"{self._output}/{directory}")
         except TROUBLE as error:
@@ -173,7 +174,9 @@ class FilesSink:
             return []
 
     def _clear(self, path: str) -> None:
-        """Delete a path under the output that nobody needs. A failure is only logged: no batch should fail for it."""
+        """Delete a path under the output that is no longer needed. A failure is only logged: no batch should fail for
+        it.
+        """
         try:
             self._files.delete(f"{self._output}/{path}")
         except TROUBLE as error:
@@ -186,16 +189,16 @@ class FilesSink:
 
 
 def _stage(frame: DataFrame, directory: str) -> None:
-    """Write all rows. To do so, Spark runs every partition to its end, also one that turns out to be empty."""
+    """Write all rows. Spark runs every partition to its end for this, including one that turns out to be empty."""
     frame.write.parquet(directory)
 
 
 def _check_written(files: Iterable[tuple[str, int]], directory: str) -> None:
     """Raise `UnsafeQuery` if the file of the first partition is not among the ``files`` that the driver finds: Spark
-    writes that one even if it has no rows. Names that are none of Spark's say nothing.
+    writes this file even without rows. File names that are not Spark's prove nothing.
 
-    Each executor of a cluster writes a path of ``file:`` to the disk of its own machine, and Spark's write succeeds all
-    the same. The driver, which names the files of a batch, then finds those of its own machine alone, or none.
+    Each executor of a cluster writes a ``file:`` path to the disk of its own machine, and Spark's write succeeds
+    anyway. The driver, which lists the files of a batch, then finds only those of its own machine, or none.
     """
     parts = [_PART.match(path.rpartition("/")[2]) for path, _ in files]
     if not all(parts) or any(part is not None and int(part["partition"]) == 0 for part in parts):
@@ -206,9 +209,11 @@ def _check_written(files: Iterable[tuple[str, int]], directory: str) -> None:
 
 
 def _check_common(spark: SparkSession, files: LocalFiles, directory: str) -> None:
-    """Raise `UnsafeQuery` if tasks do not see what the driver writes into ``directory``, a new one, which is deleted.
+    """Raise `UnsafeQuery` if tasks do not see the files that the driver writes into ``directory``, a new one, which is
+    then deleted.
 
-    There are as many tasks as run at once, so that all executors that there are by then get some. They need no Python.
+    The check runs as many tasks as can run at once, so that every executor present by then gets some. The tasks need no
+    Python.
     """
     context = spark.sparkContext
     if _LOCAL.fullmatch(str(context.master)):
@@ -228,16 +233,16 @@ def _check_common(spark: SparkSession, files: LocalFiles, directory: str) -> Non
 
 
 def _is_older(match: re.Match[str] | None, context: BatchContext) -> bool:
-    """Return whether a name belongs to the same job and to an epoch before this one."""
+    """Return whether a name belongs to the same job and to an older epoch than this one."""
     own = match is not None and match["unique"].startswith(attempts_of(context.job))
     return match is not None and own and int(match["epoch"]) < context.epoch
 
 
 def published_page(manifest: Any, published: int, output: str | None = None) -> PageLink | None:
-    """Return the link to the newest page, which a job record's manifest holds; None before the first publication.
+    """Return the link to the newest page from a job record's manifest; None before the first publication.
 
-    ``published`` is the batch that was published last: a user's own function may have returned None for it. Raises
-    `UnsafeQuery` if the job published in another way, or into another directory than ``output``.
+    ``published`` is the last published batch: a user's own function may have returned None for it. Raises `UnsafeQuery`
+    if the job published in another way, or into another directory than ``output``.
     """
     if manifest is None and published < 0:
         return None

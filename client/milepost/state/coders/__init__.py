@@ -1,11 +1,11 @@
 """Coders turn values into bytes and back.
 
-A coder says two things of itself. ``deterministic``: values that are equal have the same bytes, so they can be keys.
-``ordered``: the bytes sort as the values do, so ranges of keys are ranges of values. Whatever a coder is given, it
-returns or raises `CoderError`.
+A coder has two properties. ``deterministic``: equal values have the same bytes, so they can be keys. ``ordered``: the
+bytes sort as the values do, so ranges of keys are ranges of values. For any input, a coder returns a result or raises
+`CoderError`.
 
-Pickle is not among these: reading it runs what is written there. Who trusts everybody who can write to the state asks
-for `milepost.state.coders.pickled.PickleCoder` by that name.
+Pickle is not exported here: reading it runs the code that the bytes name. A program that trusts every writer of the
+state imports `milepost.state.coders.pickled.PickleCoder` by that name.
 """
 
 from milepost.state.coders.coder import Coder

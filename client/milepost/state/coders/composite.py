@@ -1,4 +1,4 @@
-"""Coders made of coders: tuples, values that may be missing, and lists."""
+"""Coders that are composed of coders: tuples, values that may be missing, and lists."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ T = TypeVar("T")
 
 
 class TupleCoder(Coder[tuple[Any, ...]]):
-    """A tuple of a fixed length. Its bytes sort, and can be compared, as far as those of all its parts do."""
+    """A tuple of a fixed length. Its bytes are ordered, and deterministic, if those of all its parts are."""
 
     def __init__(self, *parts: Coder[Any]) -> None:
-        """``parts`` has a coder for each place."""
+        """``parts`` has a coder for each position."""
         self._parts = parts
         self.deterministic = all(part.deterministic for part in parts)
         self.ordered = all(part.ordered for part in parts)
@@ -30,7 +30,7 @@ class TupleCoder(Coder[tuple[Any, ...]]):
         return self.prefix(*value)
 
     def prefix(self, *values: Any) -> bytes:
-        """Return the bytes with which the bytes of all tuples begin that begin with these values."""
+        """Return the bytes with which the bytes of every tuple begin that begins with these values."""
         if len(values) > len(self._parts):
             raise CoderError(f"the tuple has {len(self._parts)} parts, and not {len(values)}")
         encoded = ((part, part.encode(value)) for part, value in zip(self._parts, values, strict=False))
@@ -53,7 +53,7 @@ class NullableCoder(Coder["T | None"]):
     """A value, or None, which sorts before all values."""
 
     def __init__(self, inner: Coder[T]) -> None:
-        """``inner`` encodes what is not None; it must not encode None itself."""
+        """``inner`` encodes every value but None; it must not encode None itself."""
         self._inner = inner
         self.deterministic = inner.deterministic
         self.ordered = inner.ordered

@@ -14,10 +14,10 @@ from milepost.state.errors import CoderError
 
 
 class JsonCoder(Coder[Any]):
-    """What JSON can hold, with sorted keys: None, truth values, numbers, text, lists, and dicts whose keys are text.
+    """Values that JSON supports, with sorted keys: None, booleans, numbers, text, lists, and dicts whose keys are text.
 
-    Equal documents of equal types have the same bytes. Since 1, 1.0 and True are equal and are written differently,
-    the coder does not call itself deterministic.
+    Equal documents of equal types have the same bytes. Since 1, 1.0 and True are equal and are written differently, the
+    coder is not marked as deterministic.
     """
 
     def encode(self, value: Any) -> bytes:
@@ -38,7 +38,9 @@ class JsonCoder(Coder[Any]):
 
 
 class MsgpackCoder(Coder[Any]):
-    """What msgpack can hold: as JSON, with bytes as well, and keys of other kinds. Keys stay in the order they have."""
+    """Values that msgpack supports: those of JSON, and also bytes, and keys of other types. Keys stay in their
+    order.
+    """
 
     def encode(self, value: Any) -> bytes:
         try:
@@ -54,7 +56,7 @@ class MsgpackCoder(Coder[Any]):
 
 
 def _check_json(value: Any) -> None:
-    """Refuse what ``json`` would write as something else: tuples, subclasses, and keys that are not text."""
+    """Refuse values that ``json`` would write as another type: tuples, subclasses, and keys that are not text."""
     kind = type(value)
     if kind is dict:
         for key, inner in value.items():
@@ -89,12 +91,12 @@ def _finite(text: str) -> float:
 class ArrowRowCoder(Coder["dict[str, Any]"]):
     """A row of an Arrow schema, as a dict with a value for each of its fields.
 
-    The schema is not written with the row, so the same must be given for reading. A row takes some 200 bytes beside
-    its values: this is for rows of many or of nested fields, not for keys.
+    The schema is not written with the row, so reading needs the same schema. A row takes some 200 bytes beside its
+    values: this coder is for rows of many or of nested fields, not for keys.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
-        """``schema`` has the fields, each of another name."""
+        """``schema`` has the fields, whose names must differ."""
         if len(set(schema.names)) != len(schema.names):
             raise CoderError("two fields of the schema have the same name")
         self._schema = schema

@@ -1,8 +1,8 @@
-"""Byte strings and numbers one behind the other, so that a reader knows where each ends.
+"""Byte strings and numbers in sequence, so that a reader knows where each ends.
 
 Escaped strings still sort: each ends with 00 01, and a 00 inside is written as 00 FF. Varints have seven bits in each
 byte, the lowest first, and the top bit set in all bytes but the last (LEB128); only the shortest form of a number is
-one, so that a number has one form.
+valid, so that a number has one form.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ MOST_BYTES = 10
 
 
 def write_escaped(data: bytes) -> bytes:
-    """Return the bytes with their end marked."""
+    """Return the bytes, escaped and with an end mark."""
     return data.replace(b"\x00", b"\x00\xff") + _END
 
 
 def read_escaped(data: bytes, start: int) -> tuple[bytes, int]:
-    """Return the byte string that begins at ``start``, and where the next begins. Raises `CoderError`."""
+    """Return the byte string that begins at ``start``, and the position of the next one. Raises `CoderError`."""
     found = bytearray()
     while True:
         zero = data.find(b"\x00", start)
@@ -36,7 +36,7 @@ def read_escaped(data: bytes, start: int) -> tuple[bytes, int]:
 
 
 def write_varint(number: int) -> bytes:
-    """Turn a number of at most 64 bits, not negative, into a varint."""
+    """Turn a non-negative number of at most 64 bits into a varint."""
     if number < 0x80:
         return bytes((number,))
     found = bytearray()
@@ -48,7 +48,7 @@ def write_varint(number: int) -> bytes:
 
 
 def read_varint(data: bytes, start: int = 0) -> tuple[int, int]:
-    """Return the number that begins at ``start``, and where it ends. Raises `CoderError`."""
+    """Return the number that begins at ``start``, and the position of its end. Raises `CoderError`."""
     number = 0
     for index, byte in enumerate(data[start : start + MOST_BYTES]):
         number |= (byte & 0x7F) << (7 * index)

@@ -1,4 +1,4 @@
-"""Pickle, for those who ask for it by name."""
+"""Pickle, for programs that import it by name."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from milepost.state.errors import CoderError
 
 
 class PickleCoder(Coder[Any]):
-    """Any value that pickle takes. Dangerous: decoding runs whatever code the bytes name.
+    """Any value that pickle supports. Dangerous: decoding runs any code that the bytes name.
 
-    Whoever can write to the state can so run code in every process that reads it. Use this only where all of them are
-    trusted as much as the program itself. Bytes also depend on the classes as they were when they were written: a class
-    that is renamed or moved makes its values unreadable. Equal values may have other bytes, so they are no keys.
+    A writer of the state can thus run code in every process that reads it. Use this only if all writers are trusted as
+    much as the program itself. The bytes also depend on the classes at the time of writing: renaming or moving a class
+    makes its values unreadable. Equal values may have different bytes, so they cannot be keys.
     """
 
     def encode(self, value: Any) -> bytes:
@@ -26,5 +26,5 @@ class PickleCoder(Coder[Any]):
     def decode(self, data: bytes) -> Any:
         try:
             return pickle.loads(data)
-        except Exception as error:  # the bytes say what runs, and it may raise anything
+        except Exception as error:  # the bytes decide which code runs, and it may raise anything
             raise CoderError(f"these bytes are no pickle: {type(error).__name__}") from error

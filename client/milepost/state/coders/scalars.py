@@ -1,4 +1,4 @@
-"""Coders of bytes, text, truth values, numbers and points in time."""
+"""Coders of bytes, text, booleans, numbers and points in time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class BytesCoder(Coder[bytes]):
-    """Bytes stand for themselves."""
+    """Bytes, encoded as themselves."""
 
     deterministic = True
     ordered = True
@@ -55,7 +55,7 @@ class Utf8Coder(Coder[str]):
 
 
 class BoolCoder(Coder[bool]):
-    """A truth value is one byte, 0 or 1."""
+    """A boolean as one byte, 0 or 1."""
 
     deterministic = True
     ordered = True
@@ -72,7 +72,7 @@ class BoolCoder(Coder[bool]):
 
 
 class FixedIntCoder(Coder[int]):
-    """An integer in a fixed number of bytes, the highest first; the sign's bit is turned over, so that bytes sort."""
+    """An integer in a fixed number of bytes, the highest first; the sign bit is inverted, so that the bytes sort."""
 
     deterministic = True
     ordered = True
@@ -119,7 +119,7 @@ class VarintCoder(Coder[int]):
 class FloatCoder(Coder[float]):
     """A double in eight bytes that sort as numbers do.
 
-    -0.0 becomes 0.0, since the two are equal; and there is one NaN, which is greater than every number.
+    -0.0 becomes 0.0, since the two are equal; all NaNs become one NaN, which is greater than every number.
     """
 
     deterministic = True
@@ -143,7 +143,7 @@ class FloatCoder(Coder[float]):
 
 
 class TimestampCoder(Coder[datetime]):
-    """A point in time as microseconds since 1970 in eight bytes that sort. It comes back in UTC, and is equal."""
+    """A point in time as microseconds since 1970 in eight bytes that sort. Decoding returns an equal time in UTC."""
 
     deterministic = True
     ordered = True

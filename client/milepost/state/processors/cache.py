@@ -1,4 +1,4 @@
-"""Keeps the stores that a worker process has loaded from one batch to the next, within a bound of memory."""
+"""Keeps the stores that a worker process has loaded between batches, within a memory limit."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Loading:
-    """How the worker processes of an executor load stores. It travels to them with each task.
+    """The way in which the worker processes of an executor load stores. Each task carries it to them.
 
-    ``memory_bytes`` bounds what one worker process keeps loaded while no task uses it, beside the store in use.
-    ``directory`` is one on the local disk of the executors, where stores are kept in RocksDB within this memory; None
-    keeps them in memory. ``keep`` is how many published snapshots stay. Raises `InvalidUse` if that is none.
+    ``memory_bytes`` limits the stores that one worker process keeps loaded while no task uses them, beside the store in
+    use. ``directory`` is on the local disk of the executors, where RocksDB keeps stores within this memory; None keeps
+    them in memory. ``keep`` is the number of published snapshots to keep. Raises `InvalidUse` if ``keep`` is below 1.
     """
 
     files: StateFiles
@@ -41,7 +41,7 @@ class Loading:
 
 
 class StoreCache:
-    """The providers of a process, the one that was used last at the end."""
+    """The providers of a process, the most recently used last."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -74,7 +74,7 @@ class StoreCache:
             return found
 
     def _loading(self, pickled: bytes) -> tuple[str, Loading]:
-        if self._process != os.getpid():  # forked: what the other process has open is not ours
+        if self._process != os.getpid():  # forked: the stores that the other process has open do not belong to this one
             self._known, self._engines, self._memory = {}, {}, {}
             self._providers, self._process = OrderedDict(), os.getpid()
         which = hashlib.sha256(pickled).hexdigest()
@@ -85,7 +85,7 @@ class StoreCache:
         return which, loading
 
     def used(self, pickled: bytes, store: StateStoreId, memory_bytes: int) -> None:
-        """Note how much memory a store takes, and close those that were used longest ago if it is too much together."""
+        """Note how much memory a store uses, and close the least recently used stores if all together use too much."""
         with self._lock:
             which = hashlib.sha256(pickled).hexdigest()
             self._memory[which, store] = memory_bytes
@@ -98,7 +98,9 @@ class StoreCache:
                 provider.close()
 
     def close_other_layouts(self, pickled: bytes, store: StateStoreId) -> None:
-        """Close what is loaded of a state's other layouts: nobody goes on from them once this one has its keys."""
+        """Close the loaded stores of a state's other layouts: no batch continues from them once this layout has their
+        keys.
+        """
         which, state = hashlib.sha256(pickled).hexdigest(), store.name.rpartition(".")[0]
         with self._lock:
             for loading, other in list(self._providers):
@@ -107,7 +109,9 @@ class StoreCache:
                     self._providers.pop((loading, other)).close()
 
     def maintain(self, provider: FileStateStoreProvider, *, in_background: bool = True) -> None:
-        """Make a snapshot and clean up: in a thread of its own, or before it returns, where the process ends then."""
+        """Make a snapshot and clean up: in a background thread, or before returning if the process ends after the
+        task.
+        """
         if not in_background:
             _maintain(provider)
             return

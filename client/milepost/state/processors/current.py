@@ -1,4 +1,4 @@
-"""What the state variables of one run share: the store, the current key, and what time it is in the batch."""
+"""The state that the variables of one run share: the store, the current key, and the time of the batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OFFSET = 1 << 63
 
 
 class TimeMode(Enum):
-    """By which time timers fire, as Spark's ``timeMode`` says it. State expires in processing time only."""
+    """The time by which timers fire, as in Spark's ``timeMode``. State expires in processing time only."""
 
     NONE = "none"
     PROCESSING = "processingtime"
@@ -23,7 +23,7 @@ class TimeMode(Enum):
 
     @classmethod
     def of(cls, text: str) -> TimeMode:
-        """Return the mode of Spark's text, whatever case it is in."""
+        """Return the mode for Spark's text, in any case."""
         for mode in cls:
             if mode.value == text.lower():
                 return mode
@@ -32,21 +32,21 @@ class TimeMode(Enum):
 
 @dataclass(frozen=True)
 class BatchTimes:
-    """The times of a batch in milliseconds since 1970: when it began, and the watermark that it has.
+    """The times of a batch in milliseconds since 1970: when it began, and its watermark.
 
-    All tasks and attempts of a batch have the same, so that they come to the same state.
+    All tasks and attempts of a batch have the same times, so that they produce the same state.
     """
 
     processing: int = -1
     watermark: int = -1
 
     def now(self, mode: TimeMode) -> int | None:
-        """Return the time by which timers fire, None where there are none."""
+        """Return the time by which timers fire, None if the mode has no timers."""
         return {TimeMode.NONE: None, TimeMode.PROCESSING: self.processing, TimeMode.EVENT: self.watermark}[mode]
 
 
 class Current:
-    """The store of a task, and the key that the processor is called for."""
+    """The store of a task, and the key for which the processor is called."""
 
     def __init__(self, store: StateStore, groups: KeyGroups, mode: TimeMode, times: BatchTimes) -> None:
         self.store = store
@@ -58,25 +58,27 @@ class Current:
         self._whole = b""
 
     def set(self, key: bytes) -> None:
-        """Let what follows be about this encoded key."""
+        """Make this encoded key the current one."""
         self._group = self._groups.group(key).to_bytes(GROUP_BYTES, "big")
         self._key = key
         self._whole = self._group + key
 
     def unset(self) -> None:
-        """Let what follows be about no key."""
+        """Clear the current key."""
         self._group = None
 
     @property
     def whole(self) -> bytes:
-        """The group and the key, as they lie in the store (`milepost.state.key_groups.with_group`)."""
+        """The group and the key, as the store keeps them (`milepost.state.key_groups.with_group`)."""
         if self._group is None:
             raise InvalidUse("state and timers belong to a key, so they can be used only while a key is handled")
         return self._whole
 
     @property
     def entries(self) -> bytes:
-        """What the keys of all entries of this key begin with (`milepost.state.key_groups.entries_of`)."""
+        """The bytes with which the keys of all entries of the current key begin
+        (`milepost.state.key_groups.entries_of`).
+        """
         return self.whole[:GROUP_BYTES] + write_escaped(self._key)
 
     def timed(self, milliseconds: int, rest: bytes) -> bytes:
@@ -85,10 +87,10 @@ class Current:
 
 
 def encode_time(milliseconds: int) -> bytes:
-    """Return a time as bytes that sort as it does."""
+    """Return a time as bytes that sort as times do."""
     return (milliseconds + _OFFSET).to_bytes(MILLISECOND_BYTES, "big")
 
 
 def decode_time(data: bytes) -> int:
-    """Return the time that bytes begin with."""
+    """Return the time with which the bytes begin."""
     return int.from_bytes(data[:MILLISECOND_BYTES], "big") - _OFFSET

@@ -1,4 +1,6 @@
-"""The handle by which a processor gets at its state, in the shape of PySpark's ``StatefulProcessorHandle``."""
+"""The handle through which a processor reaches its state, with the interface of PySpark's
+``StatefulProcessorHandle``.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,10 @@ SchemaParser = Callable[[str], JsonType]
 
 
 class ProcessorHandle:
-    """The handle of a task. The variables were `declared` before, on the driver."""
+    """The handle of a task. The driver has found its variables before, by `declared`."""
 
     def __init__(self, current: Current, variables: Mapping[str, StateVariable], *, rows: RowMaker = tuples) -> None:
-        """``variables`` are all that there are; ``rows`` makes what stands for a struct inside of a value."""
+        """``variables`` are all state variables; ``rows`` makes the rows for structs inside of values."""
         self._current = current
         self._variables = variables
         self._rows = rows
@@ -38,32 +40,32 @@ class ProcessorHandle:
         return self._timers
 
     def initialized(self) -> None:
-        """Let no variable be asked for from now on: ``init`` has returned."""
+        """Refuse further variables: ``init`` has returned."""
         self._open = False
 
     def getValueState(self, stateName: str, schema: Any, ttlDurationMs: int | None = None) -> ValueState:
-        """Return the state of this name: one row for each key. ``init`` alone may ask for it."""
-        del schema  # the driver has it
+        """Return the state of this name: one row for each key. Only ``init`` may call this."""
+        del schema  # the driver has the schema
         variable = self._variable(stateName, "value", ttlDurationMs)
         return self._kept(stateName, ValueState(self._current, variable, self._coder(variable)))
 
     def getListState(self, stateName: str, schema: Any, ttlDurationMs: int | None = None) -> ListState:
-        """Return the state of this name: a list of rows for each key. ``init`` alone may ask for it."""
-        del schema  # the driver has it
+        """Return the state of this name: a list of rows for each key. Only ``init`` may call this."""
+        del schema  # the driver has the schema
         variable = self._variable(stateName, "list", ttlDurationMs)
         return self._kept(stateName, ListState(self._current, variable, self._coder(variable)))
 
     def getMapState(
         self, stateName: str, userKeySchema: Any, valueSchema: Any, ttlDurationMs: int | None = None
     ) -> MapState:
-        """Return the state of this name: rows by rows for each key. ``init`` alone may ask for it."""
-        del userKeySchema, valueSchema  # the driver has them
+        """Return the state of this name: a map from rows to rows for each key. Only ``init`` may call this."""
+        del userKeySchema, valueSchema  # the driver has both schemas
         variable = self._variable(stateName, "map", ttlDurationMs)
         keys = RowCoder((variable.key,), rows=self._rows, numbered=False)
         return self._kept(stateName, MapState(self._current, variable, self._coder(variable), keys))
 
     def registerTimer(self, expiryTimestampMs: int) -> None:
-        """Let ``handleExpiredTimer`` be called for the current key once it is later than this time."""
+        """Register a timer of the current key: ``handleExpiredTimer`` is called once it is later than this time."""
         self._timers.register(expiryTimestampMs)
 
     def deleteTimer(self, expiryTimestampMs: int) -> None:
@@ -71,11 +73,13 @@ class ProcessorHandle:
         self._timers.delete(expiryTimestampMs)
 
     def listTimers(self) -> Iterator[int]:
-        """Iterate the timers of the current key, the one that is firing among them."""
+        """Iterate over the timers of the current key, including one that is firing."""
         return self._timers.list()
 
     def deleteIfExists(self, stateName: str) -> None:
-        """Remove a state variable with all its values. ``init`` alone may do so; the driver has seen to it before."""
+        """Remove a state variable with all its values. Only ``init`` may call this; the driver has removed the variable
+        before.
+        """
         self._check_open("removed")
         if stateName in self.states:
             raise InvalidUse(f"the state {stateName!r} is asked for and removed by the same init")
@@ -103,7 +107,7 @@ class ProcessorHandle:
 
 @dataclass
 class _Declaring:
-    """The handle of the driver: it notes what ``init`` asks for."""
+    """The driver's handle, which records the variables that ``init`` asks for."""
 
     mode: TimeMode
     parse: SchemaParser
@@ -142,7 +146,7 @@ class _Declaring:
             raise InvalidUse(f"the ttlDurationMs of the state {name!r} must be more than 0, not {ttl}")
         keys = None if key is None else self._schema(name, key)
         variable = StateVariable(name, kind, (self._schema(name, schema),), keys, ttl)
-        RowCoder(variable.schemas)  # refuses types that no state can have
+        RowCoder(variable.schemas)  # raises for types that no state can have
         if keys is not None:
             _check_map_key(name, keys)
         self.variables[name] = variable
@@ -157,9 +161,9 @@ class _Declaring:
 def declared(
     init: Callable[[Any], None], mode: TimeMode, parse: SchemaParser
 ) -> tuple[dict[str, StateVariable], frozenset[str]]:
-    """Return which state variables a processor's ``init`` asks for, and the names of those that it removes.
+    """Return the state variables that a processor's ``init`` asks for, and the names of those that it removes.
 
-    ``parse`` is for schemas that are given as text. Raises `InvalidUse`, `CoderError` for what cannot be.
+    ``parse`` parses schemas that are given as text. Raises `InvalidUse`, `CoderError` for invalid variables.
     """
     handle = _Declaring(mode, parse)
     init(handle)

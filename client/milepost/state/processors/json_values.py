@@ -1,4 +1,6 @@
-"""Turns values of Spark's types into JSON, and the parts of a key back, for readers that are no Python."""
+"""Converts values of Spark's types into JSON, and the parts of a key back, for readers that are not written in
+Python.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ def json_of(kind: JsonType, value: Any) -> Any:
     """Return the JSON of a value that a `milepost.state.processors.types.reader` returned, with tuples as rows.
 
     Structs are objects, maps are lists of pairs, bytes are in base64, decimals are text and intervals whole numbers of
-    microseconds. Dates and times are as in ISO 8601. A time without a zone of its own is one of this machine's zone,
-    and is told in UTC. What JSON has no number for is "NaN", "Infinity" or "-Infinity".
+    microseconds. Dates and times are as in ISO 8601. A time without a zone is in this machine's zone, and is written in
+    UTC. The numbers that JSON does not have are written as "NaN", "Infinity" and "-Infinity".
     """
     if value is None:
         return None
@@ -47,12 +49,12 @@ def json_of(kind: JsonType, value: Any) -> Any:
 
 
 def row_json(kind: JsonType, row: Sequence[Any]) -> dict[str, Any]:
-    """Return the object of a row of a struct."""
+    """Return the JSON object of a row of a struct."""
     return {field["name"]: json_of(field["type"], one) for field, one in zip(kind["fields"], row, strict=True)}
 
 
 def key_of(columns: Sequence[tuple[str, str]], given: Any) -> tuple[Any, ...]:
-    """Return the key of these columns (names and types) that a JSON array has. Raises `InvalidUse`."""
+    """Return the key of these columns (names and types) from a JSON array. Raises `InvalidUse`."""
     if not isinstance(given, list) or len(given) != len(columns):
         shown = ", ".join(f"{name} {kind}" for name, kind in columns)
         raise InvalidUse(f"a key is a JSON array of {len(columns)}: {shown}")

@@ -16,18 +16,18 @@ _OFFSET = 1 << 63
 
 
 class GroupingKey:
-    """The columns that a frame is grouped by, and how a key of them is written.
+    """The columns by which a frame is grouped, and the encoding of their keys.
 
-    Each column is a 0 where it is null. Otherwise it is a 1, and then a number in eight bytes, the highest first and
-    with its sign turned, or the length of the text or the bytes in four bytes, and these. Dates are in days, times in
-    microseconds. No key is the beginning of another.
+    Each column is a 0 if it is null. Otherwise it is a 1, followed by a number in eight bytes, the highest first and
+    with its sign bit inverted, or by the length of a text or byte string in four bytes and its bytes. Dates are in
+    days, times in microseconds. No key is a prefix of another.
     """
 
     def __init__(self, columns: Sequence[tuple[str, JsonType]]) -> None:
         """``columns`` has the name and the type (Spark's JSON form) of each.
 
         Raises `InvalidUse` for types that no key can have: floating point and decimal numbers, intervals, timestamps
-        without a zone, what is made of types, and text with a collation.
+        without a zone, composite types, and text with a collation.
         """
         if not columns:
             raise InvalidUse("a key has one column at least")
@@ -55,7 +55,7 @@ class GroupingKey:
         return found
 
     def decode(self, data: bytes) -> tuple[Any, ...]:
-        """Turn bytes into the key they were made from. Raises `CoderError`."""
+        """Turn bytes into the key from which they were made. Raises `CoderError`."""
         found: list[Any] = []
         place = 0
         for (_, kind), read in zip(self.columns, self._readers, strict=True):
@@ -89,7 +89,7 @@ class GroupingKey:
         return bool(number) if kind == "boolean" else read(number)
 
     def sql(self) -> str:
-        """Return the expression of Spark SQL that computes the same bytes of a row."""
+        """Return the Spark SQL expression that computes the same bytes from a row."""
         return f"concat({', '.join(_sql(name, kind) for name, kind in self.columns)})"
 
 

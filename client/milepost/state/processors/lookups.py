@@ -1,10 +1,10 @@
 """Looks up single keys of managed state, as a process of its own: ``python -m milepost.state.processors.lookups``.
 
-It is for a server that keeps the files of state and does not decode them itself: whatever is in a file, it is this
-process that it can hurt. It reads questions from its input, one after the other, asks back for what it needs of the
-store that the question is about, and writes the answer to its output. It ends with its input.
+It is for a server that stores the files of state and does not decode them itself: a malicious file can harm only this
+process. It reads questions from its input, one after the other, asks the server back for the files that it needs, and
+writes the answer to its output. It ends when its input ends.
 
-A message is two lengths of four bytes, the highest first, then so many bytes of JSON and so many others:
+A message is two lengths of four bytes, the highest first, then that many bytes of JSON and that many other bytes:
 
 ================================================  ======================================================================
 from the server                                   ``{"state", "key", "variable", "version", "after", "limit"}``
@@ -49,13 +49,13 @@ from milepost.state.store.files.tree import DEFAULT_DIRECTORY
 _RECORD = "job"
 _LENGTHS = struct.Struct(">II")
 _PAGE_BYTES = 1024 * 1024
-"""The JSON of the values in an answer ends with the value that brings it to this."""
+"""The JSON of the values in an answer ends with the value that reaches this size."""
 
 _MOST_BYTES = 4 * 1024 * 1024
-"""The JSON of one value has this at most, since the server reads it in one go."""
+"""The most bytes of JSON for one value, since the server reads it at once."""
 
 _MEMORY = 128 * 1024 * 1024
-"""So many bytes are for what is looked up, beside what the process takes without it."""
+"""The bytes of memory for lookups, beside those that the process uses without them."""
 _TRIES = 3
 
 
@@ -67,7 +67,7 @@ class Channel:
         self._outgoing = outgoing
 
     def receive(self) -> tuple[dict[str, Any], bytes] | None:
-        """Return the next message, None if there comes none any more."""
+        """Return the next message, None at the end of the input."""
         lengths = self._incoming.read(_LENGTHS.size)
         if len(lengths) < _LENGTHS.size:
             return None
@@ -81,7 +81,7 @@ class Channel:
         self._outgoing.flush()
 
     def ask(self, what: str, name: str, **more: int | str) -> tuple[dict[str, Any], bytes]:
-        """Ask back, and return the answer. Raises `FileMissing`, `StateDamaged` and `FilesError`."""
+        """Ask the server, and return its answer. Raises `FileMissing`, `StateDamaged` and `FilesError`."""
         self.send({"ask": what, "name": name, **more})
         received = self.receive()
         if received is None:
@@ -98,7 +98,7 @@ class Channel:
 
 
 class AskedFiles(StateFiles):
-    """The files of the tree that the question is about, which can only be read."""
+    """The files of the tree that the question is about, for reading only."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -134,7 +134,8 @@ def answered(channel: Channel, question: Mapping[str, Any]) -> dict[str, Any]:
             return {"answer": _look_up(StateReaders(channel, record), question)}
         except (VersionNotFound, FileMissing) as error:
             if record == before or question["version"] is not None:
-                return _refusal(error)  # else the job went on meanwhile, and what was the newest was cleaned up
+                # otherwise the job went on meanwhile, and the snapshot that was the newest was cleaned up
+                return _refusal(error)
         except StateError as error:
             return _refusal(error)
         except MemoryError as error:
@@ -147,7 +148,9 @@ class StateReaders:
     """The readers of a job's states."""
 
     def __init__(self, channel: Channel, record: bytes) -> None:
-        """``record`` is the job record. Raises `VersionNotFound` for what is none, and `StateDamaged`."""
+        """``record`` is the job record. Raises `VersionNotFound` for bytes that are not a job record, and
+        `StateDamaged`.
+        """
         job = job_of(record)
         if job is None:
             raise VersionNotFound(f"the handle {_RECORD!r} of this store is no job record")
@@ -155,7 +158,7 @@ class StateReaders:
         self._files = FilesWithin(AskedFiles(channel), job)
 
     def of(self, name: str) -> StateReader:
-        """Return the reader of a state. Raises `VersionNotFound` if there is none of this name."""
+        """Return the reader of a state. Raises `VersionNotFound` if no state has this name."""
         if name not in self._snapshots:
             there = ", ".join(sorted(self._snapshots)) or "none"
             raise VersionNotFound(f"the job has published no state {name!r}, but {there}")
@@ -163,7 +166,7 @@ class StateReaders:
 
 
 def _look_up(readers: StateReaders, question: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a key: the page behind the first ``after`` of them, with ``limit`` at most."""
+    """Return the values of a key: the page after the first ``after`` values, with at most ``limit`` values."""
     reader = readers.of(question["state"])
     try:
         given = json.loads(question["key"])
@@ -210,15 +213,15 @@ def _refusal(error: StateError) -> dict[str, Any]:
 
 
 def questions(channel: Channel) -> Iterator[dict[str, Any]]:
-    """Iterate the questions until there come none any more."""
+    """Iterate over the questions until the input ends."""
     while (received := channel.receive()) is not None:
         yield received[0]
 
 
 def main() -> None:
-    """Answer all questions."""
+    """Answer all questions until the input ends."""
     _bound_memory()
-    os.environ["TZ"] = "UTC"  # times in state have no zone of their own once they are read
+    os.environ["TZ"] = "UTC"  # times in state have no zone once they are read
     time.tzset()
     channel = Channel(sys.stdin.buffer, sys.stdout.buffer)
     for question in questions(channel):
@@ -226,11 +229,13 @@ def main() -> None:
 
 
 def _bound_memory() -> None:
-    """Let no file take the memory of the server beside this process, and let the kernel end this one first."""
+    """Limit this process's memory, so that no file exhausts that of the server beside it, and let the kernel kill this
+    one first.
+    """
     statistics = Path("/proc/self/statm").read_text().split()
     most = int(statistics[5]) * resource.getpagesize() + _MEMORY
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-    with suppress(OSError):  # where it may not be set, the bound above is all there is
+    with suppress(OSError):  # if the score may not be set, the limit above is the only protection
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 

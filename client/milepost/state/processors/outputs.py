@@ -1,5 +1,5 @@
-"""Gathers what a processor puts out as Arrow record batches of one schema. Output that is too large to be handed to
-the driver is in files of the state's place, each proved by its name.
+"""Collects a processor's output as Arrow record batches of one schema. Output that is too large for the driver goes to
+files in the state's storage, each verified by its name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from milepost.state.store.files.contract import StateFiles
 
 BATCH_ROWS = 10_000
 _LARGE = 256
-"""Frames from this many rows on are converted as a whole; small ones faster by their values."""
+"""Frames with at least this many rows are converted as a whole; smaller ones are faster value by value."""
 
 _ATTEMPTS = 3
 
@@ -27,7 +27,7 @@ class Outputs:
     """The output of a task. It becomes Arrow streams of about ``part_bytes`` each, compressed."""
 
     def __init__(self, schema: pa.Schema, timezone: str, part_bytes: int) -> None:
-        """``timezone`` is that of times without a zone: the session's."""
+        """``timezone`` is the session's, which applies to times without a zone."""
         self._schema = schema
         self._names = schema.names
         self._zone = ZoneInfo(timezone)
@@ -39,12 +39,12 @@ class Outputs:
         self.rows = 0
 
     def add_frame(self, frame: Any) -> Iterator[bytes]:
-        """Add a frame of pandas; iterate the parts that are full now."""
+        """Add a pandas frame; iterate over the parts that are full now."""
         if not hasattr(frame, "columns") or len(frame.columns) != len(self._names):
             raise InvalidUse(f"a processor has to put out frames with the columns {', '.join(self._names)}: {frame!r}")
         self._nan_is_null = True  # pandas has no other null in a column of numbers
         columns = frame.columns.tolist()
-        if columns == self._names:  # most are, and most frames have one row, so each step counts
+        if columns == self._names:  # most frames have these columns and one row, so each step counts
             for place, (_, series) in enumerate(frame.items()):
                 self._columns[place].extend(series.tolist())
             return self._added(len(frame))
@@ -59,7 +59,7 @@ class Outputs:
         return self._added(len(frame))
 
     def add_row(self, row: Any) -> Iterator[bytes]:
-        """Add a row; iterate the parts that are full now."""
+        """Add a row; iterate over the parts that are full now."""
         if not isinstance(row, (tuple, list)) or len(row) != len(self._names):
             raise InvalidUse(f"a processor has to put out rows with the fields {', '.join(self._names)}: {row!r}")
         fields = getattr(row, "__fields__", None)
@@ -69,7 +69,7 @@ class Outputs:
         return self._added(1)
 
     def end(self) -> Iterator[bytes]:
-        """Iterate what is left."""
+        """Iterate over the remaining parts."""
         self._flush()
         if self._writer is not None:
             yield self._part()
@@ -110,7 +110,7 @@ class Outputs:
 
     @staticmethod
     def _cast(values: list[Any], field: pa.Field, first: Exception) -> pa.Array:
-        """Convert as Spark does: a whole number becomes text or a fraction, where no value changes by it."""
+        """Convert as Spark does: a whole number becomes text or a fraction, if that changes no value."""
         try:
             return pa.array(values, from_pandas=True).cast(field.type)
         except (pa.ArrowException, TypeError, ValueError):
@@ -126,14 +126,14 @@ Add = Callable[[Any], Iterator[bytes]]
 
 
 def output_directory(name: str) -> str:
-    """Return the directory of the outputs that are too large to be handed to the driver."""
+    """Return the directory of the outputs that are too large for the driver."""
     return f"outputs/{name}"
 
 
 def store_output(files: StateFiles, name: str, batch: int, partition: int, part: bytes) -> str:
-    """Store a part of what a partition puts out in a batch under a new path, which ends with its digest; return that.
+    """Store a part of a partition's output for a batch under a new path, which ends with its digest; return the path.
 
-    A file that may or may not be there is not named by anybody, and so it does no harm. Raises `StateError`.
+    A file whose creation has an unknown outcome does no harm, because nothing names it. Raises `StateError`.
     """
     digest = hashlib.sha256(part).hexdigest()
     for attempt in range(_ATTEMPTS):
@@ -149,8 +149,8 @@ def store_output(files: StateFiles, name: str, batch: int, partition: int, part:
 
 
 def read_output(files: StateFiles, paths: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Iterate the record batches of outputs that are in files. Raises `StateDamaged` for a file that is not what its
-    name says, and `FilesError`.
+    """Iterate over the record batches of outputs in files. Raises `StateDamaged` for a file whose content does not
+    match its name, and `FilesError`.
     """
     for path in paths:
         content = b"".join(iter(_Reading(files, path), b""))

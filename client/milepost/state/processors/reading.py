@@ -1,4 +1,4 @@
-"""Reads the state of a job as a table: keys, names of variables and values, at any snapshot that is kept."""
+"""Reads the state of a job as a table: keys, names of variables and values, at any kept snapshot."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from milepost.state.store.settings import ProviderSettings
 
 @dataclass(frozen=True)
 class Entry:
-    """A value of a state variable. ``entry`` is the key of a map's entry, else None; of a list each row is one.
+    """A value of a state variable. ``entry`` is the key of a map's entry, else None; each row of a list is one `Entry`.
 
-    ``expires`` is when it does, in milliseconds since 1970; None is never. What has expired is there until the batch
-    that removes it.
+    ``expires`` is the time of expiry, in milliseconds since 1970; None is never. An expired value stays until a batch
+    removes it.
     """
 
     key: tuple[Any, ...]
@@ -37,7 +37,9 @@ class Entry:
 
 @dataclass(frozen=True)
 class Changed:
-    """What one batch did to one value. ``kind`` is ``put``, ``append`` or ``remove``; a removal has no ``values``."""
+    """The change of one value in one batch. ``kind`` is ``put``, ``append`` or ``remove``; a removal has no
+    ``values``.
+    """
 
     version: int
     kind: str
@@ -48,10 +50,12 @@ class Changed:
 
 
 class StateReader:
-    """Reads a snapshot and those before it. It loads nothing: it reads the files where what it looks for may be."""
+    """Reads a snapshot and those before it. It loads no store: it reads only the files that may contain the requested
+    keys.
+    """
 
     def __init__(self, files: StateFiles, snapshot: Snapshot, *, rows: RowMaker = tuples) -> None:
-        """``files`` is the place of the state, and ``snapshot`` the one that was published last."""
+        """``files`` is the storage of the state, and ``snapshot`` the last published one."""
         self._files = files
         self._snapshot = snapshot
         self._rows = rows
@@ -59,7 +63,7 @@ class StateReader:
 
     @property
     def version(self) -> int:
-        """The newest snapshot."""
+        """The number of the newest snapshot."""
         return self._snapshot.version
 
     @property
@@ -68,11 +72,11 @@ class StateReader:
         return list(self._key.columns)
 
     def variable(self, name: str) -> StateVariable:
-        """Return what is known of a variable. Raises `InvalidUse` if there is none of this name."""
+        """Return a state variable. Raises `InvalidUse` if no variable has this name."""
         return self._chosen(name)[0]
 
     def partitions(self, version: int | None = None) -> int:
-        """Return how many partitions a snapshot has. Raises `VersionNotFound`."""
+        """Return the number of partitions of a snapshot. Raises `VersionNotFound`."""
         return len(self._snapshot.at(self._or_newest(version))[0].commits)
 
     def entries(
@@ -82,8 +86,8 @@ class StateReader:
         version: int | None = None,
         partitions: Sequence[int] | None = None,
     ) -> Iterator[Entry]:
-        """Iterate the values of a variable, or of all, at a snapshot (by default the newest), sorted by key within each
-        partition. Raises `InvalidUse`, `VersionNotFound`, `StateDamaged`.
+        """Iterate over the values of a variable, or of all variables, at a snapshot (by default the newest), sorted by
+        key within each partition. Raises `InvalidUse`, `VersionNotFound`, `StateDamaged`.
         """
         chosen = self._chosen(variable)
         layout, behind = self._snapshot.at(self._or_newest(version))
@@ -91,13 +95,15 @@ class StateReader:
             yield from self._scan(layout, behind, partition, chosen, None, None)
 
     def get(self, key: Sequence[Any], variable: str | None = None, *, version: int | None = None) -> list[Entry]:
-        """Return the values of one key, reading only where it may be. Raises the same, and `CoderError`."""
+        """Return the values of one key, reading only files that may contain it. Raises the errors of `entries`, and
+        `CoderError`.
+        """
         return list(self.values_of(key, variable, version=version))
 
     def values_of(
         self, key: Sequence[Any], variable: str | None = None, *, version: int | None = None
     ) -> Iterator[Entry]:
-        """Iterate what `get` returns, for a key that has more than one wants to hold."""
+        """Iterate over the values that `get` returns, for a key with more values than fit into memory."""
         encoded = self._key.encode(tuple(key))
         layout, behind = self._snapshot.at(self._or_newest(version))
         group = self._snapshot.groups.group(encoded)
@@ -112,9 +118,9 @@ class StateReader:
             yield from self._scan(layout, behind, partition, [one], start, end)
 
     def changes(self, start: int, end: int | None = None, *, variable: str | None = None) -> Iterator[Changed]:
-        """Iterate what the snapshots from ``start`` to ``end`` (by default the newest) changed, both included, one
-        partition after the other. Raises the same; `InvalidUse` where they do not all have the same layout: with
-        another one, all keys are written again.
+        """Iterate over the changes that the snapshots from ``start`` to ``end`` (by default the newest) made, both
+        included, one partition after the other. Raises the errors of `entries`, and `InvalidUse` if the snapshots do
+        not all have the same layout, since a new layout writes all keys again.
         """
         end = self._or_newest(end)
         layout, behind = self._snapshot.at(end)

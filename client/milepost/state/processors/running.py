@@ -17,7 +17,7 @@ from milepost.state.processors.variables import StateVariable
 from milepost.state.store.contract.stores import StateStore
 
 Rows = Iterator[Any]
-"""The rows of a key: frames of pandas, or single rows."""
+"""The rows of a key: pandas frames, or single rows."""
 
 
 class TimerValues:
@@ -48,7 +48,9 @@ class ExpiredTimerInfo:
 
 @dataclass(frozen=True)
 class Batch:
-    """What is the same for all tasks of a batch: how keys are written and divided, the variables, and the time."""
+    """The parts of a batch that are the same for all its tasks: the encoding and division of keys, the variables, and
+    the time.
+    """
 
     key: GroupingKey
     variables: Mapping[str, StateVariable]
@@ -59,7 +61,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a processor put out for a key, in the order in which it came."""
+    """A processor's output for a key, in the order in which it was produced."""
 
     key: tuple[Any, ...]
     output: Any
@@ -75,11 +77,11 @@ def run_processor(
     *,
     row_maker: RowMaker = tuples,
 ) -> Iterator[Outcome]:
-    """Run a processor as Spark does, and iterate what it puts out: ``init``, ``handleInitialState`` for all rows of
+    """Run a processor as Spark does, and iterate over its output: ``init``, ``handleInitialState`` for all rows of
     ``initial``, ``handleInputRows`` for each key of ``rows``, ``handleExpiredTimer`` for each timer that is due in
-    ``groups``, and ``close``. Then what has expired is removed. The caller commits the store.
+    ``groups``, and ``close``. Then remove the expired values. The caller commits the store.
 
-    Keys are encoded (`GroupingKey`), and those of one key come together.
+    Keys are encoded (`GroupingKey`), and the rows of one key are consecutive.
     """
     for variable in batch.variables.values():
         store.create_column_family_if_absent(variable.family, multiple_values_per_key=variable.kind == "list")

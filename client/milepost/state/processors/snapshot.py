@@ -19,16 +19,16 @@ from milepost.state.store.format.names import Kind, StateFileName
 
 FORMAT = 1
 Commits = tuple[tuple[int, str], ...]
-"""Of each partition the version of its store, and the id of the commit."""
+"""The version of each partition's store, and the id of its commit."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The snapshots that were made with the same partitions, each of which has a store of its own.
+    """The snapshots that were made with the same partitions, each of which has its own store.
 
-    ``after`` is the snapshot before the first of the layout, and ``commits`` are those of its last one. Each snapshot
-    of a layout is one version of each store, so those before have lower versions and come from the lineage of the
-    commits.
+    ``after`` is the snapshot before the first of the layout, and ``commits`` are those of its last snapshot. Each
+    snapshot of a layout is one version of each store, so earlier snapshots have lower versions, which the lineage of
+    the commits leads to.
     """
 
     number: int
@@ -44,8 +44,9 @@ class Layout:
 class Snapshot:
     """The state of all partitions after a batch.
 
-    ``version`` counts the snapshots. ``layouts`` are those whose snapshots may still be read, the oldest first, and
-    ``retired`` those of which no snapshot is kept since this one: their stores can go once it is published.
+    ``version`` counts the snapshots. ``layouts`` are those whose snapshots may still be read, oldest first, and
+    ``retired`` those without a kept snapshot from this one on: their stores can be removed once this snapshot is
+    published.
     """
 
     name: str
@@ -69,7 +70,8 @@ class Snapshot:
         return len(self.layout.commits)
 
     def at(self, version: int) -> tuple[Layout, int]:
-        """Return the layout of a snapshot, and by how many versions each store was behind the end of the layout then.
+        """Return the layout of a snapshot, and the number of versions by which each of its stores was behind the
+        layout's last one.
 
         Raises `VersionNotFound` for snapshots that are not kept.
         """
@@ -85,14 +87,14 @@ class Snapshot:
 
     @property
     def commits(self) -> list[str]:
-        """The file of the commit that this snapshot names, by partition."""
+        """The files of the commits that this snapshot names, by partition."""
         return [
             f"{self.layout.store(self.name, partition).directory}/{StateFileName(Kind.DELTA, version, id)}"
             for partition, (version, id) in enumerate(self.layout.commits)
         ]
 
     def missing(self, files: StateFiles) -> list[int]:
-        """Return the partitions of which the place of the state lacks the commit that this snapshot names."""
+        """Return the partitions for which the storage lacks the commit that this snapshot names."""
         lost = []
         for partition, name in enumerate(self.commits):
             try:
@@ -102,10 +104,10 @@ class Snapshot:
         return lost
 
     def unpublished(self, files: StateFiles) -> list[tuple[int, int]]:
-        """Return the layouts that a batch tried in the place of the newest one, and that were not published.
+        """Return the layouts that a batch wrote to replace the newest one, and that were never published.
 
-        Each is the number of the layout and that of its partitions. They are looked for at the first snapshot of the
-        layout alone: no later layout has its number.
+        Each is the number of the layout and the number of its partitions. Only the first snapshot of a layout looks for
+        them: no later layout has its number.
         """
         layout = self.layout
         if self.version != layout.after + 1:
@@ -125,7 +127,7 @@ class Snapshot:
     ) -> Snapshot:
         """Return the snapshot that follows this one, in the layout of this number.
 
-        Of layouts that are over, those stay that have one of the last ``keep`` snapshots.
+        Older layouts stay if they have one of the last ``keep`` snapshots.
         """
         version = self.version + 1
         if layout == self.layout.number:
@@ -140,7 +142,7 @@ class Snapshot:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Turn it into JSON, with a digest of itself."""
+        """Convert the snapshot to JSON, with a digest of itself."""
         document: dict[str, Any] = {
             "format": FORMAT,
             "version": self.version,
@@ -156,7 +158,7 @@ class Snapshot:
 
     @classmethod
     def from_json(cls, name: str, document: Mapping[str, Any]) -> Snapshot:
-        """Read it from its JSON. Raises `StateDamaged`."""
+        """Read a snapshot from its JSON. Raises `StateDamaged`."""
         where = f"the snapshot of the state {name!r}"
         try:
             rest = {field: value for field, value in document.items() if field != "digest"}
@@ -185,7 +187,9 @@ class Snapshot:
 
 
 def _check(snapshot: Snapshot) -> None:
-    """Raise ValueError for what no driver writes, whatever the digest says, which is no signature."""
+    """Raise ValueError for a snapshot that no driver writes. Its digest does not exclude that, because it is not a
+    signature.
+    """
     begins = [layout.after for layout in snapshot.layouts]
     if not begins or begins[0] < 0 or sorted({*begins, snapshot.version}) != [*begins, snapshot.version]:
         raise ValueError("its layouts do not follow each other")
@@ -221,7 +225,7 @@ def snapshots_of(record: bytes) -> dict[str, Snapshot]:
 def job_of(record: bytes) -> str | None:
     """Return the identity of a job, from the bytes of its job record.
 
-    None for bytes that do not look like one: somebody else may have a handle of its name.
+    None for bytes that do not look like a job record: another program may have a handle of the same name.
     """
     try:
         document = json.loads(record)

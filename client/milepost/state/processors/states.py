@@ -1,7 +1,7 @@
-"""The state variables that a processor works with, in the shape of PySpark's.
+"""The state variables that a processor works with, with the interface of PySpark's.
 
-A value that expires has the time of that in eight bytes in front. Beside it, a family of its own has what expires by
-time, so that what is due is found without a look at everything else.
+A value that expires has its time of expiry in eight bytes before it. A separate column family lists the values by this
+time, so that clean-up finds expired ones without reading all others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Expired = Callable[[bytes], bool]
 
 
 class _State:
-    """What the three kinds share: coding, and the times at which values expire."""
+    """The common parts of the three kinds of state: encoding, and the times at which values expire."""
 
     def __init__(self, current: Current, variable: StateVariable, coder: RowCoder) -> None:
         self._current = current
@@ -42,7 +42,7 @@ class _State:
         return data is not None and (self._ttl is None or decode_time(data) > self._now)
 
     def _note_expiry(self, key: bytes, before: bytes | None) -> None:
-        """Note that what is under this key, and was ``before``, expires one ``ttl`` from now."""
+        """Note that the value of this key, which was ``before``, expires one ``ttl`` from now."""
         if self._ttl is not None:
             self._forget_expiry(key, before)
             self._store.put(_expiry_key(key, encode_time(self._now + self._ttl)), b"", self._expiry_family)
@@ -52,7 +52,7 @@ class _State:
             self._store.remove(_expiry_key(key, before[:MILLISECOND_BYTES]), self._expiry_family)
 
     def clean(self, groups: Iterable[int]) -> None:
-        """Remove what has expired of all keys in these groups."""
+        """Remove the expired values of all keys in these groups."""
         if self._ttl is None:
             return
         end = encode_time(self._now + 1)
@@ -72,7 +72,7 @@ class ValueState(_State):
     """One row for each key (``pyspark.sql.streaming.stateful_processor.ValueState``)."""
 
     def exists(self) -> bool:
-        """Say whether the key has a value."""
+        """Return whether the key has a value."""
         return self._lives(self._store.get(self._current.whole, self._family))
 
     def get(self) -> tuple[Any, ...] | None:
@@ -102,18 +102,18 @@ class ListState(_State):
     """
 
     def exists(self) -> bool:
-        """Say whether the key has a row."""
+        """Return whether the key has a row."""
         if self._ttl is None:
             return self._store.key_exists(self._current.whole, self._family)
         return any(self._lives(data) for data in self._store.values_iterator(self._current.whole, self._family))
 
     def get(self) -> Iterator[tuple[Any, ...]]:
-        """Iterate the rows as they are now, in the order in which they were added."""
+        """Iterate over the present rows, in the order in which they were added."""
         found = list(self._store.values_iterator(self._current.whole, self._family))
         return (self._decode(data) for data in found if self._lives(data))
 
     def put(self, newState: list[tuple[Any, ...]]) -> None:
-        """Have these rows and no others; there must be one at least."""
+        """Replace all rows by these, at least one."""
         self._add(newState, self._store.put_list)
 
     def appendValue(self, newState: tuple[Any, ...]) -> None:
@@ -121,11 +121,11 @@ class ListState(_State):
         self._add([newState], self._store.merge_list)
 
     def appendList(self, newState: list[tuple[Any, ...]]) -> None:
-        """Add rows; there must be one at least."""
+        """Add rows, at least one."""
         self._add(newState, self._store.merge_list)
 
     def clear(self) -> None:
-        """Remove all rows. When they would have expired stays noted, and does no harm."""
+        """Remove all rows. Their noted times of expiry stay, and do no harm."""
         self._store.remove(self._current.whole, self._family)
 
     def _add(self, rows: Any, add: Callable[[bytes, list[bytes], str], None]) -> None:
@@ -148,14 +148,16 @@ class ListState(_State):
 
 
 class MapState(_State):
-    """Rows by rows for each key (``pyspark.sql.streaming.stateful_processor.MapState``), which expire one by one."""
+    """A map from rows to rows for each key (``pyspark.sql.streaming.stateful_processor.MapState``); each entry expires
+    by itself.
+    """
 
     def __init__(self, current: Current, variable: StateVariable, coder: RowCoder, keys: RowCoder) -> None:
         super().__init__(current, variable, coder)
         self._keys = keys
 
     def exists(self) -> bool:
-        """Say whether there is an entry."""
+        """Return whether the map has an entry."""
         return any(True for _ in self._living())
 
     def getValue(self, key: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -164,7 +166,7 @@ class MapState(_State):
         return self._decode(data) if data is not None and self._lives(data) else None
 
     def containsKey(self, key: tuple[Any, ...]) -> bool:
-        """Say whether there is an entry of this key."""
+        """Return whether the map has an entry with this key."""
         return self._lives(self._store.get(self._entry(key), self._family))
 
     def updateValue(self, key: tuple[Any, ...], value: tuple[Any, ...]) -> None:
@@ -175,19 +177,19 @@ class MapState(_State):
         self._store.put(entry, data, self._family)
 
     def iterator(self) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
-        """Iterate the entries as they are now, sorted by the bytes of their keys."""
+        """Iterate over the present entries, sorted by the bytes of their keys."""
         return ((self._keys.decode(key), self._decode(data)) for key, data in self._entries())
 
     def keys(self) -> Iterator[tuple[Any, ...]]:
-        """Iterate the keys of the entries."""
+        """Iterate over the keys of the entries."""
         return (self._keys.decode(key) for key, _ in self._entries())
 
     def values(self) -> Iterator[tuple[Any, ...]]:
-        """Iterate the values of the entries."""
+        """Iterate over the values of the entries."""
         return (self._decode(data) for _, data in self._entries())
 
     def removeKey(self, key: tuple[Any, ...]) -> None:
-        """Remove an entry, if it is there."""
+        """Remove an entry, if it exists."""
         self._remove(self._entry(key))
 
     def clear(self) -> None:

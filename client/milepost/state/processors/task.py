@@ -1,7 +1,7 @@
-"""Processes one partition of a batch: loads its store, runs the processor, commits, and tells what came of it.
+"""Processes one partition of a batch: loads its store, runs the processor, commits, and reports the result.
 
-Everything here is done again, from the same beginning, where a task fails or is run twice. Each attempt makes a commit
-of its own, and a commit that nobody publishes is never read.
+If a task fails or runs twice, everything here runs again from the same beginning. Each attempt makes its own commit,
+and a commit that is never published is never read.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _DONE = pa.schema([("partition", pa.int32()), ("info", pa.string()), ("parts", p
 
 @dataclass(frozen=True)
 class Work:
-    """What a task has to do, the same for all partitions of the batch of this ``number``.
+    """The work of a task, which is the same for all partitions of the batch ``number``.
 
-    ``loading`` is a pickled `milepost.state.processors.cache.Loading`. ``begin`` has the commit of each partition that
-    it goes on from; None begins new stores, which take over their keys from ``older``, if there was another layout.
-    ``dropped`` are variables that are to be removed first. ``schema`` and ``timezone`` are those of the output.
-    ``workers_stay`` says that a worker process outlives its task, so that it can tidy up beside the next one.
+    ``loading`` is a pickled `milepost.state.processors.cache.Loading`. ``begin`` has the commit from which each
+    partition continues; None begins new stores, which take over their keys from ``older``, if there was another layout.
+    ``dropped`` are variables to remove first. ``schema`` and ``timezone`` are those of the output. ``workers_stay``
+    says that a worker process outlives its task, so that its maintenance can run during the next one.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Done:
-    """What a task has done: the commit of its partition, and its output, inline or in files of the place."""
+    """The result of a task: the commit of its partition, and its output, inline or in files of the state's storage."""
 
     partition: int
     version: int
@@ -72,19 +72,19 @@ class Done:
     metrics: dict[str, int]
 
     def info(self) -> str:
-        """Return all but the inline output as JSON."""
+        """Return everything except the inline output as JSON."""
         document = {"commit": [self.version, self.id], "files": self.files, "metrics": self.metrics}
         return json.dumps(document, separators=(",", ":"))
 
     def columns(self) -> dict[str, list[Any]]:
-        """Return it as the one row that a task puts out."""
+        """Return the result as the one row that a task puts out."""
         return {"partition": [self.partition], "info": [self.info()], "parts": [list(self.parts)]}
 
 
 def work_on(work: Work, partition: int, rows: Iterable[tuple[bytes, Rows]]) -> Done:
-    """Process the rows of a partition, each key's together; return once its commit is stored.
+    """Process the rows of a partition, in which the rows of a key are consecutive; return once its commit is stored.
 
-    Raises `StateError`, and whatever the processor raises; then nothing of it counts.
+    Raises `StateError` and the exceptions of the processor; then no part of the work counts.
     """
     files = STORES.files(work.loading)
     store_id = store_of(work.name, work.layout, work.partitions, partition)
@@ -129,7 +129,7 @@ def work_on(work: Work, partition: int, rows: Iterable[tuple[bytes, Rows]]) -> D
 
 
 def commit(store: StateStore) -> None:
-    """Commit a store, and where it is not known whether that was done, once more: it is the same commit."""
+    """Commit a store. If the outcome is unknown, commit once more: it is the same commit."""
     for attempt in range(_COMMITS):
         try:
             store.commit()
@@ -141,8 +141,8 @@ def commit(store: StateStore) -> None:
 
 
 def _taken_over(work: Work, provider: FileStateStoreProvider, store: StateStore, partition: int) -> StateStore:
-    """Put the keys of the partition's groups, which others had, into its new store. What does not fit into memory as a
-    whole is committed meanwhile.
+    """Put the keys of the partition's groups, which other stores had, into its new store. Keys that do not fit into
+    memory together are committed on the way.
     """
     assert work.older is not None
     groups: KeyGroups = work.batch.groups

@@ -1,4 +1,4 @@
-"""Takes the rows that a task gets apart: into its partitions, and these into keys."""
+"""Splits the rows of a task into its partitions, and these into keys."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ RESERVED = (KEY, PARTITION)
 
 
 def frames_by_key(frames: Iterable[Any]) -> Iterator[tuple[int, Iterator[tuple[bytes, Rows]]]]:
-    """Divide frames of pandas, sorted by `PARTITION` and `KEY`, into partitions, and these into keys and their frames.
+    """Split pandas frames, sorted by `PARTITION` and `KEY`, into partitions, and these into keys and their frames.
 
-    The row without a key that begins each partition says that it is there, also where it has no other row.
+    Each partition begins with a row without a key, so that it appears even without other rows.
     """
 
     import pandas
@@ -35,7 +35,7 @@ def frames_by_key(frames: Iterable[Any]) -> Iterator[tuple[int, Iterator[tuple[b
                 while end < last and keys[end] == key and partitions[end] == partition:
                     end += 1
                 part = data.iloc[start:end]
-                part.index = pandas.RangeIndex(end - start)  # pandas takes twice as long to make one of a range
+                part.index = pandas.RangeIndex(end - start)  # pandas takes twice as long to make an index from a range
                 yield int(partition), key, part
                 start = end
 
@@ -43,7 +43,7 @@ def frames_by_key(frames: Iterable[Any]) -> Iterator[tuple[int, Iterator[tuple[b
 
 
 def rows_by_key(batches: Iterable[pa.RecordBatch], row: Any) -> Iterator[tuple[int, Iterator[tuple[bytes, Rows]]]]:
-    """Divide record batches in the same way, into keys and their rows, which ``row`` makes of the names of fields."""
+    """Split record batches in the same way into keys and their rows, which ``row`` makes from the names of fields."""
 
     def each() -> Iterator[tuple[int, bytes | None, Any]]:
         for batch in batches:

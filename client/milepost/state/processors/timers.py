@@ -1,4 +1,4 @@
-"""Timers of a key, kept twice: by key for the processor, and by time for finding those that are due."""
+"""Timers of a key, stored twice: by key for the processor, and by time to find those that are due."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ class Timers:
         self._current = current
 
     def register(self, expiry: Any) -> None:
-        """Have one timer of the current key at this time, in milliseconds since 1970."""
+        """Register a timer of the current key at this time, in milliseconds since 1970, if there is none."""
         milliseconds = self._checked(expiry)
         time = encode_time(milliseconds)
         self._current.store.put(self._current.entries + time, b"", BY_KEY)
         self._current.store.put(self._current.timed(milliseconds, self._current.whole[GROUP_BYTES:]), b"", BY_TIME)
 
     def delete(self, expiry: Any) -> None:
-        """Have no timer of the current key at this time any more."""
+        """Remove the timer of the current key at this time."""
         milliseconds = self._checked(expiry)
         self._current.store.remove(self._current.entries + encode_time(milliseconds), BY_KEY)
         self._current.store.remove(self._current.timed(milliseconds, self._current.whole[GROUP_BYTES:]), BY_TIME)
 
     def list(self) -> Iterator[int]:
-        """Iterate the timers of the current key as they are now, the earliest first."""
+        """Iterate over the present timers of the current key, earliest first."""
         self._check_mode()
         prefix = self._current.entries
         found = list(self._current.store.prefix_scan(prefix, BY_KEY))
         return (decode_time(key[len(prefix) :]) for key, _ in found)
 
     def due(self, groups: Iterable[int], now: int) -> Iterator[tuple[bytes, int]]:
-        """Iterate the keys in these groups and their timers before ``now``, the earliest first.
+        """Iterate over the keys in these groups with timers before ``now``, and their timers, earliest first.
 
-        They are found at the first step: a timer that is registered later waits for the next batch.
+        The first step of the iteration finds all of them: a timer that is registered later waits for the next batch.
         """
         end = encode_time(now)
         each = []

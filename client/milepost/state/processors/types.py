@@ -1,6 +1,6 @@
-"""Turns values of Spark's types into what msgpack can hold, and back.
+"""Converts values of Spark's types into values that msgpack supports, and back.
 
-A type is given in Spark's JSON form, as ``DataType.jsonValue`` returns it: a name, or a dict for what is made of types.
+A type is in Spark's JSON form, as ``DataType.jsonValue`` returns it: a name, or a dict for a composite type.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ JsonType = Any
 """A Spark type in its JSON form."""
 
 RowMaker = Callable[[Sequence[str]], Callable[[Sequence[Any]], Any]]
-"""Given the names of fields, returns what makes a row of their values."""
+"""A function that takes the names of fields and returns a function that makes a row of their values."""
 
 Convert = Callable[[Any], Any]
 
@@ -30,7 +30,7 @@ _EPOCH = datetime(1970, 1, 1)
 _SECOND = 1_000_000
 _CYCLE_YEARS = 400
 _CYCLE_SECONDS = 146_097 * 24 * 60 * 60
-"""The calendar repeats after 400 years, weekdays included, and so do the rules of a zone at both of its ends."""
+"""The calendar repeats after 400 years, including weekdays, and so do the rules of a time zone at both of its ends."""
 
 _FIRST_YEAR_ENDS = (datetime(2, 1, 1) - _EPOCH) // timedelta(seconds=1)
 _LAST_YEAR_BEGINS = (datetime(9999, 1, 1) - _EPOCH) // timedelta(seconds=1)
@@ -42,21 +42,21 @@ def tuples(_names: Sequence[str]) -> Callable[[Sequence[Any]], Any]:
 
 
 def writer(kind: JsonType) -> Convert:
-    """Return what turns a value of this type into one for msgpack. It raises `CoderError` for a value of another type;
-    `writer` itself does so for a type that state cannot have.
+    """Return a function that converts a value of this type for msgpack. That function raises `CoderError` for a value
+    of another type; `writer` itself raises it for a type that state cannot have.
     """
     one = _writers(kind)
     return lambda value: None if value is None else one(value)
 
 
 def reader(kind: JsonType, rows: RowMaker) -> Convert:
-    """Return what turns a value from msgpack back. ``rows`` makes what stands for a struct."""
+    """Return a function that converts a value from msgpack back. ``rows`` makes the rows for structs."""
     one = _readers(kind, rows)
     return lambda value: None if value is None else one(value)
 
 
 def widened(older: JsonType, newer: JsonType) -> bool:
-    """Say whether every value of the older type is one of the newer, and is written in the same way."""
+    """Return whether the newer type includes every value of the older one, with the same encoding."""
     if older == newer:
         return True
     if older in _BITS and newer in _BITS:
@@ -156,7 +156,7 @@ def _decimal_limits(kind: str) -> tuple[int, int]:
 
 
 def _decimal(value: Decimal, precision: int, scale: int) -> str:
-    """Return the text of a number with the digits of its type, rounded half up, as Spark does when it takes one."""
+    """Return the text of a number with the digits of its type, rounded half up, as Spark rounds it."""
     try:
         rounded = value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, Context(prec=precision))
     except InvalidOperation as error:
@@ -176,7 +176,8 @@ def _number(value: Any) -> float:
 
 
 def _truth(value: Any) -> bool:
-    if type(value) is not bool and type(value).__name__ not in ("bool", "bool_"):  # numpy's, which may not be installed
+    # numpy's types, which may not be installed
+    if type(value) is not bool and type(value).__name__ not in ("bool", "bool_"):
         raise CoderError(f"the state takes True or False here, not {type(value).__name__}")
     return bool(value)
 
@@ -190,10 +191,10 @@ def _fields(value: Any, names: Sequence[str]) -> Sequence[Any]:
 
 
 def _microseconds_of(value: datetime, *, utc: bool = False) -> int:
-    """Return the microseconds since 1970. A datetime without a zone is of this machine's zone, or of UTC if ``utc``.
+    """Return the microseconds since 1970. A datetime without a zone is in this machine's zone, or in UTC if ``utc``.
 
-    A time that clocks leave out is as far behind the change as it would be if they had not been changed, with
-    ``fold=1`` before it (PEP 495). Raises `CoderError` for what is no time, such as pandas' NaT.
+    A time that the clocks skip is as far after the change as it would be if the clocks had not changed; with ``fold=1``
+    it is before the change (PEP 495). Raises `CoderError` for a value that is not a time, such as pandas' NaT.
     """
     try:
         # The methods of subclasses differ: those of pandas.Timestamp take a time without a zone as UTC.
@@ -207,7 +208,9 @@ def _microseconds_of(value: datetime, *, utc: bool = False) -> int:
 
 
 def _local_datetime(microseconds: int) -> datetime:
-    """Return the time of this machine's zone, with the ``fold`` that `_microseconds_of` needs to find back."""
+    """Return the time in this machine's zone, with the ``fold`` from which `_microseconds_of` computes the same
+    microseconds.
+    """
     seconds, rest = divmod(microseconds, _SECOND)
     cycles = _cycles(seconds < _FIRST_YEAR_ENDS, seconds >= _LAST_YEAR_BEGINS)
     found = datetime.fromtimestamp(seconds + cycles * _CYCLE_SECONDS)
@@ -217,9 +220,11 @@ def _local_datetime(microseconds: int) -> datetime:
 def _local_seconds(plain: datetime) -> int:
     cycles = _cycles(plain.year == 1, plain.year == datetime.max.year)
     inside = plain.replace(year=plain.year + cycles * _CYCLE_YEARS)
-    return int(inside.timestamp()) - cycles * _CYCLE_SECONDS  # whole seconds, which a float has exactly
+    return int(inside.timestamp()) - cycles * _CYCLE_SECONDS  # whole seconds, which a float represents exactly
 
 
 def _cycles(first: bool, last: bool) -> int:
-    """Return by how many cycles to go into the calendar, because Python looks at the day before and after as well."""
+    """Return the number of cycles by which to move a time into the calendar's range, because Python reads the day
+    before and after as well.
+    """
     return 1 if first else -1 if last else 0

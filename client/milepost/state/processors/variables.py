@@ -1,5 +1,5 @@
-"""Describes the state variables of a processor, how they may change from one query to the next, and how their values,
-which are rows of a schema, become bytes.
+"""The state variables of a processor: their description, their allowed changes between queries, and the encoding of
+their values, which are rows of a schema.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from milepost.state.errors import CoderError, InvalidUse, StateError
 from milepost.state.processors.types import JsonType, RowMaker, reader, tuples, widened, writer
 
 _MOST_SCHEMAS = 128
-"""The schemas that a variable can have had: the number of the schema is one byte in front of each value."""
+"""The most schemas that a variable can have had: the number of the schema is one byte before each value."""
 
 KINDS = ("value", "list", "map")
 
@@ -23,9 +23,10 @@ KINDS = ("value", "list", "map")
 class RowCoder:
     """Turns rows into bytes by the last of the ``schemas``, and reads rows that were written by any of them.
 
-    A schema is a struct in Spark's JSON form. A row is the number of its schema in one byte, and its values as a
-    msgpack array. Fields are told apart by name: one that the older schema lacks is None, and one that it alone has is
-    passed over. With ``numbered=False`` there is no such byte, and equal rows have equal bytes.
+    A schema is a struct in Spark's JSON form. The bytes of a row are the number of its schema in one byte, and its
+    values as a msgpack array. Fields are matched by name: a field that the older schema lacks is None, and a field that
+    only the older schema has is skipped. With ``numbered=False`` there is no schema byte, and equal rows have equal
+    bytes.
     """
 
     def __init__(self, schemas: Sequence[JsonType], *, rows: RowMaker = tuples, numbered: bool = True) -> None:
@@ -37,7 +38,9 @@ class RowCoder:
         self._pack = msgpack.Packer(use_bin_type=True, autoreset=True).pack
 
     def encode(self, row: Any) -> bytes:
-        """Turn a row (a tuple, list or ``Row``) into bytes. Raises `CoderError` for one that is not of the schema."""
+        """Turn a row (a tuple, list or ``Row``) into bytes. Raises `CoderError` for a row that does not match the
+        schema.
+        """
         if not isinstance(row, (tuple, list)) or len(row) != len(self._writers):
             raise CoderError(
                 f"the state takes a tuple of {len(self._writers)} values, {', '.join(self.names)}: {row!r}"
@@ -52,7 +55,7 @@ class RowCoder:
         return self._head + bytes(packed)
 
     def decode(self, data: bytes) -> tuple[Any, ...]:
-        """Turn bytes into the row they were made from. Raises `CoderError`."""
+        """Turn bytes into the row from which they were made. Raises `CoderError`."""
         try:
             if not self._head:
                 return self._readers[-1](msgpack.unpackb(data, raw=False))
@@ -62,7 +65,7 @@ class RowCoder:
 
 
 def _canonical(value: Any) -> Any:
-    """Return what equal values have in common: one zero, and one NaN."""
+    """Return the same representation for equal values: one zero, and one NaN."""
     if isinstance(value, list):
         return [_canonical(one) for one in value]
     if isinstance(value, float):
@@ -80,7 +83,7 @@ def _reader(schema: JsonType, newest: JsonType, rows: RowMaker) -> Callable[[Seq
 
 
 def _fits(older: JsonType, newer: JsonType) -> str | None:
-    """Say why rows of the older schema cannot be read by the newer one; None if they can."""
+    """Return the reason why the newer schema cannot read rows of the older one; None if it can."""
     before = {field["name"]: field["type"] for field in older["fields"]}
     for field in newer["fields"]:
         kind = before.get(field["name"], field["type"])
@@ -93,7 +96,7 @@ def _fits(older: JsonType, newer: JsonType) -> str | None:
 
 @dataclass(frozen=True)
 class StateVariable:
-    """A state variable as a processor asks for it in ``init``.
+    """A state variable as a processor requests it in ``init``.
 
     ``schemas`` has the schemas of its values (structs in Spark's JSON form), the newest last; those of a map's entries
     have ``key`` as the schema of their keys. ``ttl`` is in milliseconds, None for state that never expires.
@@ -107,16 +110,16 @@ class StateVariable:
 
     @property
     def family(self) -> str:
-        """The column family that has the values."""
+        """The column family of the values."""
         return f"{self.kind}:{self.name}"
 
     @property
     def expiry_family(self) -> str:
-        """The column family that has the keys by when they expire."""
+        """The column family that lists the keys by their time of expiry."""
         return f"expiry:{self.name}"
 
     def to_json(self) -> dict[str, Any]:
-        """Turn it into JSON."""
+        """Convert the variable to JSON."""
         document: dict[str, Any] = {"kind": self.kind, "schemas": list(self.schemas)}
         if self.key is not None:
             document["key"] = self.key
@@ -126,7 +129,7 @@ class StateVariable:
 
     @classmethod
     def from_json(cls, name: str, document: Mapping[str, Any]) -> StateVariable:
-        """Read it from its JSON."""
+        """Read a variable from its JSON."""
         if document["kind"] not in KINDS:
             raise ValueError(f"there is no kind of state {document['kind']!r}")
         schemas = tuple(document["schemas"])
@@ -134,10 +137,11 @@ class StateVariable:
 
 
 def evolved(before: Mapping[str, StateVariable], asked: Mapping[str, StateVariable]) -> dict[str, StateVariable]:
-    """Return the variables that a query goes on with, where ``before`` is what there is and ``asked`` what it wants.
+    """Return the variables with which a query continues; ``before`` are the stored ones and ``asked`` the requested
+    ones.
 
-    A variable that nobody asks for stays as it is: it is removed by ``deleteIfExists`` only. Raises `InvalidUse` for
-    one that cannot become what is asked for.
+    A variable that the query does not request stays: only ``deleteIfExists`` removes it. Raises `InvalidUse` for a
+    variable that cannot change into the requested one.
     """
     found = dict(before)
     for name, variable in asked.items():
@@ -156,7 +160,7 @@ def _changed(older: StateVariable, newer: StateVariable) -> StateVariable:
         raise InvalidUse(f"{where} has entries by {_names(older.key)}, and cannot have them by {_names(newer.key)}")
     (schema,) = newer.schemas
     schemas = older.schemas
-    if schema in schemas:  # also one of long ago: what is written must be of the last
+    if schema in schemas:  # this includes an early schema: new values must be written with the last one
         schemas = tuple(one for one in schemas if one != schema)
         if len(schemas) + 1 == len(older.schemas) and older.schemas[-1] == schema:
             return replace(older, ttl=newer.ttl)

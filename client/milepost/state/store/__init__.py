@@ -1,10 +1,11 @@
 """Versioned stores of keys and values, with the contract of Spark's state stores.
 
-`FileStateStoreProvider` keeps each version as files in a `StateFiles`: `LocalFiles` is a directory, `TreeFiles` one in
-the tree of a job, behind its driver's epoch, and `MemoryFiles` is for tests. An engine holds what is open: in memory
-(`MemoryEngine`) or in RocksDB (`milepost.state.store.engines.rocksdb.RocksDBEngines`).
+`FileStateStoreProvider` keeps each version as files in a `StateFiles`: `LocalFiles` is a directory, `TreeFiles` a
+directory in the tree of a job, fenced by its driver's epoch, and `MemoryFiles` is for tests. An engine holds an open
+version: in memory (`MemoryEngine`) or in RocksDB (`milepost.state.store.engines.rocksdb.RocksDBEngines`).
 
-`LoadedStores` tell a `StateStoreCoordinator` what this process has loaded, and unload what another executor has by now.
+`LoadedStores` report to a `StateStoreCoordinator` which stores this process has loaded, and unload those that another
+executor has loaded since.
 """
 
 from milepost.state.store.contract.coordinator import StateStoreCoordinator

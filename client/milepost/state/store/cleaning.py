@@ -15,11 +15,11 @@ _log = logging.getLogger(__name__)
 
 
 def clean(history: History, newest: Commit, *, keep: int, grace: float) -> int:
-    """Remove what is needed no more for the last ``keep`` versions up to ``newest``, nor for a pin.
+    """Remove the files that neither the last ``keep`` versions up to ``newest`` nor a pin need.
 
-    What is neither of ``newest`` nor of what came before it, and a file of a run that no snapshot names, goes only once
-    it is older than ``grace`` as well as of a version before all that are kept: it may be somebody's who is at work.
-    Where it cannot be known what is needed, nothing is removed. Returns the number of removed files.
+    A file that belongs neither to ``newest`` nor to a version before it, and a file of a run that no snapshot names, is
+    removed only if it is older than ``grace`` and of a version before all that are kept: another writer may still need
+    it. If the needed files cannot be determined, nothing is removed. Returns the number of removed files.
     """
     oldest = newest[0] - keep + 1
     if oldest <= 1:
@@ -45,8 +45,8 @@ def clean(history: History, newest: Commit, *, keep: int, grace: float) -> int:
 
 
 def _needed(history: History, listing: Listing, newest: Commit, oldest: int) -> Iterable[StateFileName]:
-    """Iterate the files that are needed to open the versions from ``oldest`` to ``newest``, and to say what they
-    changed: the commits down to the newest whole snapshot that is not after ``oldest``, and that snapshot.
+    """Iterate over the files that are needed to open the versions from ``oldest`` to ``newest``, and to list their
+    changes: the commits down to the newest whole snapshot that is not after ``oldest``, and that snapshot.
     """
     for commit in history.lineage(newest):
         name = StateFileName(Kind.DELTA, *commit)
@@ -77,18 +77,18 @@ def _named_by(history: History, snapshots: Iterable[StateFileName]) -> list[Stat
 
 
 def _past(history: History, newest: Commit) -> set[Commit]:
-    """Return the commits that led to the newest, as far as they are still there."""
+    """Return the commits that led to ``newest``, as far as they still exist."""
     found = set()
     try:
         for commit in history.lineage(newest):
             found.add(commit)
     except (VersionNotFound, StateDamaged):
-        pass  # this is as far back as the files go
+        pass  # the files go back no further
     return found
 
 
 def _remove(history: History, doomed: list[StateFileName]) -> int:
-    """Remove files, snapshots first: what is left after a failure is named by no snapshot that is there."""
+    """Remove files, snapshots first, so that no remaining snapshot names a removed file if a removal fails."""
     order = [Kind.SNAPSHOT, Kind.RUN, Kind.DELTA, Kind.PIN]
     for name in sorted(doomed, key=lambda name: (order.index(name.kind), name.version)):
         history.files.delete(history.path(name))

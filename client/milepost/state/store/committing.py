@@ -1,4 +1,4 @@
-"""Writes what changed in a store as the next version of it."""
+"""Writes the changes of a store as its next version."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from milepost.state.store.rows import Families, Row, after_prefix, outcome, pref
 
 _log = logging.getLogger(__name__)
 MOST_VALUE_BYTES = 1 << 30
-"""The bytes of a value, or of all values of a key together: a record batch cannot hold two gibibytes."""
+"""The most bytes of a value, or of all values of a key together: a record batch cannot hold two gibibytes."""
 
 _CHUNK = 256
-"""The old values of so many keys are in memory at once."""
+"""The number of keys whose old values are in memory at once."""
 
 METRICS = frozenset({"changes", "bytes_written", "commit_milliseconds"})
 
@@ -38,7 +38,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A commit that is ready to be written, as often as it takes to know that it is."""
+    """A prepared commit, which is written repeatedly until its outcome is known."""
 
     commit: Commit
     head: DeltaHead
@@ -48,23 +48,23 @@ class _Prepared:
 
 
 class Committer:
-    """Makes one commit. Until the store is changed once more, every try writes the same file."""
+    """Makes one commit. Until the store is changed again, every attempt writes the same file."""
 
     def __init__(self, history: History, lineage_of: Callable[[Loaded], tuple[Commit, ...]]) -> None:
-        """``lineage_of`` gives what came before the next commit, newest first."""
+        """``lineage_of`` returns the commits before the next one, newest first."""
         self._history = history
         self._lineage_of = lineage_of
         self._prepared: _Prepared | None = None
 
     def forget(self) -> None:
-        """Prepare anew at the next try, since the store was changed."""
+        """Prepare anew at the next attempt, since the store was changed."""
         self._prepared = None
 
     def commit(self, loaded: Loaded, families: Families, removed: Sequence[int], overlay: Overlay) -> Committed:
-        """Write the changes, and bring what is loaded to the new version.
+        """Write the changes, and bring ``loaded`` to the new version.
 
         Raises `CommitUnknown`, or, if certainly nothing was written, `FilesError`, `EngineFailed` or `InvalidUse`. Once
-        the file is there, the commit is made: if the engine fails after that, what is loaded is ``broken``.
+        the file exists, the commit is made: if the engine fails after that, ``loaded`` is ``broken``.
         """
         began = time.monotonic()
         if self._prepared is None:

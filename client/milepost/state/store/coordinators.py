@@ -1,4 +1,4 @@
-"""A coordinator in this process, which all executors of a job that runs in one process share."""
+"""A coordinator within one process, for jobs whose executors all run in that process."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from milepost.state.store.contract.values import ExecutorLocation, StateStoreId
 
 
 def this_executor() -> ExecutorLocation:
-    """Return a location for this process, with an id that no other process has and no later one will have.
+    """Return a location for this process, with an id that no other process has or will have.
 
-    A Python worker is an executor by itself, since what it has loaded is in its own memory.
+    Each Python worker is an executor of its own, since its loaded stores are in its own memory.
     """
     host = os.environ.get("SPARK_LOCAL_HOSTNAME") or socket.gethostname()
     executor = os.environ.get("SPARK_EXECUTOR_ID", "python")
@@ -23,7 +23,7 @@ def this_executor() -> ExecutorLocation:
 
 
 class InProcessRecord:
-    """Which executor has which store loaded. Executors, of which there may be several in a process, share it."""
+    """Records which executor has which store loaded. All executors in the process share it."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -31,7 +31,7 @@ class InProcessRecord:
         self.snapshots: dict[StateStoreId, int] = {}
 
     def coordinator(self, location: ExecutorLocation) -> StateStoreCoordinator:
-        """Return the coordinator that speaks for the executor at ``location``."""
+        """Return the coordinator of the executor at ``location``."""
         return _InProcessCoordinator(self, location)
 
 

@@ -1,4 +1,4 @@
-"""Finds out from the files of a store which commits there are, how each came about, and what each changed."""
+"""Reads from the files of a store which commits exist, what preceded each, and what each changed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KINDS = {Op.PUT: ChangeKind.PUT, Op.REMOVE: ChangeKind.REMOVE, Op.APPEND: Chang
 
 @dataclass(frozen=True)
 class Listing:
-    """The files of a store at one moment; those with other names are nobody's here, and left alone."""
+    """The files of a store at one moment; files with unknown names are ignored."""
 
     infos: dict[StateFileName, FileInfo] = field(default_factory=dict)
     commits: dict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -34,16 +34,17 @@ class Listing:
         return [name for name in self.infos if name.kind is kind]
 
     def lacks(self, snapshot: SnapshotHead) -> str | None:
-        """Return the name of a file that a snapshot names and that is not there; None if it is whole.
+        """Return the name of a missing file that a snapshot names; None if the snapshot is whole.
 
-        Whoever writes one slowly may name what others removed meanwhile, since they have a newer snapshot.
+        A process that writes a snapshot slowly may name files that others removed meanwhile, since they have a newer
+        snapshot.
         """
         parts = (part.name for run in snapshot.runs for part in run.parts)
         return next((part for part in parts if parse_name(part) not in self.infos), None)
 
 
 class History:
-    """The commits of one store, as its files tell them."""
+    """The commits of one store, as recorded in its files."""
 
     def __init__(self, files: StateFiles, store: StateStoreId) -> None:
         self.files = files
@@ -56,7 +57,7 @@ class History:
         return f"{self.store.directory}/{name}"
 
     def list(self) -> Listing:
-        """Look at which files there are."""
+        """List the existing files."""
         listing = Listing()
         for info in self.files.list(self.store.directory):
             name = parse_name(info.name.rpartition("/")[2])
@@ -87,9 +88,10 @@ class History:
         return version, id or ids[0]
 
     def create(self, name: StateFileName, file: Written) -> int:
-        """Create a file, and return its size. The name proves the content: whoever wrote it, it is the same file.
+        """Create a file, and return its size. The name proves the content, so it is the same file whichever process
+        wrote it.
 
-        Raises `WriteUnknown` if it is not known whether it is there, `StateDamaged` if something else is there.
+        Raises `WriteUnknown` if it is unknown whether the file exists, `StateDamaged` if the name has other content.
         """
         path = self.path(name)
         if create_once(self.files, path, file.content) is Created.EXISTS:
@@ -114,11 +116,11 @@ class History:
         return opened.head, opened
 
     def delta(self, commit: Commit) -> DeltaHead:
-        """Return the head of a commit. Raises the same."""
+        """Return the head of a commit. Raises the errors of `open_delta`."""
         return self._heads.get(commit) or self.open_delta(commit)[0]
 
     def remember(self, commit: Commit, head: DeltaHead) -> None:
-        """Keep the head of a commit, so that it need not be read again."""
+        """Keep the head of a commit in memory, so that it is not read again."""
         with self._lock:
             self._heads[commit] = head
             while len(self._heads) > _HEADS_KEPT:
@@ -132,8 +134,8 @@ class History:
         return opened.head
 
     def lineage(self, commit: Commit) -> Iterator[Commit]:
-        """Iterate a commit and those before it, newest first, down to version 1. Raises `VersionNotFound` on the way
-        where one is missing that would tell what was before.
+        """Iterate over a commit and those before it, newest first, down to version 1. Raises `VersionNotFound` on the
+        way if a commit that names its predecessors is missing.
         """
         yield commit
         while commit[0] > 1:
@@ -145,7 +147,7 @@ class History:
 
 
 def changes_of(history: History, commits: Sequence[Commit], family: str | None) -> Iterator[Change]:
-    """Iterate what these commits changed, in one family or in all. Raises `StateDamaged`, `VersionNotFound`."""
+    """Iterate over the changes of these commits, in one family or in all. Raises `StateDamaged`, `VersionNotFound`."""
     for commit in commits:
         head, opened = history.open_delta(commit)
         names = {one.number: (name, one.multiple) for name, one in head.families.by_name.items()}

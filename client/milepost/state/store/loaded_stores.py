@@ -1,4 +1,4 @@
-"""What a process has loaded of a run's stores, and what it unloads because another executor has it now."""
+"""The stores of a run that this process has loaded; those that another executor loads are unloaded."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from milepost.state.store.contract.coordinator import StateStoreCoordinator
 from milepost.state.store.contract.values import StateStoreId
 
 _MOST_OTHERS = 100
-"""Of how many other stores a report asks, so that it is one request. Verification asks of all."""
+"""The most other stores that one report asks about, so that it is one request. Verification asks about all stores."""
 
 
 class Unloading(Protocol):
-    """A provider that can let go of what it has loaded."""
+    """A provider that can unload its store."""
 
     @property
     def state_store_id(self) -> StateStoreId:
-        """Which store it is of."""
+        """The id of the provider's store."""
 
     def unload(self) -> None:
-        """Let go of what nobody has open."""
+        """Unload the versions that no store has open."""
 
 
 class LoadedStores:
-    """The providers of this process that have something loaded, as its ``coordinator`` is told of them.
+    """The providers of this process that have loaded something, as reported to its ``coordinator``.
 
-    Make one in each process, for all providers of a run. It does what Spark's ``StateStore`` object does beside its
-    ``loadedProviders``: an opened store is reported, and what another executor has by now is unloaded, at once where
-    the answer to a report says so, else before maintenance.
+    Make one in each process, for all providers of a run. It does the work of Spark's ``StateStore`` object beyond its
+    ``loadedProviders``: it reports each opened store, and unloads a store that another executor has loaded since, at
+    once if the answer to a report says so, else before maintenance.
     """
 
     def __init__(
@@ -41,7 +41,9 @@ class LoadedStores:
         verified_for: float = 20.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """All stores are verified together, and again once ``verified_for`` seconds have passed."""
+        """Make an empty registry. It verifies all stores together, and again once ``verified_for`` seconds have
+        passed.
+        """
         self._coordinator = coordinator
         self._verified_for = verified_for
         self._clock = clock
@@ -53,12 +55,14 @@ class LoadedStores:
 
     @property
     def stores(self) -> list[StateStoreId]:
-        """Which stores this process has loaded, as far as it knows."""
+        """The stores that this process has loaded, as far as it knows."""
         with self._lock:
             return list({provider.state_store_id: None for provider in self._providers})
 
     def opened(self, provider: Unloading) -> None:
-        """Report that a provider has opened its store, and unload what turns out to be another executor's."""
+        """Report that a provider has opened its store, and unload stores that the answer shows to be another
+        executor's.
+        """
         store = provider.state_store_id
         with self._lock:
             self._providers.add(provider)
@@ -69,7 +73,7 @@ class LoadedStores:
         )
 
     def are_ours(self, provider: Unloading) -> bool:
-        """Return whether a provider's store is loaded, and still this executor's; unload all that are not."""
+        """Return whether a provider's store is loaded and still this executor's; unload all stores that are not."""
         with self._verifying:
             at = self._verified_at
             if at is None or self._clock() - at >= self._verified_for:
@@ -79,11 +83,11 @@ class LoadedStores:
             return provider in self._providers
 
     def snapshot_made(self, provider: Unloading, version: int) -> None:
-        """Tell that there is a snapshot of this version of a provider's store."""
+        """Report that a snapshot of this version of a provider's store exists."""
         self._coordinator.snapshot_made(provider.state_store_id, version)
 
     def closed(self, provider: Unloading) -> None:
-        """Tell that a provider has nothing loaded any more, because it was closed."""
+        """Report that a provider has nothing loaded any more, because it was closed."""
         store = provider.state_store_id
         with self._lock:
             was_loaded = provider in self._providers
@@ -101,7 +105,9 @@ class LoadedStores:
     def _ask_and_unload(
         self, stores: Collection[StateStoreId], ask: Callable[[Collection[StateStoreId]], Collection[StateStoreId]]
     ) -> None:
-        """Unload those of the stores that ``ask`` says are another's, but for what was opened since it was asked."""
+        """Unload those of the stores that ``ask`` reports as another executor's, except stores that were opened since
+        the question.
+        """
         with self._lock:
             before = {store: self._times_opened.get(store) for store in stores}
         lost = set(ask(stores))

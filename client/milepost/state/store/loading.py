@@ -1,5 +1,5 @@
-"""The versions that are loaded: brings an engine to one, from another that is loaded already, from a snapshot, or from
-nothing; and keeps those in use, and idle ones that may be wanted again.
+"""The loaded versions of a store. This module brings an engine to a version, from another loaded one, from a snapshot,
+or from nothing; it keeps versions in use, and idle ones that may be needed again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _CHUNK = 1024
 
 @dataclass
 class Loaded:
-    """An engine, and the version that it holds. ``commit`` is None for version 0; what is ``broken`` holds none."""
+    """An engine, and the version that it holds. ``commit`` is None for version 0; a ``broken`` engine holds no
+    version.
+    """
 
     engine: Engine
     commit: Commit | None
@@ -39,7 +41,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Plan:
-    """How to get to a commit: from what is loaded, a snapshot, or nothing; then by these commits, oldest first."""
+    """The way to a commit: from a loaded version, a snapshot, or nothing; then through these commits, oldest first."""
 
     loaded: Loaded | None
     snapshot: SnapshotHead | None
@@ -53,9 +55,9 @@ def plan(
     take: Callable[[Commit], Loaded | None],
     snapshot_version: int | None = None,
 ) -> Plan:
-    """Find the shortest way to a commit. ``take`` gives what is loaded of a commit, if anything is.
+    """Find the shortest way to a commit. ``take`` returns the loaded version of a commit, if there is one.
 
-    ``snapshot_version`` allows no other beginning. Raises `VersionNotFound`, `StateDamaged`.
+    ``snapshot_version`` allows only this snapshot as the beginning. Raises `VersionNotFound`, `StateDamaged`.
     """
     deltas: list[Commit] = []
     damaged: StateDamaged | None = None
@@ -67,7 +69,7 @@ def plan(
                 try:
                     return Plan(None, _whole(history, listing, name), deltas[::-1])
                 except FileMissing:
-                    continue  # a newer one took its place
+                    continue  # a newer snapshot took its place
                 except StateDamaged as error:
                     damaged = damaged or error
                     _log.warning("%s; loading version %d from an older snapshot", error, target[0])
@@ -92,8 +94,8 @@ def _whole(history: History, listing: Listing, name: StateFileName) -> SnapshotH
 
 
 def follow(history: History, way: Plan, target: Commit, loaded: Loaded) -> None:
-    """Bring what is loaded to a commit. After a failure it is broken. Raises `StateDamaged`, `EngineFailed`."""
-    loaded.broken = True  # until it is there
+    """Bring ``loaded`` to a commit. After a failure ``loaded`` is broken. Raises `StateDamaged`, `EngineFailed`."""
+    loaded.broken = True  # until it reaches the commit
     head = history.delta(target)
     families = head.families.numbers
     for number in loaded.families.numbers - families:
@@ -108,7 +110,9 @@ def follow(history: History, way: Plan, target: Commit, loaded: Loaded) -> None:
 
 
 def open_part(history: History, run: Run, part: str) -> OpenedFile:
-    """Open a file of a run. Raises `StateDamaged`, also where it is missing: a snapshot that is there names it."""
+    """Open a file of a run. Raises `StateDamaged`, also if the file is missing, because an existing snapshot names
+    it.
+    """
     name = parse_name(part)
     path = f"{history.store.directory}/{part}"
     if name is None or name.kind not in (Kind.RUN, Kind.DELTA):
@@ -126,7 +130,7 @@ def open_part(history: History, run: Run, part: str) -> OpenedFile:
 
 
 def apply_rows(engine: Engine, batches: Iterable[list[Row]], families: frozenset[int]) -> None:
-    """Do to an engine what rows say, but for families that are no more."""
+    """Apply rows to an engine, except rows of families that no longer exist."""
     for batch in batches:
         if _number(batch[0]) == _number(batch[-1]):
             if _number(batch[0]) not in families:
@@ -158,7 +162,7 @@ class VersionCache:
     """The loaded versions of one store. A version that is read is shared by its readers; one that is written is not."""
 
     def __init__(self, most_idle: int) -> None:
-        """At most ``most_idle`` idle versions are kept, those that were used last."""
+        """Make an empty cache, which keeps at most ``most_idle`` idle versions, the most recently used ones."""
         self._most_idle = most_idle
         self._lock = threading.Lock()
         self._idle: list[Loaded] = []

@@ -1,4 +1,4 @@
-"""Maintains the stores of this process from time to time, in one thread that ends with the process."""
+"""Maintains the stores of this process at regular intervals, in one thread that ends with the process."""
 
 from __future__ import annotations
 
@@ -15,26 +15,28 @@ log = logging.getLogger(__name__)
 
 
 class Maintained(Protocol):
-    """What can be maintained."""
+    """An object that needs maintenance."""
 
     def do_maintenance(self) -> None:
         """Make a snapshot if one is due, and clean up."""
 
 
 class Maintenance:
-    """One thread for all that was added and is still in use. It ends when nothing is left, and with the process."""
+    """One thread that maintains all added objects that are still in use. It ends when none is left, and with the
+    process.
+    """
 
     def __init__(self) -> None:
         self._begin()
 
     def _begin(self) -> None:
-        """Have nothing to maintain, a lock that nobody holds, and no thread."""
+        """Reset to nothing to maintain, an unlocked lock, and no thread."""
         self._changed = threading.Condition()
         self._due: weakref.WeakKeyDictionary[Maintained, tuple[float, float]] = weakref.WeakKeyDictionary()
         self._thread: threading.Thread | None = None
 
     def add(self, one: Maintained, interval: float) -> None:
-        """Maintain this every ``interval`` seconds until it is removed, or nobody uses it any more."""
+        """Maintain this object every ``interval`` seconds until it is removed, or is no longer referenced."""
         with self._changed:
             self._due[one] = (time.monotonic() + interval, interval)
             if self._thread is None:
@@ -43,13 +45,15 @@ class Maintenance:
             self._changed.notify()
 
     def remove(self, one: Maintained) -> None:
-        """Maintain this no more. A run that has begun goes on."""
+        """Stop maintaining this object. A run that has begun continues."""
         with self._changed:
             self._due.pop(one, None)
             self._changed.notify()
 
     def after_fork(self) -> None:
-        """Begin anew in a process that was forked: it has the providers, but no thread, nor a holder of the lock."""
+        """Reset in a forked process, which inherits the providers, but neither the thread nor the holder of the
+        lock.
+        """
         self._begin()
 
     def _run(self) -> None:
@@ -58,12 +62,12 @@ class Maintenance:
                 one.do_maintenance()
             except StateError as error:
                 log.warning("maintenance of %r failed, and will be tried again: %s", one, error)
-            except Exception:  # a fault in one must not end the maintenance of all others
+            except Exception:  # a fault of one object must not end the maintenance of all others
                 log.exception("maintenance of %r failed as it never should, and will be tried again", one)
             del one
 
     def _next(self) -> Maintained | None:
-        """Wait until something is due, and return it; None, and the thread is over, if there is nothing left."""
+        """Wait until an object is due, and return it; return None, which ends the thread, if none is left."""
         with self._changed:
             while True:
                 due = min(((when, id(one), one) for one, (when, _) in self._due.items()), default=None)

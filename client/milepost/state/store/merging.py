@@ -1,4 +1,6 @@
-"""Merges runs and commits into larger runs, by size: so a change is written again a few times, not at each snapshot."""
+"""Merges runs and commits into larger runs, by size, so that a change is rewritten a few times instead of with each
+snapshot.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,10 @@ from milepost.state.store.rows import PREFIX_BYTES, Op, Row, fold
 
 
 def merged(sources: Sequence[Iterable[Row]], families: frozenset[int], *, bottom: bool) -> Iterator[Row]:
-    """Merge sorted rows, oldest source first, into sorted rows in which each key is there once.
+    """Merge sorted rows, oldest source first, into sorted rows in which each key appears once.
 
-    At the ``bottom`` there is nothing older: removals are dropped, and what is appended is put. Rows of families that
-    are no more are dropped everywhere.
+    At the ``bottom`` there are no older rows: removals are dropped, and appends become puts. Rows of families that no
+    longer exist are always dropped.
     """
     newest_first = [_tagged(source, -age) for age, source in enumerate(sources)]
     for key, group in groupby(heapq.merge(*newest_first), key=itemgetter(0)):
@@ -35,9 +37,9 @@ def merged(sources: Sequence[Iterable[Row]], families: frozenset[int], *, bottom
 
 
 def runs_to_keep(runs: Sequence[Run], *, merge_after: int, ratio: float) -> int:
-    """Return how many of the runs, oldest first, stay as they are; the others are merged into one.
+    """Return how many of the runs, oldest first, stay unchanged; the others are merged into one.
 
-    Nothing is merged before there are ``merge_after`` commits that are runs by themselves.
+    Nothing is merged before ``merge_after`` commits are runs by themselves.
     """
     keep = len(runs)
     while keep > 0 and runs[keep - 1].is_commit:
@@ -60,10 +62,10 @@ def make_snapshot(
     ratio: float,
     part_bytes: int,
 ) -> tuple[SnapshotHead, int]:
-    """Write a snapshot of the newest of these commits, oldest first, that came after the snapshot ``before``.
+    """Write a snapshot of the newest of the commits ``deltas``, oldest first, that came after the snapshot ``before``.
 
-    Returns it, and the number of bytes that were written. What was written before a failure is named by nobody, and
-    removed once it is old.
+    Returns its head, and the number of bytes written. Files that were written before a failure have no snapshot that
+    names them, and are removed once they are old.
     """
     target = deltas[-1]
     runs = [*(before.runs if before else ()), *(_run_of(history, commit) for commit in deltas)]
@@ -78,7 +80,7 @@ def make_snapshot(
 
 
 def _run_of(history: History, commit: Commit) -> Run:
-    """Return a commit as the run that it is by itself."""
+    """Return a commit as a run that consists of it alone."""
     _, opened = history.open_delta(commit)
     name = StateFileName(Kind.DELTA, *commit)
     return Run(commit[0] - 1, commit[0], (_part(name, opened.blocks),) if opened.blocks else ())
@@ -90,7 +92,7 @@ def _part(name: StateFileName, blocks: Sequence[Block]) -> RunPart:
 
 
 def _merge(history: History, runs: Sequence[Run], target: Commit, *, bottom: bool, part_bytes: int) -> tuple[Run, int]:
-    """Write runs as one, and return it and the number of bytes."""
+    """Write several runs as one, and return it and the number of bytes."""
     after, families = runs[0].after, history.delta(target).families.numbers
     parts, written = [], 0
     rows = merged([_rows_of(history, run) for run in runs], families, bottom=bottom)

@@ -1,4 +1,4 @@
-"""The changes of a store that are not committed yet, and what is loaded, seen through them."""
+"""The uncommitted changes of a store, and its loaded version seen through them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from milepost.state.store.rows import Op, Row, Update, fold, outcome
 from milepost.state.store.sorted_map import SortedMap, View
 
 _Pending = tuple[int, "bytes | list[bytes]"]
-"""An update whose value may still be in pieces: joining them for each append would take longer with each."""
+"""An update whose value may still be in pieces, because joining them at each append would take longer each time."""
 
 
 class Overlay:
-    """At most one update for each key: what all changes of it so far come to."""
+    """The uncommitted updates: at most one for each key, which combines all its changes so far."""
 
     def __init__(self) -> None:
         self._map: SortedMap[_Pending] = SortedMap()
@@ -21,16 +21,16 @@ class Overlay:
         return len(self._map)
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Let a key have this value."""
+        """Set the value of a key."""
         self._map.set(key, (Op.PUT, value))
 
     def remove(self, key: bytes) -> None:
-        """Let a key be gone."""
+        """Remove a key."""
         self._map.set(key, (Op.REMOVE, b""))
 
     def append(self, key: bytes, value: bytes) -> None:
-        """Add to the value of a key."""
-        self._map.to_change(key)  # which may put the pieces together, so it comes first
+        """Append to the value of a key."""
+        self._map.to_change(key)  # this may join the pieces, so it comes first
         pending = self._map.values.get(key)
         if pending is None:
             self._map.set(key, (Op.APPEND, value))
@@ -42,7 +42,7 @@ class Overlay:
             self._map.set(key, (pending[0], [pending[1], value]))
 
     def get(self, key: bytes) -> Update | None:
-        """Return what was done to a key, None if nothing was."""
+        """Return the update of a key, None if it has none."""
         pending = self._map.values.get(key)
         if pending is None:
             return None
@@ -54,21 +54,21 @@ class Overlay:
         return op, joined
 
     def view(self, start: bytes, end: bytes | None) -> View[Update]:
-        """Return the updates of a range of keys, sorted, as they are now, whatever changes later."""
+        """Return the present updates of a range of keys, sorted; later changes do not affect the result."""
         return self._map.view(start, end, self.get)
 
     def all_rows(self) -> Iterator[Row]:
-        """Iterate all updates, sorted."""
+        """Iterate over all updates, sorted."""
         return ((key, *update) for key in sorted(self._map.values) if (update := self.get(key)))
 
     def drop(self, prefix: bytes) -> None:
-        """Forget what was done to the keys that begin with a prefix."""
+        """Discard the updates of the keys that begin with a prefix."""
         for key in [key for key in self._map.values if key.startswith(prefix)]:
             self._map.discard(key)
 
 
 def merged_view(pairs: Iterator[tuple[bytes, bytes]], changes: Iterable[Row]) -> Iterator[tuple[bytes, bytes]]:
-    """Iterate the pairs as they are once the changes are made."""
+    """Iterate over the pairs with the changes applied."""
     pair = next(pairs, None)
     for key, op, new in changes:
         while pair is not None and pair[0] < key:

@@ -31,12 +31,12 @@ from milepost.state.store.writing_store import FileStateStore
 _log = logging.getLogger(__name__)
 _MOST_LINEAGE = 100
 _MOST_MERGED = 100
-"""Commits that are merged at once: each that is being merged takes up to a megabyte of memory."""
+"""The most commits that are merged at once: each needs up to a megabyte of memory during the merge."""
 
 
 class FileStateStoreProvider(StateStoreProvider):
-    """Keeps each version of one store as files: what a commit changed, runs that were merged from these, and snapshots
-    that name the runs a reader begins with.
+    """Keeps each version of one store as files: commits with their changes, runs that were merged from these, and
+    snapshots that name the runs with which a reader begins.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class FileStateStoreProvider(StateStoreProvider):
         settings: ProviderSettings | None = None,
         loaded_stores: LoadedStores | None = None,
     ) -> None:
-        """``files`` is the place of all state; the store has a directory of its own there.
+        """``files`` is the place of all state; the store has its own directory there.
 
         ``loaded_stores`` are those of this process, for a store that other executors may load as well.
         """
@@ -91,7 +91,9 @@ class FileStateStoreProvider(StateStoreProvider):
         return FileReadStore(self._history.store, loaded, self._versions.put_back)
 
     def get_range_reader(self, version: int, id: str | None = None) -> RangeReader:
-        """Return what reads ranges of keys of a version without loading it. Raises what `get_read_store` does."""
+        """Return a reader of key ranges of a version that does not load the version. Raises the errors of
+        `get_read_store`.
+        """
         listing, commit = self._find(version, id)
         if commit is None:
             return RangeReader(self._history, self._first, None, {})
@@ -100,7 +102,7 @@ class FileStateStoreProvider(StateStoreProvider):
         return RangeReader(self._history, head.families, way, {commit[1]: opened})
 
     def id_of(self, version: int, later: Commit) -> str:
-        """Return the id of the commit of ``version`` from which the commit ``later``, a version and an id, came about.
+        """Return the id of the commit of ``version`` that precedes the commit ``later``, a version and an id.
 
         Raises `VersionNotFound`, `StateDamaged`.
         """
@@ -150,7 +152,8 @@ class FileStateStoreProvider(StateStoreProvider):
             file = StateFileName(Kind.PIN, *commit, name)
             self._files.create(self._history.path(file), b"pinned\n")
             try:
-                plan(self._history, self._list(), commit, lambda _: None)  # whoever cleaned up meanwhile did not know
+                # a clean-up that ran meanwhile did not know of the pin
+                plan(self._history, self._list(), commit, lambda _: None)
             except (VersionNotFound, StateDamaged):
                 self._files.delete(self._history.path(file))
                 raise
@@ -186,9 +189,9 @@ class FileStateStoreProvider(StateStoreProvider):
         return METRICS
 
     def unload(self) -> None:
-        """Let go of what is loaded and nobody has open, since another executor goes on with this store (``unload``).
+        """Unload the versions that no store has open, since another executor continues with this store (``unload``).
 
-        The provider may be used all the same; it loads again what it needs then.
+        The provider remains usable, and loads again what it needs.
         """
         self._versions.clear()
 
@@ -218,7 +221,7 @@ class FileStateStoreProvider(StateStoreProvider):
         return self._bring(listing, commit, snapshot_version)
 
     def _bring(self, listing: Listing, commit: Commit | None, snapshot_version: int | None = None) -> Loaded:
-        """Return what holds a commit, for the caller alone."""
+        """Return a loaded commit for the caller's exclusive use."""
         if commit is None:
             return self._versions.take(None) or Loaded(self._settings.engines(), None, self._first)
         way = plan(self._history, listing, commit, self._versions.take, snapshot_version)
@@ -245,7 +248,7 @@ class FileStateStoreProvider(StateStoreProvider):
         self._versions.put_back(loaded)
 
     def _lineage_of(self, loaded: Loaded) -> tuple[Commit, ...]:
-        """Return what leads from what is loaded back to a snapshot, or as far as is known and still there."""
+        """Return the commits from the loaded one back to a snapshot, or as far as they are known and still exist."""
         found: list[Commit] = []
         if loaded.commit is not None:
             with suppress(VersionNotFound, StateDamaged):

@@ -1,4 +1,6 @@
-"""Reads ranges of keys of one version from its files: what takes over a part of a store need not load all of it."""
+"""Reads ranges of keys of one version from its files, so that a task that takes over a part of a store need not load
+all of it.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +18,18 @@ from milepost.state.store.rows import PREFIX_BYTES, Families, Row, after_prefix,
 
 
 class RangeReader:
-    """One version of a store, of which ranges are read straight from the files.
+    """One version of a store, whose ranges are read straight from the files.
 
-    Only the files and the record batches that may have a range are read, each batch is proved before it is used, and
-    one batch of each file is in memory. `FileStateStoreProvider.get_range_reader` makes it; it holds nothing open, and
-    clean-up of the version makes its next read fail. Every read raises `StateDamaged` and `FilesError`.
+    It reads only the files and the record batches that may contain a range, verifies each batch before using it, and
+    keeps one batch of each file in memory. `FileStateStoreProvider.get_range_reader` makes it. It keeps nothing open,
+    so after a clean-up of the version its next read fails. Every read raises `StateDamaged` and `FilesError`.
     """
 
     def __init__(
         self, history: History, families: Families, way: Plan | None, opened: Mapping[str, OpenedFile]
     ) -> None:
-        """``way`` says which files lead to the version, None for the empty version 0. What is ``opened`` of commits, by
-        their ids, need not be opened again.
+        """Make a reader; ``way`` lists the files that lead to the version, None for the empty version 0. ``opened`` has
+        the commits that are open already, by their ids.
         """
         self._history = history
         self._families = families
@@ -39,19 +41,23 @@ class RangeReader:
         return frozenset(self._families.by_name)
 
     def range_scan(self, start: bytes | None, end: bytes | None, family: str = DEFAULT_FAMILY) -> Pairs:
-        """Iterate the keys from ``start`` on and before ``end``, sorted, and their values; None leaves an end open."""
+        """Iterate over the keys from ``start`` up to, but not including, ``end``, sorted, and their values; None leaves
+        an end open.
+        """
         return self._rows(start, end, family, multiple=False)
 
     def range_scan_lists(
         self, start: bytes | None, end: bytes | None, family: str = DEFAULT_FAMILY
     ) -> Iterator[tuple[bytes, list[bytes]]]:
-        """Iterate the same of a family with several values for a key, each key with the list of its values."""
+        """Iterate over a range of a family with several values for a key: each key with the list of its values."""
         return ((key, list(unframed(value))) for key, value in self._rows(start, end, family, multiple=True))
 
     def entries(
         self, start: bytes | None, end: bytes | None, family: str = DEFAULT_FAMILY
     ) -> Iterator[tuple[bytes, list[bytes]]]:
-        """Iterate the same of any family: each key with all its values, one where the family keeps one."""
+        """Iterate over a range of a family of any kind: each key with all its values, a single one if the family keeps
+        one.
+        """
         if self._families.named(family).multiple:
             return self.range_scan_lists(start, end, family)
         return ((key, [value]) for key, value in self.range_scan(start, end, family))

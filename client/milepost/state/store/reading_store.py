@@ -1,4 +1,4 @@
-"""A version of a store that is read."""
+"""A version of a store that is open for reading."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ T = TypeVar("T")
 
 
 class FileReadStore(ReadStateStore):
-    """What is loaded of a version, seen through the changes that were made since: none, where it is only read."""
+    """A loaded version, seen through the changes made since; a store that is only read has none."""
 
     def __init__(self, store_id: StateStoreId, loaded: Loaded, give_back: Callable[[Loaded], None]) -> None:
-        """``give_back`` is called once, when the store ends."""
+        """Open a store on ``loaded``; ``give_back`` is called once, when the store ends."""
         self._id = store_id
         self._loaded = loaded
         self._give_back = give_back
@@ -40,7 +40,7 @@ class FileReadStore(ReadStateStore):
 
     @property
     def commit_read(self) -> Commit | None:
-        """The commit that the store was opened at, None for version 0."""
+        """The commit at which the store was opened, None for version 0."""
         return self._commit
 
     def get(self, key: bytes, family: str = DEFAULT_FAMILY) -> bytes | None:
@@ -104,7 +104,7 @@ class FileReadStore(ReadStateStore):
             raise StoreEnded(f"version {self._version} of the store {self._ended}")
 
     def _family(self, name: str, *, multiple: bool | None = None) -> Family:
-        """Return a family, after the checks that each call begins with."""
+        """Return a family, after the checks with which each call begins."""
         self._check_open()
         family = self._families.named(name)
         if multiple is not None and family.multiple != multiple:
@@ -127,8 +127,8 @@ class FileReadStore(ReadStateStore):
             raise
 
     def _scan(self, start: bytes, end: bytes | None) -> Pairs:
-        """Iterate a range as it is now: the engine does not change while the store is open, and the changes are seen
-        through a view of them.
+        """Iterate over the present pairs of a range: the engine does not change while the store is open, and a view
+        shows the changes as they are now.
         """
         changes = self._overlay.view(start, end) if self._overlay else None
         pairs = self._loaded.engine.scan(start, end)
@@ -136,7 +136,7 @@ class FileReadStore(ReadStateStore):
         return self._guarded((key[PREFIX_BYTES:], value) for key, value in view)
 
     def _guarded(self, found: Iterator[T]) -> Iterator[T]:
-        """Pass on what is found, as long as the store is open."""
+        """Pass on the found items, as long as the store is open."""
         self._check_open()
         try:
             for one in found:

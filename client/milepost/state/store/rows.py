@@ -1,5 +1,5 @@
-"""The rows of a store: a key begins with the number of its column family, an operation says what was done to it, and
-several values of one key are framed, each behind its length.
+"""The rows of a store: a key begins with the number of its column family, an operation says how it changed, and several
+values of one key are framed, each with its length before it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _MOST_NAME_BYTES = 200
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A column family. Its number is never given to another family of the store, not even after it was removed: so what
-    older files still say of a removed family is known to be nobody's.
+    """A column family. Its number is never given to another family of the store, even after its removal; so rows of a
+    removed family in older files are recognized as obsolete.
     """
 
     number: int
@@ -27,24 +27,24 @@ class Family:
 
     @property
     def prefix(self) -> bytes:
-        """What stands in front of its keys in an engine."""
+        """The bytes with which its keys begin in an engine."""
         return prefix_of(self.number)
 
 
 def prefix_of(number: int) -> bytes:
-    """Return what stands in front of the keys of a family in an engine."""
+    """Return the bytes with which the keys of a family begin in an engine."""
     return number.to_bytes(PREFIX_BYTES, "big")
 
 
 def after_prefix(prefix: bytes) -> bytes | None:
-    """Return the first bytes behind all that begin with a prefix; None if there are none behind."""
+    """Return the smallest bytes greater than everything that begins with a prefix; None if there are none."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes((stem[-1] + 1,)) if stem else None
 
 
 @dataclass(frozen=True, slots=True)
 class Families:
-    """All column families of a version. Changes make another object."""
+    """All column families of a version. A change returns a new object."""
 
     by_name: Mapping[str, Family] = field(default_factory=dict)
     next_number: int = 0
@@ -55,14 +55,16 @@ class Families:
         return cls().with_family(DEFAULT_FAMILY, multiple=multiple)
 
     def named(self, name: str) -> Family:
-        """Return the family of a name. Raises `UnknownFamily`."""
+        """Return the family with this name. Raises `UnknownFamily`."""
         found = self.by_name.get(name)
         if found is None:
             raise UnknownFamily(f"the store has no column family {name!r}")
         return found
 
     def with_family(self, name: str, *, multiple: bool) -> Families:
-        """Return these families with one more, unless it is there. Raises `InvalidUse` if it is of the other kind."""
+        """Return these families with one more, unless it exists. Raises `InvalidUse` if it exists with the other
+        kind.
+        """
         found = self.by_name.get(name)
         if found is None:
             if not 0 < len(name.encode(errors="replace")) <= _MOST_NAME_BYTES:
@@ -74,7 +76,7 @@ class Families:
         return self
 
     def without_family(self, name: str) -> Families:
-        """Return these families without one. Raises `InvalidUse` for the default one, which stays."""
+        """Return these families without one. Raises `InvalidUse` for the default family, which always stays."""
         if name == DEFAULT_FAMILY:
             raise InvalidUse("the default column family cannot be removed")
         return Families({other: family for other, family in self.by_name.items() if other != name}, self.next_number)
@@ -86,7 +88,7 @@ class Families:
 
 
 class Op(IntEnum):
-    """What was done to a key. The numbers stand in files."""
+    """The operations on a key. Files contain the numbers."""
 
     PUT = 1
     REMOVE = 2
@@ -94,15 +96,15 @@ class Op(IntEnum):
 
 
 Update = tuple[int, bytes]
-"""What was done, and the value: of a removal, no bytes."""
+"""An operation and its value; a removal has no bytes."""
 
 
 Row = tuple[bytes, int, bytes]
-"""A key with its family in front, what was done to it, and the value."""
+"""A key with its family before it, the operation on the key, and the value."""
 
 
 def fold(older: Update, newer: Update) -> Update:
-    """Return the one update that does what two did, one after the other."""
+    """Return the one update that has the effect of two, one after the other."""
     if newer[0] != Op.APPEND:
         return newer
     if older[0] == Op.REMOVE:
@@ -111,7 +113,7 @@ def fold(older: Update, newer: Update) -> Update:
 
 
 def outcome(value: bytes | None, update: Update) -> bytes | None:
-    """Return the value that a key has after an update, None if it has none."""
+    """Return the value of a key after an update, None if it has none."""
     op, new = update
     if op == Op.REMOVE:
         return None
@@ -119,12 +121,12 @@ def outcome(value: bytes | None, update: Update) -> bytes | None:
 
 
 def framed(values: Iterable[bytes]) -> bytes:
-    """Return the bytes that hold these values."""
+    """Return the bytes that contain these values."""
     return b"".join(part for value in values for part in (write_varint(len(value)), value))
 
 
 def unframed(data: bytes) -> Iterator[bytes]:
-    """Iterate the values that the bytes hold."""
+    """Iterate over the values in the bytes."""
     start = 0
     while start < len(data):
         length, start = read_varint(data, start)

@@ -1,4 +1,4 @@
-"""What a provider is told beside the place of its files."""
+"""The settings of a provider, beside the place of its files."""
 
 from __future__ import annotations
 
@@ -11,36 +11,40 @@ from milepost.state.store.engines.memory import MemoryEngine
 
 @dataclass(frozen=True, slots=True)
 class ProviderSettings:
-    """How a provider works. A field names Spark's setting of the same meaning, if there is one, and has its value."""
+    """The settings of a provider. A field names Spark's setting of the same meaning, if there is one, and takes its
+    value.
+    """
 
     engines: EngineFactory = field(default=MemoryEngine)
-    """Makes what holds an open version (``stateStore.providerClass``)."""
+    """Makes the engine of an open version (``stateStore.providerClass``)."""
 
     min_deltas_for_snapshot: int = 10
-    """Commits after which maintenance makes a snapshot (``stateStore.minDeltasForSnapshot``)."""
+    """The number of commits after which maintenance makes a snapshot (``stateStore.minDeltasForSnapshot``)."""
 
     versions_to_keep: int = 100
-    """Versions that clean-up keeps, the newest among them (``minBatchesToRetain``)."""
+    """The number of versions that clean-up keeps, including the newest (``minBatchesToRetain``)."""
 
     maintenance_interval: float | None = 60.0
-    """Seconds between two runs of maintenance; None runs none (``stateStore.maintenanceInterval``)."""
+    """The seconds between two runs of maintenance; None runs none (``stateStore.maintenanceInterval``)."""
 
     merge_after: int = 20
-    """Commits that a snapshot names one by one at most; that many are merged into a run."""
+    """The most commits that a snapshot names one by one; this many are merged into a run."""
 
     merge_ratio: float = 1.25
-    """A run stays as it is while it is this many times as large as what is merged. Less writes less, and lets a reader
-    read more."""
+    """A run stays unchanged while it is this many times as large as the runs to merge. A lower ratio writes less, and
+    makes a reader read more.
+    """
 
     part_bytes: int = 8 * 1024 * 1024
-    """Bytes of keys and values after which a run goes on in another file. Merging holds such a file in memory, several
-    times over."""
+    """The bytes of keys and values after which a run continues in another file. Merging keeps such a file in memory,
+    several times over.
+    """
 
     grace: float = 86400.0
-    """Seconds for which a file of a commit or of a merge that came to nothing is left alone."""
+    """The seconds for which clean-up leaves the file of an abandoned commit or merge."""
 
     idle_engines: int = 2
-    """Versions that stay loaded when nobody has them open (``maxBatchesToRetainInMemory``)."""
+    """The number of versions that stay loaded when no store has them open (``maxBatchesToRetainInMemory``)."""
 
     def __post_init__(self) -> None:
         if self.min_deltas_for_snapshot < 1 or self.versions_to_keep < 1 or self.idle_engines < 0:

@@ -1,4 +1,4 @@
-"""A dict that can iterate a range of its keys in their order, also as it was before it changed."""
+"""A dict that can iterate over a range of its keys in order, also as it was before a change."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ V = TypeVar("V")
 R = TypeVar("R")
 
 _FIRST, _MOST = 64, 4096
-"""How many keys a view reads at once: few at first, since many want no more than the first one."""
+"""The keys that a view reads at first, and at most at once: few at first, since many readers need only the first
+key.
+"""
 
 
 class SortedMap(Generic[V]):
-    """Keys and values, where the order of the keys is found only once somebody asks for it, and kept from then on."""
+    """Keys and values; the order of the keys is computed when it is first needed, and maintained from then on."""
 
     def __init__(self) -> None:
         self.values: dict[bytes, V] = {}
@@ -35,7 +37,7 @@ class SortedMap(Generic[V]):
         self.values[key] = value
 
     def discard(self, key: bytes) -> None:
-        """Remove a key, if it is there."""
+        """Remove a key, if it exists."""
         if key not in self.values:
             return
         self._read_views()
@@ -44,21 +46,24 @@ class SortedMap(Generic[V]):
             self._order.remove(key)
 
     def update(self, pairs: Iterable[tuple[bytes, V]]) -> None:
-        """Set many values, which may make the order unknown again."""
+        """Set many values, which may discard the order."""
         self._read_views()
         self._order = None
         self.values.update(pairs)
 
     def keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
-        """Iterate the keys from one on and before another, in order. The map must stay as it is meanwhile."""
+        """Iterate over the keys from ``start`` up to, but not including, ``end``, in order. The map must not change
+        meanwhile.
+        """
         if self._order is None:
             self._order = SortedList(self.values)
         return iter(self._order.irange(start, end, inclusive=(True, False)))
 
     def view(self, start: bytes, end: bytes | None, read: Callable[[bytes], R | None]) -> View[R]:
-        """Return the keys from one on and before another, in order, with what is there now, whatever changes later.
+        """Return the keys from ``start`` up to, but not including, ``end``, in order, with their present values; later
+        changes do not affect the result.
 
-        ``read`` gives what is at a key, as something that does not change; None if there is nothing.
+        ``read`` returns the value at a key as an immutable object; None if there is none.
         """
         view = View(self, start, end, read)
         if not view.complete:
@@ -66,13 +71,13 @@ class SortedMap(Generic[V]):
         return view
 
     def to_change(self, key: bytes) -> None:
-        """Let views keep what is at a key, before its value is changed in place."""
+        """Let views keep the value at a key, before it is changed in place."""
         if self._views:
             for view in self._views:
                 view.keep(key)
 
     def _read_views(self) -> None:
-        """Let views read all that they show, before keys go."""
+        """Let views read their whole range, before keys are removed."""
         if self._views:
             for view in list(self._views):
                 view.read_all()
@@ -80,10 +85,10 @@ class SortedMap(Generic[V]):
 
 
 class View(Generic[R]):
-    """A range of a `SortedMap` as it was when the view was made. It is iterated once.
+    """A range of a `SortedMap` as it was when the view was made. It can be iterated once.
 
-    Reading all of it at once would take as long as there is something, also where only the first is wanted. So it is
-    read bit by bit, and of what was not read yet that is kept which changes first.
+    Reading the whole range at once would be slow when the reader needs only its beginning. So the view reads it bit by
+    bit, and keeps the old values of unread keys that change first.
     """
 
     def __init__(
@@ -99,7 +104,7 @@ class View(Generic[R]):
         self._found = self._more()
 
     def __bool__(self) -> bool:
-        """Whether there may be something."""
+        """Whether the view may contain something."""
         return bool(self._found) or not self.complete
 
     def __iter__(self) -> Iterator[tuple[bytes, R]]:
@@ -110,17 +115,17 @@ class View(Generic[R]):
                 self._found = self._more()
 
     def keep(self, key: bytes) -> None:
-        """Keep what is at a key, since it is about to change."""
+        """Keep the value at a key, since it is about to change."""
         if key >= self._start and (self._end is None or key < self._end) and key not in self._kept:
             self._kept[key] = self._read(key)
 
     def read_all(self) -> None:
-        """Read what was not read yet."""
+        """Read the unread rest of the range."""
         while not self.complete:
             self._found += self._more()
 
     def _more(self) -> list[tuple[bytes, R]]:
-        """Read on. It may find nothing before the end: keys that are new since."""
+        """Read the next keys. The result may be empty before the end, if all of them are newer than the view."""
         if self.complete:
             return []
         keys = list(islice(self._whole.keys(self._start, self._end), self._size))

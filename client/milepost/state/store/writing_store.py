@@ -1,4 +1,4 @@
-"""A version of a store from which the next is made."""
+"""A version of a store from which the next version is made."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_KEY_BYTES = 64 * 1024
 
 
 class FileStateStore(FileReadStore, StateStore):
-    """What is loaded of a version, and the changes of it, which a `Committer` writes as the next version."""
+    """A loaded version and its changes, which a `Committer` writes as the next version."""
 
     def __init__(
         self, store_id: StateStoreId, loaded: Loaded, give_back: Callable[[Loaded], None], committer: Committer
@@ -107,7 +107,7 @@ class FileStateStore(FileReadStore, StateStore):
 
 
 def _check(key: bytes, *values: bytes) -> None:
-    """Refuse what is no bytes, or too large for a row of a file."""
+    """Refuse a key that is not bytes, or is too large for a row of a file."""
     for one in (key, *values):
         if type(one) is not bytes:
             raise InvalidUse("keys and values of a store are bytes; a coder makes them")

@@ -1,8 +1,9 @@
-"""Clients that show a token of Kubernetes: the cluster is asked whose it is, and the answer counts for a while.
+"""Clients with a Kubernetes token: the service asks the cluster for the token's owner, and caches the answer for a
+while.
 
-A stranger may send any number of different tokens, so everything here has bounds: the questions that are asked at a
-time or wait, how long each takes, and the answers that are remembered. A token that says of itself that it is none for
-us is refused without a question; one that says it is, is believed only when the cluster says so too.
+Unknown clients may send any number of different tokens, so everything here has bounds: the questions that are asked at
+a time or wait, how long each takes, and the cached answers. A token whose own claims name another audience is refused
+without a question; one that names this service is accepted only when the cluster confirms it.
 """
 
 from __future__ import annotations
@@ -27,14 +28,16 @@ from milepost_server.http.access.tokens import Principal, TokenSource, digest_of
 log = logging.getLogger("milepost.tokens")
 
 KNOWN_SECONDS: Final = 60.0
-"""How long a token counts once the cluster said whose it is, less if it expires before; so long it outlives its Pod."""
+"""The seconds for which a token counts once the cluster named its owner, less if it expires before; it may outlive its
+Pod by this time.
+"""
 UNKNOWN_SECONDS: Final = 5.0
-"""How long a token that is nobody's is not asked about again."""
+"""The seconds for which a token without an owner is not asked about again."""
 MOST_KEPT: Final = 4096
-"""How many answers of either kind are remembered; the oldest make room."""
+"""The most cached answers of either kind; the oldest make room."""
 AT_ONCE: Final = 4
 MOST_ASKED: Final = 64
-"""How many tokens may be asked about or wait for that; whoever comes then is told to come again."""
+"""The most tokens that are asked about or wait for that; further callers are told to try again."""
 ASK_SECONDS: Final = 10.0
 
 _JWT: Final = re.compile(r"[A-Za-z0-9_-]+\.(?P<claims>[A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+")
@@ -43,7 +46,7 @@ _SUBJECT: Final = re.compile(r"system:serviceaccount:(?P<namespace>[^:]+):(?P<na
 
 
 class Claims(msgspec.Struct):
-    """What a token says of itself, of which nothing is proved: whose it is, for whom, and until when (since 1970)."""
+    """The unproven claims of a token: its owner, its audience, and its expiry (since 1970)."""
 
     sub: str = ""
     aud: str | list[str] | None = None
@@ -51,9 +54,9 @@ class Claims(msgspec.Struct):
 
 
 class AskedAccounts:
-    """The clients that have accounts in ``accounts``, and rights by the lines for accounts in ``tokens``.
+    """The clients with accounts in ``accounts``, and rights by the lines for accounts in ``tokens``.
 
-    ``clock`` gives monotonic seconds, ``wall`` seconds since 1970.
+    ``clock`` returns monotonic seconds, ``wall`` seconds since 1970.
     """
 
     def __init__(
@@ -76,10 +79,10 @@ class AskedAccounts:
         self._trouble = ""
 
     async def principal(self, bearer: str) -> Principal | None:
-        """Return whose token this is; None if it is no account's that may do anything here.
+        """Return the owner of this token; None if it belongs to no account that has rights here.
 
-        Raises ``storage-unavailable`` problems where the cluster does not answer, and ``too-many-requests`` ones: that
-        says nothing of the token.
+        Raises ``storage-unavailable`` problems if the cluster does not answer, and ``too-many-requests`` problems:
+        neither says anything about the token.
         """
         digest, now = digest_of(bearer), self._clock()
         account = self._known.get(digest, now)
@@ -90,7 +93,7 @@ class AskedAccounts:
         return None if account is None else self._tokens.now.account(account.namespace, account.name)
 
     def _may_be(self, claims: Claims) -> bool:
-        """Whether a token may be one for us, if what it says of itself is true."""
+        """Return whether a token may be one for this service, if its claims are true."""
         subject = _SUBJECT.fullmatch(claims.sub)
         if subject is None or self._tokens.now.account(subject["namespace"], subject["name"]) is None:
             return False
@@ -100,7 +103,7 @@ class AskedAccounts:
         return audiences is None or self._audience in audiences
 
     async def _asked(self, digest: bytes, bearer: str, claims: Claims) -> Account | None:
-        """Ask the cluster, once for all who show this token at the same time."""
+        """Ask the cluster, once for all clients that show this token at the same time."""
         task = self._asking.get(digest)
         if task is None:
             if len(self._asking) >= MOST_ASKED:
@@ -141,7 +144,7 @@ class AskedAccounts:
 
 
 class _Remembered:
-    """Answers by the digest of the token, each until a time of its own, `MOST_KEPT` of them."""
+    """Up to `MOST_KEPT` answers by the digest of the token, each with its own expiry."""
 
     def __init__(self) -> None:
         self._answers: OrderedDict[bytes, tuple[Account | None, float]] = OrderedDict()
@@ -160,7 +163,7 @@ class _Remembered:
 
 
 def claims_of(bearer: str) -> Claims | None:
-    """Return what a token says of itself; None if it does not look like a JSON Web Token (RFC 7519)."""
+    """Return the claims of a token; None if it does not look like a JSON Web Token (RFC 7519)."""
     match = _JWT.fullmatch(bearer) if len(bearer) <= _MOST_CHARACTERS else None
     if match is None:
         return None
@@ -172,5 +175,5 @@ def claims_of(bearer: str) -> Claims | None:
         msgspec.MsgspecError,
         UnicodeDecodeError,
         RecursionError,
-    ):  # the last two: msgspec's as well
+    ):  # the last two are the bases of msgspec's errors as well
         return None

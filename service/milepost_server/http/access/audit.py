@@ -1,6 +1,8 @@
-"""The audit log: one line for each administrative act and for each attempt at one, who made it and what came of it.
+"""The audit log: one line for each administrative operation and for each attempt at one, with its caller and its
+outcome.
 
-It is the logger ``milepost.audit``, which is shown at every level of the log. Of a token it has the name.
+It is the logger ``milepost.audit``, which is shown at every level of the log. It records the name of a token, never the
+token.
 """
 
 from __future__ import annotations
@@ -12,13 +14,13 @@ log = logging.getLogger("milepost.audit")
 DONE = "done"
 _NOBODY = "-"
 _MOST = 300
-"""So many characters of each value are told: strangers choose some of them, and each attempt makes a line."""
+"""The most characters of each value in a line: clients choose some of the values, and each attempt makes a line."""
 
 
 def note(
     audit_name: str, on: str, *, by: str = "", outcome: str = DONE, request_id: str = "", detail: str = ""
 ) -> None:
-    """Add a line: what was done, on what, by whom, with which outcome, by which request."""
+    """Add a line: the operation, its object, its caller, its outcome, and the request's id."""
     members = {"act": audit_name, "on": on, "by": by or _NOBODY, "outcome": outcome, "request": request_id or _NOBODY}
     if detail:
         members["detail"] = detail
@@ -26,7 +28,9 @@ def note(
 
 
 def _value(text: str) -> str:
-    """Return a value as it stands, or in quotes if it is more than one plain word, so that no value makes others."""
+    """Return a value unchanged, or in quotes if it is more than one plain word, so that no value can imitate another
+    field.
+    """
     text = text[:_MOST]
     if text and text.isascii() and text.isprintable() and not set(text) & set(' "=\\'):
         return text

@@ -1,4 +1,4 @@
-"""Find out who asks: a client with a listed token or with an account in Kubernetes, or a job with its own token."""
+"""Identifies the caller: a client with a listed token or with an account in Kubernetes, or a job with its own token."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from milepost_server.http.access.tokens import Principal, TokenSource
 
 
 class Authentication:
-    """The clients in ``tokens``, the jobs of these, and ``accounts`` if the deployment knows any."""
+    """The clients in ``tokens``, their jobs, and ``accounts`` if the deployment accepts any."""
 
     def __init__(self, tokens: TokenSource, jobs: JobTokens, accounts: AskedAccounts | None = None) -> None:
         self.jobs = jobs
@@ -19,17 +19,17 @@ class Authentication:
 
     @property
     def required(self) -> bool:
-        """Whether clients have to say who they are. Without any that it knows, a deployment answers everybody."""
+        """Whether clients must authenticate. A deployment that knows no clients answers everyone."""
         return bool(self._tokens.now)
 
     async def job(self, bearer: str) -> Job | None:
-        """Return the job whose token this is; None if it is no job's. Raises problems, as `JobTokens` does."""
+        """Return the job that owns this token; None if no job does. Raises the problems of `JobTokens`."""
         return await self.jobs.known(bearer)
 
     async def principal(self, bearer: str) -> Principal:
-        """Return the client whose token this is.
+        """Return the client that owns this token.
 
-        Raises ``unauthenticated`` if it is nobody's, and other problems where that cannot be said at the moment.
+        Raises ``unauthenticated`` if no client does, and other problems if that cannot be determined at the moment.
         """
         known = self._tokens.now.known(bearer)
         if known is None and self._accounts is not None:

@@ -1,4 +1,4 @@
-"""Note, in a request, that its client has shown a certificate which this server accepts."""
+"""Marks a request whose client has presented a certificate that this server accepts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _CERTIFIED = "milepost.certified"
 
 
 def note_certificate(scope: MutableMapping[str, Any]) -> None:
-    """Note that the client of this request has shown a certificate."""
+    """Note that the client of this request has presented a certificate."""
     scope.setdefault("extensions", {})[_CERTIFIED] = {}
 
 
 def is_certified(scope: MutableMapping[str, Any]) -> bool:
-    """Return whether the client of this request has shown a certificate."""
+    """Return whether the client of this request has presented a certificate."""
     return _CERTIFIED in (scope.get("extensions") or {})

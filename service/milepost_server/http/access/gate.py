@@ -1,4 +1,4 @@
-"""The gate in front of the API: it checks who may use it for what, and redirects requests to the leader."""
+"""The gate before the API: it checks the rights of the caller, and redirects requests to the leader."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OF_JOBS = {_FILES, "oauth2"}
 
 
 class Gate:
-    """The checks that requests have to pass, most of them only those for what not everybody may see."""
+    """The checks that requests must pass, most of them only for operations that not everyone may use."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -40,10 +40,10 @@ class Gate:
     ) -> Response | None:
         """Return None if this replica answers the request, else the redirect to the leader.
 
-        ``endpoint`` is what would answer it, with these ``parameters``; None if nothing is there. Raises
-        ``unauthenticated``, ``forbidden`` and ``no-leader`` problems. The request notes who makes it.
-        Where clients have to show a certificate, only health is answered without one, and a job reaches its own store:
-        Hadoop's client shows none, but a credential that the job's driver got by showing its own.
+        ``endpoint`` would answer the request, with these ``parameters``; None if the path does not exist. Raises
+        ``unauthenticated``, ``forbidden`` and ``no-leader`` problems. Notes the caller in the request. If clients must
+        present a certificate, only health is answered without one, and a job reaches its own store: Hadoop's client
+        presents none, but a credential that the job's driver got by presenting its own.
         """
         context = self._context
         required = context.authentication.required
@@ -68,11 +68,11 @@ class Gate:
             host = fields.get("host") if "host" in fields else None
             context.hosts.check(host, fields.all("origin"), request.method)
         if context.journal.lease_holds() or segments in _ANSWERED_ANYWHERE or segments[1] != "v1":
-            return None  # Hadoop's client looks for the leader itself
+            return None  # Hadoop's client finds the leader itself
         return await self._redirect(request)
 
     async def _authenticate(self, request: HttpRequest) -> None:
-        """Note in the request who makes it."""
+        """Note the caller in the request."""
         bearer = bearer_of(request.fields.get("authorization"))
         request.job = await self._context.authentication.job(bearer)
         if request.job is None:
@@ -91,12 +91,12 @@ class Gate:
 
 
 def _authorize(request: HttpRequest, endpoint: Endpoint, parameters: Sequence[str]) -> None:
-    """Raise ``forbidden`` unless the table allows this call. The token of a job opens what is of that job alone."""
+    """Raise ``forbidden`` unless the table allows this call. The token of a job opens only that job's files."""
     right = endpoint.operation.right
     if right in RIGHTS_OF_JOBS:
         if endpoint.operation.of_store:
             may_use(request, right, parameters[0])
-        return  # else the route knows which store that is
+        return  # otherwise the route determines the store
     if request.job is not None:
         detail = f"the token is for the files of {request.job.store!r} and nothing else"
         raise problem(Code.FORBIDDEN, detail)

@@ -1,6 +1,7 @@
-"""Check the header Host, which says which server a request is meant for.
+"""Checks the header Host, which names the server for which a request is meant.
 
-On a server without tokens, only this tells a user of this machine from a web page that is open in a browser on it.
+On a server without tokens, only this distinguishes a user of this machine from a web page that is open in a browser on
+it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Hosts:
 
     The owner of a name can point it to this machine after a web page of that name is loaded (DNS rebinding): then the
     browser takes this server for the page's own, and lets the page read and send everything. This cannot happen with
-    the names of the loopback, which nobody owns, nor with the advertised name, which the owner of this server owns.
+    the names of the loopback, which have no owner, nor with the advertised name, whose owner is that of this server.
     ``more`` adds other names, ``*`` all. An address is not a name, so it cannot be rebound; ``any_address`` accepts all
     addresses, for servers that other machines can reach.
     """
@@ -33,7 +34,7 @@ class Hosts:
         self._any_address = any_address
 
     def check(self, host: str | None, origins: Iterable[str], method: str) -> None:
-        """Raise ``forbidden`` for a request to another host, or for a change that a web page of another host asks for.
+        """Raise ``forbidden`` for a request to another host, or for a change that a web page of another host requests.
 
         A request without a Host, which HTTP/1.0 allows, passes: it does not come from a browser.
         """

@@ -1,4 +1,4 @@
-"""Ask whether the client of a request may use the files of a job, and under which epoch the request is made."""
+"""Checks whether the client of a request may use the files of a job, and determines the epoch of the request."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from milepost_server.http.access.permission import of_retry, require
 from milepost_server.http.requests import HttpRequest
 
 RIGHTS_OF_JOBS: Final = frozenset({Right.READ_OF_JOB, Right.WRITE_OF_JOB})
-"""What the token of a job is good for, in the store of that job."""
+"""The rights that the token of a job gives, in the store of that job."""
 
 
 def may_use(request: HttpRequest, right: Right, store: str) -> None:
-    """Raise ``forbidden`` unless who makes the request has this right, one of `RIGHTS_OF_JOBS`, on the store.
+    """Raise ``forbidden`` unless the caller has this right, one of `RIGHTS_OF_JOBS`, on the store.
 
-    A job has both on its own store, and neither on any other.
+    A job has both rights on its own store, and neither on any other.
     """
     job = request.job
     if job is None:
@@ -27,9 +27,9 @@ def may_use(request: HttpRequest, right: Right, store: str) -> None:
 
 
 def epoch_under(request: HttpRequest, store: str, said: int | None) -> int | None:
-    """Return the epoch that a write is made under: its token's, if that is a job's, else the one that a header says.
+    """Return the epoch of a write: its token's, if that is a job's, else the one in a header.
 
-    A header of another epoch than the token comes from a configuration that was mixed up: ``forbidden``.
+    A header with another epoch than the token comes from a mixed-up configuration: ``forbidden``.
     """
     job = request.job
     if job is None:

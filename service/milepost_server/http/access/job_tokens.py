@@ -1,11 +1,11 @@
-"""Tokens for the files of one job, under one epoch: OAuth2 client credentials, and the bearer tokens made of them.
+"""Tokens for the files of one job, under one epoch: OAuth2 client credentials, and the bearer tokens issued for them.
 
-A job's credential is derived from the client that asked for it: from its listed token, or, where whoever reads the list
-must not be able to derive it too, from that and the key that the replicas share. So every replica that has the same
-list knows it, nothing is stored, and it is worth nothing any more once that client has left the list, or may not write
-the store any more. Neither credential nor token can be turned into one for another epoch. A deposed driver keeps its
-token, whose writes are refused because of its epoch: Hadoop's client ends at that refusal, but asks again and again for
-a token refused.
+A job's credential is derived from the client that requested it: from its listed token or, if readers of the list must
+not be able to derive it too, from that token and the key that the replicas share. So every replica with the same list
+knows it, nothing is stored, and it becomes worthless once that client has left the list, or may no longer write the
+store. Neither credential nor token can be turned into one for another epoch. A deposed driver keeps its token, whose
+writes are refused because of its epoch: Hadoop's client ends at that refusal, but retries endlessly after the refusal
+of a token.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from milepost_server.http.access.tokens import ACCOUNT_PREFIX, Principal, TokenS
 from milepost_server.http.webhdfs.datanode.transfer_tokens import proof_of
 
 LIFE_SECONDS: Final = 7 * 24 * 3600
-"""How long a bearer token is good for. A new one can be had at any time, so this only bounds the use of an old copy."""
+"""The lifetime of a bearer token. A job can get a new one at any time, so this only bounds the use of an old copy."""
 
 _PREFIX = "milepost-job"
 _PARENT = r"(?P<parent>[0-9a-f]{16}|account\.[a-z0-9-]{1,63}\.[a-z0-9.-]{1,253})"
@@ -38,7 +38,7 @@ _CLIENT = re.compile(r"(?P<store>[A-Za-z0-9._-]{1,200})-(?P<epoch>[1-9][0-9]{0,1
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Who acts with a job's token: the driver and the executors of a store, under one epoch."""
+    """The caller behind a job's token: the driver and the executors of a store, under one epoch."""
 
     store: str
     epoch: int
@@ -52,16 +52,16 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What a job shows to get its tokens."""
+    """A job's credential, with which it gets its tokens."""
 
     client_id: str
     client_secret: str = field(repr=False)
 
 
 class JobTokens:
-    """The tokens of jobs that clients in ``tokens`` have asked for. ``wall`` gives seconds since 1970.
+    """The tokens of jobs that clients in ``tokens`` have requested. ``wall`` returns seconds since 1970.
 
-    All methods raise ``storage-unavailable`` and ``corrupt`` problems where the key that replicas share is needed.
+    All methods raise ``storage-unavailable`` and ``corrupt`` problems if they need the key that replicas share.
     """
 
     def __init__(self, tokens: TokenSource, key: SharedKey, wall: Callable[[], float]) -> None:
@@ -75,7 +75,7 @@ class JobTokens:
         return Credential(f"{store}-{epoch}", f"{_id(parent)}~{proof}")
 
     async def token_for(self, client_id: str, client_secret: str) -> str | None:
-        """Return a new token for who shows this credential; None if it is wrong, or not good any more."""
+        """Return a new token for this credential; None if the credential is wrong, or no longer valid."""
         client, shown = _CLIENT.fullmatch(client_id), _SECRET.fullmatch(client_secret)
         if client is None or shown is None or (parent := self._parent(shown["parent"], client["store"])) is None:
             return None
@@ -87,7 +87,9 @@ class JobTokens:
         return "~".join((_PREFIX, shown["parent"], store, epoch, expires, proof))
 
     async def known(self, bearer: str) -> Job | None:
-        """Return the job whose token this is; None if it is no job's. Raises ``unauthenticated`` if it is over."""
+        """Return the job that owns this token; None if no job does. Raises ``unauthenticated`` if the token has
+        expired.
+        """
         match = _TOKEN.fullmatch(bearer)
         if match is None or (parent := self._parent(match["parent"], match["store"])) is None:
             return None
@@ -106,7 +108,7 @@ class JobTokens:
         return parent if parent is not None and parent.rights.may_write(store) else None
 
     async def _secret_of(self, parent: Principal) -> bytes:
-        """Return what only the replicas can know, or else who knows the token itself."""
+        """Return a secret that only the replicas can know, or else also the holder of the token itself."""
         if parent.digest is not None and not parent.secret:
             return parent.digest
         return proof_of(parent.digest or parent.name.encode(), await self._key.get(), _JOB)

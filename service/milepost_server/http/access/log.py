@@ -1,6 +1,6 @@
 """The access log: one line for each answer, in the format of the server's other log lines.
 
-Lines are written many at once, and without the logging module: a logging record for each line would take several times
+Many lines are written at once, and without the logging module: a logging record for each line would take several times
 as long as the rest of a small request, and so would a write for each line.
 """
 
@@ -18,7 +18,7 @@ _MOST: Final = 300
 
 
 class AccessLog:
-    """A log that writes its lines to ``stream`` from a thread of its own, within `BATCH_SECONDS`.
+    """A log that writes its lines to ``stream`` from its own thread, within `BATCH_SECONDS`.
 
     The remaining lines are written when the ``with`` block ends. If the process is killed, its last lines are lost.
     """
@@ -63,13 +63,13 @@ class AccessLog:
             over = self._over.wait(BATCH_SECONDS)
             lines = [self._lines.popleft() for _ in range(len(self._lines))]
             if lines:
-                with suppress(OSError):  # if the log cannot be written, requests are answered all the same
+                with suppress(OSError):  # if the log cannot be written, requests are still answered
                     self._stream.write("".join(lines))
                     self._stream.flush()
 
 
 def _printable(text: str) -> str:
-    """Replace what is not printable, so that no path can add lines of its own to the log."""
+    """Replace unprintable characters, so that no path can add lines of its own to the log."""
     if not (text.isascii() and text.isprintable() and "\\" not in text):
         text = text.encode("unicode_escape").decode("ascii")
     return text[:_MOST]

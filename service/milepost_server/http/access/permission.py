@@ -1,4 +1,4 @@
-"""Ask whether who makes a request may do something: by the table for each call, and by routes for what they name."""
+"""Checks the rights of a request's caller: by the table for each call, and by routes for the stores that they name."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ SHORT: Final = {
     Right.WRITE_ANY: "write any store, which takes the role writer of one",
     Right.ADMIN: "do what takes the role admin",
 }
-"""What a client without the right may not do, and which role it lacks, in words."""
+"""The operation that a client without the right may not do, and the missing role, in words."""
 
 MOST_CHARACTERS: Final = 200
-"""A name has no more of them, and what is no name is cut."""
+"""The most characters of a name; any other text is cut at this length."""
 
 
 def require(request: HttpRequest, right: Right, store: str | None = None) -> None:
-    """Raise a ``forbidden`` problem unless who makes the request has this right, on ``store`` if it is about one."""
+    """Raise a ``forbidden`` problem unless the caller has this right, on ``store`` if the call is about one."""
     if not may(request, right, store):
         what = SHORT[right].format(store=repr((store or "")[:MOST_CHARACTERS]))
         raise problem(Code.FORBIDDEN, f"{request.token_name!r} may not {what}")
@@ -43,10 +43,10 @@ def of_retry(error: Problem, request: HttpRequest) -> Problem:
 
 
 def may(request: HttpRequest, right: Right, store: str | None = None) -> bool:
-    """Return whether who makes the request has this right. Where the deployment has no tokens, everybody has."""
+    """Return whether the caller has this right. If the deployment uses no tokens, everyone has it."""
     return request.principal is None or request.principal.rights.allow(right, store)
 
 
 def may_read(request: HttpRequest, store: str) -> bool:
-    """Return whether who makes the request may see that this store exists."""
+    """Return whether the caller may see that this store exists."""
     return request.principal is None or request.principal.rights.may_read(store)

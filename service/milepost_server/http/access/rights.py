@@ -1,4 +1,4 @@
-"""Say what a client may do: read and write the stores whose names match patterns, or everything."""
+"""The rights of a client: to read and write the stores whose names match patterns, or to do everything."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ STAR: Final = "*"
 
 @dataclass(frozen=True)
 class Patterns:
-    """Patterns of names. A ``*`` in one stands for any characters or none, and every other character for itself.
+    """Patterns of names. A ``*`` in one matches any characters or none, and every other character matches itself.
 
-    `fnmatch.translate` makes expressions that never try one place twice, so that no long name takes long to compare.
+    `fnmatch.translate` makes expressions that never try one position twice, so that no long name takes long to compare.
     """
 
     texts: tuple[str, ...] = ()
     _match: re.Pattern[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a pattern that no name can match, or with anything but ``*`` that names do not have."""
+        """Raise ValueError for a pattern that no name can match, or with a character that names cannot have, except
+        ``*``.
+        """
         for text in self.texts:
             if not NAME.match(text.replace(STAR, "x")):
                 raise ValueError(f"{text[:60]!r} is no pattern of names: A-Z a-z 0-9 . _ - and *, no leading dot")
@@ -44,7 +46,7 @@ class Patterns:
 
 @dataclass(frozen=True)
 class Rights:
-    """What a client may do. Whoever may write a store may read it, and ``admin`` may do everything."""
+    """The rights of a client. A writer of a store may read it, and ``admin`` may do everything."""
 
     reader: Patterns = field(default_factory=Patterns)
     writer: Patterns = field(default_factory=Patterns)
@@ -60,7 +62,7 @@ class Rights:
 
     @property
     def reads_all(self) -> bool:
-        """Whether the client may read every store there will ever be."""
+        """Whether the client may read every present and future store."""
         return self.admin or STAR in self.writer.texts or STAR in self.reader.texts
 
     @property
@@ -69,7 +71,7 @@ class Rights:
         return self.admin or bool(self.writer)
 
     def allow(self, right: Right, store: str | None) -> bool:
-        """Return whether they include this right. ``store`` is the one that the call is about; None if it has none."""
+        """Return whether the rights include this one. ``store`` is the store of the call; None if it has none."""
         match right:
             case Right.NOTHING | Right.TOKEN:
                 return True

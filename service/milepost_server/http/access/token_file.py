@@ -31,14 +31,14 @@ _ROLES: Final = "read-only, or of reader=PATTERN,… writer=PATTERN,… admin"
 
 
 def watched_tokens(path: Path, *, accounts: bool) -> WatchedFiles[Tokens]:
-    """Read the file, and return the list of it, to be watched. Raises ValueError and OSError as `read_tokens` does."""
+    """Read the file, and return its list, to be watched. Raises the errors of `read_tokens`."""
     read = WatchedFiles((path,), lambda: read_tokens(path, accounts=accounts), "tokens", log, _changed)
     log.info("read %d clients in %s", len(read.now.names), path)
     return read
 
 
 def read_tokens(path: Path, *, accounts: bool = False) -> Tokens:
-    """Read the lines; ``#`` begins a comment. ``accounts`` says whether accounts may be among them.
+    """Read the lines; ``#`` begins a comment. ``accounts`` says whether lines for accounts are allowed.
 
     Raises a ValueError that names the line, but never its token.
     """
@@ -68,8 +68,8 @@ def read_tokens(path: Path, *, accounts: bool = False) -> Tokens:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")  # as some editors save it, with a mark before the first line
-    except UnicodeDecodeError:  # it has all of the file in it
+        return path.read_text(encoding="utf-8-sig")  # some editors save UTF-8 with a mark before the first line
+    except UnicodeDecodeError:  # the exception contains the whole file
         raise ValueError(f"{path} is no text in UTF-8") from None
 
 
@@ -83,7 +83,7 @@ def _client(fields: list[str]) -> Principal:
     if len(fields) < 2:
         raise ValueError(f"expected 'name token', or behind that {_ROLES}")
     name, token, *roles = fields
-    if token.startswith(_OF_ROLES):  # else it would be a token that everybody can guess, with no role behind it
+    if token.startswith(_OF_ROLES):  # otherwise it would be a token that everyone can guess, with no role after it
         raise ValueError("a role stands where the token should be")
     rights = _rights(roles)
     if not token.lower().startswith(_HASHED):
@@ -106,7 +106,7 @@ def _account(fields: list[str], *, accounts: bool) -> AccountRights:
 
 
 def _rights(roles: list[str]) -> Rights:
-    """Return what the roles of a line allow: everything if there are none, as before there were roles."""
+    """Return the rights that the roles of a line give: all rights if there are no roles, as before roles existed."""
     if not roles:
         return EVERYTHING
     if roles == ["read-only"]:
@@ -115,7 +115,7 @@ def _rights(roles: list[str]) -> Rights:
     for number, role in enumerate(roles, 3):
         name, separator, patterns = role.partition("=")
         known = name in ("reader", "writer") if separator else name == "admin"
-        if not known:  # it is not repeated: it may be a token with a blank before it
+        if not known:  # the word is not quoted: it may be a token with a blank before it
             raise ValueError(f"the role at place {number} is none: expected {_ROLES}")
         if name in found:
             raise ValueError(f"{name} is there twice: put commas between patterns")

@@ -13,15 +13,15 @@ from milepost_server.basics.problems import problem
 from milepost_server.http.access.rights import STAR, Rights
 
 ACCOUNT_PREFIX: Final = "serviceaccount:"
-"""The names of accounts begin with this, and those of listed tokens never do."""
+"""The prefix of the names of accounts; names of listed tokens never have it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks, and what they may do.
+    """The caller, and its rights.
 
-    ``digest`` is that of a listed token, None for an account. ``secret`` says whether whoever reads the token file has
-    the digest, but not the token.
+    ``digest`` is that of a listed token, None for an account. ``secret`` says whether a reader of the token file knows
+    only the digest, and not the token.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class AccountRights:
-    """What the account ``name`` of a namespace may do, or each account of it if ``name`` is a star."""
+    """The rights of the account ``name`` of a namespace, or of each account of it if ``name`` is a star."""
 
     namespace: str
     name: str
@@ -43,7 +43,7 @@ class AccountRights:
 
 
 class Tokens:
-    """The clients that are known. If there are none, everybody is accepted."""
+    """The known clients. If there are none, everyone is accepted."""
 
     def __init__(self, listed: Iterable[Principal] = (), accounts: Iterable[AccountRights] = ()) -> None:
         self._by_digest = {each.digest: each for each in listed if each.digest is not None}
@@ -55,7 +55,7 @@ class Tokens:
 
     @property
     def now(self) -> Tokens:
-        """This list itself, which does not change. See `TokenSource`."""
+        """Return this list itself, which does not change. See `TokenSource`."""
         return self
 
     @property
@@ -64,15 +64,18 @@ class Tokens:
         return sorted({each.name for each in self._by_digest.values()} | set(map(str, self._accounts.values())))
 
     def known(self, bearer: str) -> Principal | None:
-        """Return whose token this is; None for one that is not listed.
+        """Return the owner of this token; None for a token that is not listed.
 
-        It is looked up by its digest. How long that takes tells nothing of the listed tokens: it depends on the digest
-        of what was sent, and nobody can find a text whose SHA-256 begins as a listed one does, without knowing that.
+        The token is looked up by its digest. The time for this reveals nothing about the listed tokens: it depends on
+        the digest of the sent text, and no one can find a text whose SHA-256 begins like a listed one without knowing
+        that token.
         """
         return self._by_digest.get(digest_of(bearer))
 
     def account(self, namespace: str, name: str) -> Principal | None:
-        """Return what an account may do, by the lines for it and for its namespace together; None if there are none."""
+        """Return the rights of an account, by the lines for it and for its namespace together; None if there are
+        none.
+        """
         lines = [self._accounts.get((namespace, each)) for each in (name, STAR)]
         rights = [line.rights for line in lines if line is not None]
         if not rights:
@@ -80,16 +83,16 @@ class Tokens:
         return Principal(f"{ACCOUNT_PREFIX}{namespace}/{name}", sum(rights[1:], rights[0]))
 
     def by_id(self, identity: str) -> Principal | None:
-        """Return the client whose token has this `id_of`; None if it is not listed, or not any more."""
+        """Return the client whose token has this `id_of`; None if it is not, or no longer, listed."""
         return self._by_id.get(identity)
 
 
 class TokenSource(Protocol):
-    """Where the list of clients is, as it is at the moment."""
+    """The source of the present list of clients."""
 
     @property
     def now(self) -> Tokens:
-        """The list that counts from now on, until it is exchanged as a whole."""
+        """The list that counts from now on, until it is replaced as a whole."""
 
 
 def bearer_of(authorization: str | None) -> str:
@@ -101,10 +104,10 @@ def bearer_of(authorization: str | None) -> str:
 
 
 def digest_of(token: str) -> bytes:
-    """Return what is kept of a token."""
+    """Return the digest that is stored instead of a token."""
     return hashlib.sha256(token.encode()).digest()
 
 
 def id_of(digest: bytes) -> str:
-    """Return a name for a token that tells nothing of it, for what is derived from it."""
+    """Return a name for a token that reveals nothing about it, for values that are derived from the token."""
     return hmac.digest(digest, b"id", hashlib.sha256).hex()[:16]

@@ -1,4 +1,4 @@
-"""Make the OpenAPI description from the routes that answer requests."""
+"""Makes the OpenAPI description from the routes that answer requests."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ stores that need a length; none of the current ones does.
 
 
 class Description:
-    """The OpenAPI description of ``routes``, which is made when it is first asked for."""
+    """The OpenAPI description of ``routes``, which is made at the first request for it."""
 
     def __init__(self, version: str, routes: Sequence[APIRoute]) -> None:
         self._version = version
@@ -75,7 +75,9 @@ class Description:
 
 
 def _complete(operation: dict[str, Any], path: str, known: RestOperation) -> None:
-    """Add to a call what FastAPI does not know: its id, the schemas of its answers, its security, patterns of names."""
+    """Add to a call the parts that FastAPI does not know: its id, the schemas of its answers, its security, patterns of
+    names.
+    """
     operation["operationId"] = known.id
     if path.startswith(("/v1/", "/webhdfs/")):
         operation["security"] = SECURED

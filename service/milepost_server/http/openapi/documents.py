@@ -88,7 +88,7 @@ _OF_STATUS = {
     429: (Header.RETRY_AFTER,),
     503: (Header.RETRY_AFTER,),
 }
-"""The headers that come with a status, for every call."""
+"""The headers of answers with a status, for every call."""
 
 _QUERY: dict[str, dict[str, Any]] = {
     "limit": {"type": "integer", "minimum": 1, "maximum": MAX_PAGE},
@@ -109,9 +109,9 @@ def openapi_operation(
 ) -> dict[str, Any]:
     """Return the arguments with which FastAPI describes an operation: its answers, problems, headers and body.
 
-    ``examples`` has a text and an example for each status of success. ``elsewhere`` says where a 307 may lead other
-    than to the leader, and which headers it has then. An operation without a ``body`` refuses any body that is not
-    empty. Raises `ValueError` if the statuses are not those of the operation.
+    ``examples`` has a text and an example for each status of success. ``elsewhere`` describes another target of a 307
+    than the leader, and its headers. An operation without a ``body`` refuses any body that is not empty. Raises
+    `ValueError` if the statuses are not those of the operation.
     """
     if set(examples) != set(operation.success):
         raise ValueError(f"{operation.id} succeeds with {operation.success}, and the examples are of {[*examples]}")
@@ -141,7 +141,7 @@ def openapi_operation(
 
 
 def probe_operation(yes: str, no: str | None = None, **query: str) -> dict[str, Any]:
-    """Return the same for a call that a replica answers for itself in plain text: 200 ``yes`` or 503 ``no``.
+    """Return the arguments for a call that a replica answers for itself in plain text: 200 ``yes`` or 503 ``no``.
 
     The parameters of ``query`` need no value.
     """
@@ -166,7 +166,7 @@ def json_body(example: dict[str, Any], properties: dict[str, Any], required: lis
 
 
 def json_schema(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
-    """Return the schema of an object that takes no other members."""
+    """Return the schema of an object without further members."""
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
@@ -176,7 +176,7 @@ def seconds(least: float, most: float) -> dict[str, Any]:
 
 
 def request_id() -> dict[str, Any]:
-    """Return the description of the one header that every call takes."""
+    """Return the description of the one header that every call accepts."""
     return _parameter(Header.REQUEST_ID, False)
 
 

@@ -1,4 +1,4 @@
-"""The part of the OpenAPI description that speaks of the files of jobs: WebHDFS, and the tokens for it.
+"""The part of the OpenAPI description about the files of jobs: WebHDFS, and the tokens for it.
 
 Hadoop defines these calls, so they have neither the headers nor the problems of the others.
 """
@@ -113,7 +113,7 @@ def files_operation(
 
 
 def token_operation(text: str, example: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of the decorator of the route that gives tokens (RFC 6749, section 4.4)."""
+    """Return the arguments of the decorator of the route that issues tokens (RFC 6749, section 4.4)."""
     form = {
         "type": "object",
         "required": ["grant_type", "client_id", "client_secret"],

@@ -1,4 +1,4 @@
-"""Tie a route to its operation: the decorators with which each route says which operation it answers, and how."""
+"""Ties a route to its operation: the decorators with which each route names its operation and describes its answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The API page at ``/docs``. Its script and style are served from here, since a cluster may not reach the internet."""
+"""The API page at ``/docs``. This server serves its script and style, since a cluster may not reach the internet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of the OpenAPI description that clients are generated from: schemas of answers, patterns.
+"""The parts of the OpenAPI description from which clients are generated: schemas of answers, patterns.
 
 They use the vocabulary of OpenAPI 3.0, which every generator reads.
 """

@@ -1,1 +1,1 @@
-"""The page at ``/``, which shows people what this replica and the leader know. It changes nothing."""
+"""The page at ``/``, which shows people the state of this replica and of the leader. It changes nothing."""

@@ -1,6 +1,6 @@
-"""Serve the page at ``/`` and the files that it consists of. They hold no data, so they need no token.
+"""Serves the page at ``/`` and its files. They contain no data, so they need no token.
 
-What the page shows it asks of the API from the browser, under the rules that hold for every other client.
+The page requests its data from the API, in the browser, under the same rules as every other client.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
 }
-"""What the browser enforces: nothing comes from elsewhere, no text becomes markup, and no other page holds this one."""
+"""The rules that the browser enforces: nothing comes from elsewhere, no text becomes markup, and no other page embeds
+this one.
+"""
 
 
 @plain(router, PAGE)
@@ -52,7 +54,7 @@ async def index(_: HttpRequest) -> Response:
 
 @plain(router, PAGE_FILE)
 async def file(request: HttpRequest, name: str) -> Response:
-    """Answer with one of the files that the page consists of."""
+    """Answer with one of the page's files."""
     if name not in _files() or name == _INDEX:
         raise problem(Code.NO_ROUTE, f"GET {request.scope['path']}")
     return _answer(name)

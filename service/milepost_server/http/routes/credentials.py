@@ -1,4 +1,4 @@
-"""The credentials with which a job reaches its files: how a driver gets them, and how Hadoop gets tokens for them."""
+"""The credentials with which a job reaches its files: a driver requests them here, and Hadoop gets tokens for them."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _TOKEN_EXAMPLE = {"access_token": "milepost-job~5d41...", "token_type": "Bearer"
 async def credentials(request: HttpRequest, store: str) -> Response:
     """Return the OAuth2 client credentials under which a job's driver and executors reach its files.
 
-    Only the session that holds the epoch gets them. They are bound to the store and to that epoch, and hold for as long
-    as the client that makes this very request is known to the service, and may write the store. Without tokens there is
-    nothing to show: 501.
+    Only the session that holds the epoch gets them. They are bound to the store and to that epoch, and are valid as
+    long as the service knows the client of this request, and the client may write the store. A service without tokens
+    answers 501.
     """
     checked_name(store, "store")
     reply = request.operations.epochs.held(caller(request), store)
@@ -61,7 +61,7 @@ async def credentials(request: HttpRequest, store: str) -> Response:
 async def token(request: HttpRequest) -> Response:
     """Return a token for client credentials (RFC 6749, section 4.4). Every replica answers this itself.
 
-    What a token of an older epoch writes is refused as the epoch itself is, and reading is allowed with it.
+    Writes with a token of an older epoch are refused as those of the epoch itself are; reads are allowed.
     """
     try:
         fields = dict(parse_qsl(await form_of(request), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
@@ -78,5 +78,5 @@ async def token(request: HttpRequest) -> Response:
 
 
 def _refused(error: str, status: int) -> Response:
-    """Return a refusal as RFC 6749, section 5.2, has it."""
+    """Return a refusal in the format of RFC 6749, section 5.2."""
     return Response(msgspec.json.encode({"error": error}), status, media_type="application/json")

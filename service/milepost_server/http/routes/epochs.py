@@ -43,8 +43,8 @@ class CampaignBody(msgspec.Struct, forbid_unknown_fields=True):
 async def campaign(request: HttpRequest, store: str) -> Response:
     """Ask for the next epoch, waiting up to `wait` seconds while another session holds the current one.
 
-    A waiting caller is granted it only while its session is kept alive, that is, renewed within the last half of its
-    TTL. The wait ends when the caller closes the connection, or its sending side.
+    A waiting caller is granted the epoch only while its session is kept alive, that is, renewed within the last half of
+    its TTL. The wait ends when the caller closes the connection, or its sending side.
     """
     checked_name(store, "store")
     body = await json_of(request, CampaignBody, optional=True)
@@ -69,6 +69,6 @@ async def current(request: HttpRequest, store: str) -> Response:
 
 @answers(router, RESIGN, {204: ("The epoch is free to campaign for.", None)})
 async def resign(request: HttpRequest, store: str) -> Response:
-    """Give the epoch back. Its number stays the current one until the next is granted."""
+    """Resign the epoch. Its number stays the current one until the next is granted."""
     checked_name(store, "store")
     return empty_reply(await request.operations.perform(Resign(caller(request).attempt, store)))

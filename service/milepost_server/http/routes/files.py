@@ -1,4 +1,4 @@
-"""The routes of ``/v1/stores/{store}/files``: the files of a job, for clients that speak no WebHDFS."""
+"""The routes of ``/v1/stores/{store}/files``: the files of a job, for clients that do not speak WebHDFS."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _BODY = {
     },
 )
 async def list_files(request: HttpRequest, store: str) -> Response:
-    """Return a page of what lies right in a directory, files and directories, with the service's time.
+    """Return a page of the direct entries of a directory, files and directories, with the service's time.
 
     A snapshot is the directory `.snapshot/{name}`, which no other listing shows.
     """
@@ -64,7 +64,7 @@ async def list_files(request: HttpRequest, store: str) -> Response:
 
 @answers(router, LOOK_AT_FILE, {200: ("It is there.", None)})
 async def look(request: HttpRequest, store: str, path: str) -> Response:
-    """Say whether a file is there, and which; a directory is none. It is what a `GET` would say, without the bytes."""
+    """Return the headers of a file, as a `GET` would, without the bytes. A directory does not count as a file."""
     at = await _at(request, store, path)
     accepts(request, STATE_MEDIA_TYPE)
     only_known(request, LOOK_AT_FILE)
@@ -96,9 +96,9 @@ async def read(request: HttpRequest, store: str, path: str) -> Response:
     body=_BODY,
 )
 async def write(request: HttpRequest, store: str, path: str) -> Response:
-    """Write a file, once, whole, under the current epoch of the store; the directories above it are made.
+    """Write a file, once and whole, under the current epoch of the store, with its missing parent directories.
 
-    With `If-None-Match: *` nothing may be there; otherwise a file that is there is replaced. No session is needed.
+    With `If-None-Match: *` the path must be free; otherwise an existing file is replaced. No session is needed.
     """
     at = await _at(request, store, path)
     only_known(request, WRITE_FILE)
@@ -123,7 +123,7 @@ async def write(request: HttpRequest, store: str, path: str) -> Response:
 
 @answers(router, DELETE_FILE, {204: ("It is not there any more.", None)})
 async def delete(request: HttpRequest, store: str, path: str) -> Response:
-    """Delete a file, or a directory, under the current epoch of the store. It is no error if nothing is there."""
+    """Delete a file or a directory, under the current epoch of the store. A missing path is no error."""
     at = await _at(request, store, path)
     only_known(request, DELETE_FILE)
     acting = _acting(request, store)
@@ -134,7 +134,7 @@ async def delete(request: HttpRequest, store: str, path: str) -> Response:
 
 
 async def _at(request: HttpRequest, store: str, path: str, *, root: bool = False) -> At:
-    """Return the place that a request is about, once it can be looked at. Raises problems."""
+    """Return the place of a request, once it can be read. Raises problems."""
     at = At(checked_name(store, "store"), named_path(path))
     if path.endswith("/") or not (at.path or root):
         raise problem(Code.INVALID_NAME, f"{path[:80]!r} is no path of a file")

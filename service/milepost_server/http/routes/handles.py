@@ -32,7 +32,7 @@ router = APIRouter(tags=["handles"])
 
 @answers(router, EXISTS, {200: ("It exists.", None)})
 async def exists(request: HttpRequest, store: str, name: str) -> Response:
-    """Say whether the handle exists, and its version."""
+    """Return whether the handle exists, and its version."""
     reply = request.operations.handles.get(checked_name(store, "store"), checked_name(name))
     return Response(headers=reply_headers(reply))
 
@@ -75,7 +75,7 @@ async def remove(request: HttpRequest, store: str, name: str) -> Response:
     {200: ("A page, by name.", {"handles": [HANDLE_EXAMPLE], "next": "bGF0ZXN0", "corrupt": [CORRUPT_EXAMPLE]})},
 )
 async def list_handles(request: HttpRequest, store: str) -> Response:
-    """Return a page of handles, sorted by name. Handles whose removal has begun may be among them."""
+    """Return a page of handles, sorted by name. It may include handles whose removal has begun."""
     checked_name(store, "store")
     accepts(request, "application/json")
     page = await request.operations.handles.list_page(store, *page_of(request, GET_ALL_HANDLES))
@@ -85,7 +85,7 @@ async def list_handles(request: HttpRequest, store: str) -> Response:
 
 @answers(router, CLEAR_ENTRIES, {200: ("How many pointers are gone.", {"cleared": 4})})
 async def clear(request: HttpRequest, store: str) -> Response:
-    """Remove all handles of a store, even those that others hold. Their blobs are collected later."""
+    """Remove all handles of a store, even those that others hold. Their blobs are deleted later."""
     checked_name(store, "store")
     return json_reply(await request.operations.perform(Clear(caller(request).attempt, store, caller(request).epoch)))
 

@@ -42,7 +42,7 @@ async def livez(_: HttpRequest) -> Response:
 async def readyz(request: HttpRequest) -> Response:
     """Answer 200 or 503. With `verbose` there is a line for each part; parts that `exclude` names are not probed.
 
-    Where clients have to say who they are, a line says what was found only to who may read every store.
+    If clients must authenticate, a line shows findings only to a client that may read every store.
     """
     lines = await request.context.probes.run(request.query_params.getlist("exclude"))
     ready = all(line.ok for line in lines)
@@ -57,9 +57,9 @@ async def readyz(request: HttpRequest) -> Response:
 
 
 async def _may_see_what_was_found(request: HttpRequest) -> bool:
-    """Return whether who asks may see names of damaged records, and what the storage says of itself.
+    """Return whether the caller may see names of damaged records, and the storage's own messages.
 
-    Probes are answered to everybody, so a token that is missing, wrong, or cannot be looked up hides it and no more.
+    Probes answer everyone, so a missing or wrong token, or one that cannot be looked up, only hides these.
     """
     context = request.context
     if context.certified_only and not is_certified(request.scope):
@@ -108,11 +108,11 @@ async def metrics(request: HttpRequest) -> Response:
     },
 )
 async def status(request: HttpRequest) -> Response:
-    """Return what this replica is and knows.
+    """Return the state of this replica, and what it knows of the service.
 
     `lease_remaining` is null for a lease that lasts as long as the process, and on followers. `replicas` are the leader
-    and those that lately told it that they are there; followers, for which it is null, do not know of each other.
-    `epochs_above` is what this replica was started with: it grants only epochs above this number.
+    and those that recently sent it a heartbeat; followers, for which it is null, do not know of each other.
+    `epochs_above` is the number with which this replica was started: it grants only epochs above it.
     """
     context, journal = request.context, request.context.journal
     return json_response(
@@ -145,9 +145,9 @@ async def status(request: HttpRequest) -> Response:
     },
 )
 async def whoami(request: HttpRequest) -> Response:
-    """Return the name of the client whose token the request carries, and its rights by patterns of stores.
+    """Return the name of the client that owns the request's token, and its rights by patterns of stores.
 
-    Whoever may write a store may read it, and an administrator may do everything.
+    A writer of a store may read it, and an administrator may do everything.
     """
     principal = request.principal
     rights = EVERYTHING if principal is None else principal.rights

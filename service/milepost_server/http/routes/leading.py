@@ -31,9 +31,10 @@ class StepDownBody(msgspec.Struct, forbid_unknown_fields=True):
     body=json_body({"term": 3}, {"term": {"type": "integer", "format": "int64", "minimum": 1}}, []),
 )
 async def step_down(request: HttpRequest) -> Response:
-    """End what is in flight, resign, and let another replica lead for a moment before standing as a candidate again.
+    """Finish requests in flight, resign, and let another replica lead for a moment before standing as a candidate
+    again.
 
-    With `term` this holds for the leader of that term alone, so that it is safe to ask again.
+    With `term` only the leader of that term steps down, so the request is safe to repeat.
     """
     body = await json_of(request, StepDownBody, optional=True)
     term = await request.operations.leading.step_down(body.term)

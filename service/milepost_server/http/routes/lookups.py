@@ -28,9 +28,10 @@ _MOST_KEY = 4096
 
 @answers(router, LOOK_UP_STATE, {200: ("The values of the key, none if it has none.", _EXAMPLE)})
 async def look_up(request: HttpRequest, store: str, state: str) -> Response:
-    """Return what a key has in the managed state of a job (`milepost.spark.stateful`), as it was published.
+    """Return the published values of a key in the managed state of a job (`milepost.spark.stateful`).
 
-    The state has to lie in the job's tree. A list has an entry for each of its rows, and a map for each of its entries.
+    The state must be stored in the job's tree. A list has an entry for each of its rows, and a map for each of its
+    entries.
     """
     checked_name(store, "store")
     checked_name(state, "state")

@@ -60,8 +60,8 @@ class NewSession(msgspec.Struct, forbid_unknown_fields=True):
 async def open_session(request: HttpRequest) -> Response:
     """Open a session: a lease of `ttl` seconds, which keepalives renew. It is not a credential.
 
-    Where the deployment has tokens, it belongs to the client that opens it: nobody else but an administrator acts in
-    it.
+    If the service uses tokens, the session belongs to the client that opens it: no other client may use it, except an
+    administrator.
     """
     accepts(request, "application/json")
     body = await json_of(request, NewSession)
@@ -76,7 +76,7 @@ async def open_session(request: HttpRequest) -> Response:
 
 
 def _id_by(key: str | None) -> str:
-    """Return an id for a session if the client names none; a retry with the same key must get the same id."""
+    """Return a session id if the client names none; a retry with the same key must get the same id."""
     return secrets.token_hex(12) if key is None else hashlib.blake2b(key.encode(), digest_size=12).hexdigest()
 
 
@@ -104,7 +104,9 @@ def _id_by(key: str | None) -> str:
     },
 )
 async def list_sessions(request: HttpRequest) -> Response:
-    """Return a page of sessions, with what each holds; `locks` counts handles that a session locked one by one."""
+    """Return a page of sessions, with the locks and epochs of each; `locks` counts handles that a session locked one by
+    one.
+    """
     accepts(request, "application/json")
     page = await request.operations.sessions.list_page(*page_of(request, LIST_SESSIONS))
     body = {"sessions": page.sessions, "corrupt": page.corrupt, "next": to_token(page.next)}
@@ -113,7 +115,7 @@ async def list_sessions(request: HttpRequest) -> Response:
 
 @answers(router, KEEP_SESSION_ALIVE, {200: ("Renewed.", {"session": "flights-driver-1", "ttl": 15.0})})
 async def keepalive(request: HttpRequest, session: str) -> Response:
-    """Renew the lease of a session; it counts from the moment when this request came in."""
+    """Renew the lease of a session, counted from the moment when this request arrived."""
     name = checked_name(session, "session id")
     return json_reply(await request.operations.sessions.keepalive(name, client=request.bound_to))
 
@@ -129,9 +131,9 @@ async def keepalive(request: HttpRequest, session: str) -> Response:
     },
 )
 async def get(request: HttpRequest, session: str) -> Response:
-    """Return the seconds that the session has left, and the locks that it holds in stores that the client may read.
+    """Return the remaining seconds of the session, and its locks in stores that the client may read.
 
-    Another client's session is shown only to who may read every store.
+    Another client's session is shown only to a client that may read every store.
     """
     accepts(request, "application/json")
     name = checked_name(session, "session id")
@@ -141,7 +143,7 @@ async def get(request: HttpRequest, session: str) -> Response:
 
 @answers(router, END_SESSION, {204: ("Ended: its locks are gone, its epochs are free.", None)})
 async def end(request: HttpRequest, session: str) -> Response:
-    """End the session, as its client wishes. Handles stay."""
+    """End the session at its client's request. Handles stay."""
     acting = caller(request, session)
     if request.owner and request.operations.sessions.owner(acting.session) not in ("", request.owner):
         request.audit_name = "end-session"

@@ -1,4 +1,4 @@
-"""The routes of ``/v1/stores/{store}/tree``: what is kept of the files of a job."""
+"""The routes of ``/v1/stores/{store}/tree``: the snapshots and savepoints of the files of a job."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class CloneBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RollbackBody(RevisionBody, forbid_unknown_fields=True):
-    """The JSON body that names a snapshot to go back to, and what is to stay."""
+    """The JSON body that names a snapshot to roll back to, and paths that stay unchanged."""
 
     keep: tuple[Annotated[str, msgspec.Meta(max_length=MOST_BYTES)], ...] = ()
 
@@ -71,8 +71,8 @@ class RollbackBody(RevisionBody, forbid_unknown_fields=True):
     },
 )
 async def kept(request: HttpRequest, store: str) -> Response:
-    """Return the snapshots that are kept, the last ten of each query, the savepoints, and those that rollbacks
-    passed over.
+    """Return the kept snapshots, the last ten of each query, the savepoints, and the snapshots that rollbacks passed
+    over.
     """
     checked_name(store, "store")
     accepts(request, "application/json")
@@ -100,9 +100,9 @@ async def kept(request: HttpRequest, store: str) -> Response:
     body=json_body({"digests": False}, {"digests": {"type": "boolean"}}, []),
 )
 async def verify(request: HttpRequest, store: str) -> Response:
-    """Look whether the bytes of every file are there, now and at each snapshot and savepoint.
+    """Check that the bytes of every file exist, now and at each snapshot and savepoint.
 
-    Sizes are compared; with `digests`, all files are read, and compared with what was written.
+    Sizes are compared; with `digests`, all files are read, and compared with their digests.
     """
     checked_name(store, "store")
     body = await json_of(request, VerificationBody, optional=True)
@@ -118,13 +118,12 @@ async def verify(request: HttpRequest, store: str) -> Response:
     ),
 )
 async def roll_back(request: HttpRequest, store: str) -> Response:
-    """Let the files be what they were at `revision`, that of a snapshot or of a savepoint, under the store's current
-    epoch.
+    """Roll the files back to `revision`, that of a snapshot or of a savepoint, under the store's current epoch.
 
-    What is at the paths in `keep`, sixteen at most, and below them stays as it is. Snapshots that came later are passed
-    over, and so is what is there now: each is kept as a snapshot until the query has made ten new snapshots, and to go
-    back to it undoes this. The query of the job must not be running. Where the deployment has tokens, the session has
-    to hold the epoch, unless an administrator asks.
+    The paths in `keep`, at most sixteen, and everything below them stay unchanged. Later snapshots and the present
+    files are passed over: each is kept as a snapshot until the query has made ten new snapshots, and going back to it
+    undoes the rollback. The query of the job must not be running. If the service uses tokens, the session must hold the
+    epoch, unless an administrator asks.
     """
     checked_name(store, "store")
     body = await json_of(request, RollbackBody)
@@ -156,10 +155,10 @@ def _kept_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
     ),
 )
 async def clone(request: HttpRequest, store: str) -> Response:
-    """Let the empty tree of this store begin with copies of the files that a snapshot of another one shows.
+    """Fill the empty tree of this store with copies of the files in a snapshot of another store.
 
-    A snapshot is named by a savepoint, or by `@` and the revision of a snapshot. Make a savepoint first: another
-    snapshot may go while it is copied. The client needs the right to read the source.
+    A snapshot is named by a savepoint, or by `@` and the revision of a snapshot. Make a savepoint first: any other
+    snapshot may be dropped while it is copied. The client needs the right to read the source.
     """
     checked_name(store, "store")
     body = await json_of(request, CloneBody)

@@ -51,7 +51,7 @@ async def add(request: HttpRequest, store: str, name: str) -> Response:
     """Store the bytes, or use those of an upload, then add the handle that points to them.
 
     `Milepost-Labels` has at most 32 labels: keys `a-z 0-9 . _ -`, values up to 256 characters of printable ASCII. A
-    header `Milepost-Label-<key>: value` for each of them is taken as well; proxies drop those with `_` and `.`.
+    header `Milepost-Label-<key>: value` for each label is accepted as well; proxies drop those with `_` and `.`.
     """
     names = checked_name(store, "store"), checked_name(name)
     acting, labelled = caller(request), labels(request) or {}

@@ -43,7 +43,7 @@ class Announcement(msgspec.Struct, forbid_unknown_fields=True):
     body=json_body(ANNOUNCEMENT_EXAMPLE, ANNOUNCEMENT, list(ANNOUNCEMENT)),
 )
 async def announce(request: HttpRequest, store: str) -> Response:
-    """Announce bytes, and get a signed request with which to put them directly into the blob store.
+    """Announce bytes, and return a signed request with which the client puts them directly into the blob store.
 
     Send exactly that request, with the bytes, before `expires_in` seconds are over. Then add or replace a handle with
     the upload's reference; one upload serves one handle at most. A retry with the same key gets a new URL for the same

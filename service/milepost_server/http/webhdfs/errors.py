@@ -1,4 +1,4 @@
-"""Say problems as Hadoop's client understands them: as the Java exception that it raises."""
+"""Translates problems for Hadoop's client: into the Java exception that it raises."""
 
 from __future__ import annotations
 
@@ -39,30 +39,30 @@ EXCEPTIONS: Final[dict[Code, JavaException]] = {
     Code.ALREADY_EXISTS: _EXISTS,
     Code.NOT_DIRECTORY: JavaException("org.apache.hadoop.fs.ParentNotDirectoryException"),
     Code.NOT_EMPTY: JavaException("org.apache.hadoop.fs.PathIsNotEmptyDirectoryException"),
-    # Never asked for again, so that a fenced driver and its executors end at once.
+    # Hadoop's client does not retry these, so that a fenced driver and its executors end at once.
     Code.FENCED: _DENIED,
     Code.FORBIDDEN: _DENIED,
-    # These two are asked for again, also at another replica, for about half a minute.
+    # Hadoop's client retries these two, also at another replica, for about half a minute.
     Code.NO_LEADER: _ELSEWHERE,
     Code.SHUTTING_DOWN: _ELSEWHERE,
     Code.TOO_MANY_REQUESTS: _LATER,
     Code.STORAGE_UNAVAILABLE: _LATER,
     Code.INVALID_NAME: _WRONG,
     Code.INVALID_REQUEST: _WRONG,
-    # Hadoop's shell says an IOException in one line; of what is no IOException it prints where it was thrown.
+    # Hadoop's shell prints an IOException on one line; for any other exception it prints the stack trace.
     Code.NOT_SUPPORTED: _FAILED,
     Code.METHOD_NOT_ALLOWED: _FAILED,
     Code.RANGE_NOT_SATISFIABLE: _FAILED,
     Code.STORAGE_FULL: _FAILED,
 }
-"""What each problem is in Java. Any other is an IOException, which is not asked for again."""
+"""The Java exception for each problem. Any other problem is an IOException, which Hadoop's client does not retry."""
 
 
 def remote_exception(error: Problem, headers: dict[str, str] | None = None) -> Response:
     """Return the answer for a problem, with ``headers`` added.
 
     It has no Content-Type: with one, the client that Spark ships with looks for a class that it does not have. Hadoop
-    goes on to the next replica only where the message ends in the exception's name.
+    turns to the next replica only if the message ends in the exception's name.
     """
     exception = EXCEPTIONS.get(error.code, _FAILED)
     message = f"{error.detail}. {exception.short}" if exception is _ELSEWHERE else error.detail

@@ -1,6 +1,6 @@
-"""Read a WebHDFS request: which file it is about, under which epoch of which job, and its parameters.
+"""Reads a WebHDFS request: its file, the job and epoch under which it is made, and its parameters.
 
-A value that is none is refused, as a NameNode refuses it, and not left out.
+An invalid value is refused, as a NameNode refuses it, and not ignored.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HINTS: Final = frozenset(
         "NO_LOCAL_RACK",
     }
 )
-"""Flags of CREATE that say how HDFS is to place blocks, which means nothing here."""
+"""The flags of CREATE about the placement of HDFS blocks, which have no meaning here."""
 
 JOBS = "jobs"
 
@@ -48,7 +48,7 @@ def text(query: QueryParams, name: str) -> str | None:
 
 
 def flag(query: QueryParams, name: str, *, absent: bool = False) -> bool:
-    """Return a flag, whose case does not matter."""
+    """Return a flag, in any case."""
     value = text(query, name)
     if value is None:
         return absent
@@ -68,7 +68,7 @@ def number(query: QueryParams, name: str) -> int | None:
 
 
 def replaces(query: QueryParams) -> bool:
-    """Return whether CREATE may replace a file: so ``overwrite`` says, or the set of flags in ``createflag``."""
+    """Return whether CREATE may replace a file, by ``overwrite`` or by the set of flags in ``createflag``."""
     overwrite, flags = flag(query, "overwrite"), _set(query, "createflag")
     unknown = flags - _HINTS - {"CREATE", "OVERWRITE", "APPEND"}
     if unknown:
@@ -80,7 +80,7 @@ def replaces(query: QueryParams) -> bool:
 
 
 def onto_existing(query: QueryParams) -> OntoExisting:
-    """Return what RENAME does about what is at its target. Without options it is Hadoop's first rename."""
+    """Return what RENAME does if its target exists. Without options it is Hadoop's first rename."""
     options = _set(query, "renameoptions")
     unknown = options - _ONTO.keys()
     if unknown:
@@ -91,7 +91,7 @@ def onto_existing(query: QueryParams) -> OntoExisting:
 
 
 def destination(query: QueryParams) -> str:
-    """Return the path that RENAME leads to."""
+    """Return the target path of a RENAME."""
     path = text(query, "destination")
     if not path:
         raise problem(
@@ -103,7 +103,7 @@ def destination(query: QueryParams) -> str:
 
 
 def _set(query: QueryParams, name: str) -> set[str]:
-    """Return a set of names, which has commas between them; their case does not matter."""
+    """Return a comma-separated set of names, in any case."""
     return {each.strip().upper() for each in (text(query, name) or "").split(",") if each.strip()}
 
 
@@ -115,7 +115,7 @@ class Above:
 
 
 def place_of(path: str) -> At | Above:
-    """Return what a path of the file system names. Raises ``invalid-name`` and ``not-exist`` problems."""
+    """Return the place that a path of the file system names. Raises ``invalid-name`` and ``not-exist`` problems."""
     first, _, rest = path.strip("/").partition("/")
     store, _, inner = rest.partition("/")
     for part in (first, store, inner):
@@ -132,26 +132,28 @@ def place_of(path: str) -> At | Above:
 
 
 def in_tree(place: At | Above) -> At:
-    """Return a place in a tree. Raises a ``forbidden`` problem for what lies above all trees: nobody changes that."""
+    """Return a place in a tree. Raises a ``forbidden`` problem for a directory above all trees, which no client may
+    change.
+    """
     if isinstance(place, Above):
         raise problem(Code.FORBIDDEN, f"/{place.path} is not part of a job's tree: nothing can be changed there")
     return place
 
 
 def allowed(request: HttpRequest, right: Right, place: At | Above) -> None:
-    """Raise ``forbidden`` as `may_use` does. What lies above all trees has nothing in it but the names of those that
-    somebody may read, and nobody writes there.
+    """Raise ``forbidden`` as `may_use` does. A directory above all trees lists only the trees that the client may read,
+    and no client may write there.
     """
     if isinstance(place, At):
         may_use(request, right, place.store)
 
 
 def epoch_of(request: HttpRequest, at: At) -> int | None:
-    """Return the epoch that a request is made under: its token's, if that is a job's, else the one that a header says.
+    """Return the epoch of a request: its token's, if that is a job's, else the one in a header.
 
-    That header is one whose *name* says it (`job_epoch_header`): Hadoop's client can be told to send a header of any
-    name, but not its value. It sends one header for all it does, so a request for one job that carries another
-    job's header, or another epoch than its token, comes from a configuration that was mixed up: ``forbidden``.
+    The *name* of that header contains the epoch (`job_epoch_header`): Hadoop's client can be configured to send a
+    header with any name, but not with any value. It sends one header on all its requests, so a request for one job that
+    carries another job's header, or another epoch than its token, comes from a mixed-up configuration: ``forbidden``.
     """
     return epoch_under(request, at.store, _epoch_said(request.fields, at))
 
@@ -167,7 +169,9 @@ def _epoch_said(fields: Fields, at: At) -> int | None:
 
 
 def of_lost_header(error: Problem, request: HttpRequest, place: At) -> Problem:
-    """Return the problem of a request; if it is refused because it names no epoch, the problem names the header."""
+    """Return the problem of a request; if it is refused because it names no epoch, the problem names the missing
+    header.
+    """
     if error.code is not Code.FENCED or request.job is not None or _epoch_said(request.fields, place) is not None:
         return error
     header = job_epoch_header(place.store, error.extras.get("current", 0))

@@ -1,4 +1,4 @@
-"""The routes of WebHDFS: one for each method, which lead to the operation that the parameter ``op`` names."""
+"""The routes of WebHDFS: one for each method; the parameter ``op`` names the operation."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ PREFIX = "/webhdfs/v1"
 router = APIRouter(tags=["files"])
 
 _BATCH = 1000
-"""How many entries one answer to LISTSTATUS_BATCH has, as HDFS has it."""
+"""The most entries of one answer to LISTSTATUS_BATCH, as in HDFS."""
 
 READS: Final = (
     "GETFILESTATUS",
@@ -89,16 +89,18 @@ READS: Final = (
 WRITES: Final = ("CREATE", "MKDIRS", "RENAME")
 
 _BY_DATA_NODES = frozenset({"OPEN", "CREATE"})
-"""What every replica answers, if the address holds a token."""
+"""The operations that every replica answers, if the address has a token."""
 
 _MAKE_SURE = "MKDIRS"
-"""What clients also ask that only read: it changes nothing where the directory is there, and then needs no epoch."""
+"""The operation that read-only clients also request: it changes nothing if the directory exists, and then needs no
+epoch.
+"""
 
 KEPT: Final = {"Connection": "keep-alive", "Keep-Alive": "timeout=1"}
-"""Has Java keep an idle connection for a second, and not for five.
+"""The headers that make Java keep an idle connection for one second instead of five.
 
-It sends a body over a kept connection without looking whether that still stands, and then fails for good. No server
-that ended takes connections again within a second. Java heeds the second header only beside the first.
+Java sends a body over a kept connection without checking that it is still open, and then fails without a retry. No
+server that ended accepts connections again within a second. Java heeds the second header only beside the first.
 """
 
 Answer = Callable[[HttpRequest, At | Above], Awaitable[Response]]
@@ -116,7 +118,7 @@ Answer = Callable[[HttpRequest, At | Above], Awaitable[Response]]
     ),
 )
 async def read(request: HttpRequest, path: str = "") -> Response:
-    """Answer what changes nothing. OPEN is a redirect to a replica, which gives the bytes."""
+    """Answer operations that change nothing. OPEN is a redirect to a replica, which gives the bytes."""
     return await _answered(request, path, _READS)
 
 
@@ -132,16 +134,16 @@ async def read(request: HttpRequest, path: str = "") -> Response:
     ),
 )
 async def write(request: HttpRequest, path: str = "") -> Response:
-    """Answer what makes or renames files, under the current epoch of the store.
+    """Answer operations that make or rename files, under the current epoch of the store.
 
-    CREATE is a redirect to a replica, which takes the bytes; the file is there once the last one has come.
+    CREATE is a redirect to a replica, which takes the bytes; the file appears once the last byte has come.
     """
     return await _answered(request, path, _WRITES)
 
 
 @plain(router, CHANGE_FILES)
 async def change(request: HttpRequest, path: str = "") -> Response:
-    """Refuse what would change bytes that are there (APPEND, CONCAT, TRUNCATE): a file is written once, whole."""
+    """Refuse operations that would change existing bytes (APPEND, CONCAT, TRUNCATE): a file is written once, whole."""
     return await _answered(request, path, {})
 
 
@@ -157,7 +159,7 @@ async def change(request: HttpRequest, path: str = "") -> Response:
     ),
 )
 async def delete(request: HttpRequest, path: str = "") -> Response:
-    """Answer what deletes files, under the current epoch of the store."""
+    """Answer operations that delete files, under the current epoch of the store."""
     return await _answered(request, path, {"DELETE": _delete})
 
 
@@ -190,13 +192,13 @@ async def _answer(request: HttpRequest, path: str, known: Mapping[str, Answer]) 
 
 
 def _lost(request: HttpRequest) -> str:
-    """Return what has probably become of ``op``, where letters of the path are question marks, which end a path."""
+    """Return a guess at the lost ``op`` if letters of the path are question marks, which end a path."""
     if b"?" not in request.scope["query_string"]:
         return ""
     return ": Java sends '?' for letters that its file.encoding does not have, so start it with -Dfile.encoding=UTF-8"
 
 
-# -- what changes nothing ----------------------------------------------------------------------------------------------
+# -- operations that change nothing ------------------------------------------------------------------------------------
 
 
 async def _status(request: HttpRequest, place: At | Above) -> Response:
@@ -253,7 +255,7 @@ async def _open(request: HttpRequest, place: At | Above) -> Response:
         headers = {"Content-Length": str(size), **_closing(request)}
         return StreamingResponse(chunks, 200, headers, "application/octet-stream")
     entry = request.operations.trees.readable(place)
-    if entry.has_own_blob or entry.sha256 != token.sha256:  # it was replaced meanwhile
+    if entry.has_own_blob or entry.sha256 != token.sha256:  # the file was replaced meanwhile
         return _to_data_node(request, *await data_nodes.download_token(place, entry, _excluded(query)))
     if start > entry.size:
         raise problem(Code.RANGE_NOT_SATISFIABLE, f"{place.path!r} has {entry.size} bytes, and none at {start}")
@@ -272,7 +274,7 @@ async def _defaults(_request: HttpRequest, _place: At | Above) -> Response:
 
 
 async def _no_token(_request: HttpRequest, _place: At | Above) -> Response:
-    """Say that there are no delegation tokens: a client whose Hadoop is set up for Kerberos asks before all else."""
+    """Answer that there are no delegation tokens: a client whose Hadoop is set up for Kerberos asks for one first."""
     return _json({"Token": None})
 
 
@@ -285,7 +287,7 @@ async def _quota_usage(request: HttpRequest, place: At | Above) -> Response:
 
 
 async def _file_system_status(request: HttpRequest, place: At | Above) -> Response:
-    """Answer for the whole of a job's tree, as HDFS does for all that it has; nobody adds all trees up."""
+    """Answer for the whole tree of a job, as HDFS does for its whole file system; the trees are not added up."""
     used = Summary() if isinstance(place, Above) else await request.operations.trees.summary(At(place.store, ""))
     return _json({"FsStatus": file_system_status(used)})
 
@@ -298,7 +300,7 @@ async def _counted(request: HttpRequest, place: At | Above) -> Summary:
 
 
 async def _checksum(request: HttpRequest, place: At | Above) -> Response:
-    """Refuse a checksum: the one of HDFS is made of those of its blocks and their pieces, and there are none."""
+    """Refuse a checksum: that of HDFS is made from those of its blocks and their pieces, which do not exist here."""
     if isinstance(place, Above):
         raise problem(Code.NOT_EXIST, f"/{place.path} is a directory")
     digest = request.operations.trees.readable(place).sha256
@@ -307,12 +309,12 @@ async def _checksum(request: HttpRequest, place: At | Above) -> Response:
 
 
 async def _trash_root(_request: HttpRequest, place: At | Above) -> Response:
-    """Answer with a directory of the job's own tree, since nothing is renamed from one tree to another."""
+    """Answer with a directory of the job's own tree, since no file can be renamed from one tree to another."""
     above = f"/{JOBS}/{place.store}" if isinstance(place, At) else ""
     return _json({"Path": f"{above}/{TRASH}/{OWNER}"})
 
 
-# -- what changes something --------------------------------------------------------------------------------------------
+# -- operations that change something ----------------------------------------------------------------------------------
 
 
 async def _create(request: HttpRequest, place: At | Above) -> Response:
@@ -377,7 +379,7 @@ def _json(body: Mapping[str, Any]) -> Response:
 
 
 def _to_data_node(request: HttpRequest, data_node: str, token: str) -> Response:
-    """Send the client on to where bytes are taken and given. Its first request never has a body."""
+    """Redirect the client to the data node that takes or gives the bytes. Its first request never has a body."""
     query = [(name, value) for name, value in request.query_params.multi_items() if name != PARAMETER]
     raw_path = request.scope["raw_path"].decode("ascii")
     location = f"{data_node}{raw_path}?{urlencode([*query, (PARAMETER, token)])}"
@@ -389,8 +391,8 @@ def _to_data_node(request: HttpRequest, data_node: str, token: str) -> Response:
 def _closing(request: HttpRequest) -> dict[str, str]:
     """Have the client close its connection to a data node that does not lead.
 
-    Java would use it for the next body, without looking whether it still stands, and fail if the data node has died
-    since. A new connection that is refused makes Hadoop's client ask for another data node.
+    Java would use the connection for the next body, without checking that it is still open, and fail if the data node
+    has died since. A new connection that is refused makes Hadoop's client ask for another data node.
     """
     return {} if request.context.journal.lease_holds() else {"Connection": "close"}
 

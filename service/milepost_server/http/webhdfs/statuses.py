@@ -1,4 +1,4 @@
-"""Say what files and directories are, in the JSON of WebHDFS."""
+"""Describes files and directories in the JSON of WebHDFS."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ SERVER_DEFAULTS: dict[str, Any] = {
     "trashInterval": 0,
     "writePacketSize": 65536,
 }
-"""What HDFS says of itself; Hadoop's client asks for it before some operations."""
+"""The defaults of an HDFS server; Hadoop's client requests them before some operations."""
 
 
 def file_status(entry: Entry, name: str) -> dict[str, Any]:
-    """Return the status of an entry. ``name`` is its last part in a listing, else empty."""
+    """Return the status of an entry. ``name`` is its last segment in a listing, else empty."""
     modified = round(datetime.fromisoformat(entry.modified).timestamp() * 1000)
     directory = entry.directory
     return {
@@ -50,8 +50,8 @@ def file_status(entry: Entry, name: str) -> dict[str, Any]:
 
 
 def block_locations(entry: Entry, start: int, length: int | None) -> list[dict[str, Any]]:
-    """Return where the bytes from ``start`` on are, at most so many: one block at ``localhost``, as Hadoop says of all
-    file systems whose machines are not to be told apart. A directory and an empty range have none.
+    """Return the locations of ``length`` bytes from ``start`` on: one block at ``localhost``, as Hadoop answers for all
+    file systems that do not distinguish machines. A directory and an empty range have none.
     """
     if start >= entry.size or length == 0:
         return []
@@ -71,7 +71,9 @@ def block_locations(entry: Entry, start: int, length: int | None) -> list[dict[s
 
 
 def content_summary(summary: Summary) -> dict[str, Any]:
-    """Return how much is in a directory, itself included. There are no quotas, and snapshots are counted as nothing."""
+    """Return the number of entries in a directory, including itself, and their size. There are no quotas, and snapshots
+    do not count.
+    """
     return {
         "directoryCount": summary.directories,
         "ecPolicy": "Replicated",
@@ -86,7 +88,7 @@ def content_summary(summary: Summary) -> dict[str, Any]:
 
 
 def quota_usage(summary: Summary) -> dict[str, Any]:
-    """Return how much of its quotas a directory has used: it has none."""
+    """Return the numbers of Hadoop's quota report on a directory, which has no quotas."""
     return {"fileAndDirectoryCount": summary.files + summary.directories, **_used(summary)}
 
 
@@ -95,14 +97,15 @@ def _used(summary: Summary) -> dict[str, Any]:
 
 
 def file_system_status(summary: Summary) -> dict[str, int]:
-    """Return how much of a file system is used. How much there is nobody knows, for which Hadoop has this number."""
+    """Return the used size of a file system. Its capacity is unknown, for which Hadoop has this number."""
     return {"capacity": _UNKNOWN, "remaining": _UNKNOWN - summary.bytes, "used": summary.bytes}
 
 
 class Statuses:
-    """The statuses of a directory's entries, made while they are found, so that a long one holds nobody up.
+    """The statuses of a directory's entries, made one by one while they are found, so that a long directory holds up no
+    other request.
 
-    Of those that are ``given``, the first ``most`` are shown.
+    Of the ``given`` entries, the first ``most`` are shown.
     """
 
     def __init__(self, most: int | None = None) -> None:
@@ -111,11 +114,11 @@ class Statuses:
         self._statuses = JsonList()
 
     def add(self, name: str, entry: Entry) -> None:
-        """Add the entry that is there under a name."""
+        """Add the entry with a name."""
         self.given += 1
         if self._most is None or self.given <= self._most:
             self._statuses.add(file_status(entry, name))
 
     def pieces(self) -> list[bytes]:
-        """Return the JSON of all that are shown, in pieces."""
+        """Return the JSON of the shown entries, in pieces."""
         return [b'{"FileStatus":', *self._statuses.build().pieces, b"}"]

@@ -13,11 +13,11 @@ from milepost.state.errors import InvalidUse
 from milepost.state.key_groups import KeyGroups
 
 GROUPS = KeyGroups()
-Barrier = int  # the number of an attempt at a snapshot: it parts what belongs to it from what does not
+Barrier = int  # the number of an attempt at a snapshot: it separates records before the snapshot from those after it
 
 
 class Record(NamedTuple):
-    """What goes along an edge, to the task that has its key. The value is what JSON can hold."""
+    """A message on an edge, routed to the task that owns its key; the value must be JSON."""
 
     key: str
     value: Any
@@ -25,10 +25,10 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class Node:
-    """A source has ``splits``, which it can read again from any offset, and whose names are the keys of its state. An
-    operator has ``process``, which takes the state of a record's key, None at first, and the record; it returns the new
-    state, which is what JSON can hold, and the records to send on. A sink has neither: what comes to it is held back
-    until a snapshot that has it is complete.
+    """A node of the graph. A source has ``splits``, which it can read again from any offset, and whose names are the
+    keys of its state. An operator has ``process``: it takes the state of a record's key, None at first, and the record,
+    and returns the new state, which must be JSON, and the records to send on. A sink has neither: it holds its records
+    back until a snapshot that contains them is complete.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Edge:
-    """Leads the records of ``source`` for which ``when`` holds to ``target``."""
+    """An edge: it leads the records of ``source`` for which ``when`` is true to ``target``."""
 
     source: str
     target: str
@@ -48,9 +48,9 @@ class Edge:
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes, and edges that may form loops. ``back`` has the edges by which a depth-first search comes to a node that
-    it is still below of: without them there is no loop (Carbone et al. 2015, section 4.3). Raises `InvalidUse` where a
-    barrier would not come everywhere, and `ValueError` unless each node has 1 to 128 tasks.
+    """Nodes, and edges that may form loops. ``back`` has the back edges of a depth-first search: without them there is
+    no loop (Carbone et al. 2015, section 4.3). Raises `InvalidUse` if a barrier would not reach every node, and
+    `ValueError` unless each node has 1 to 128 tasks.
     """
 
     nodes: Sequence[Node]
@@ -83,8 +83,8 @@ class Graph:
 
 
 class Part(NamedTuple):
-    """What one task has at the cut: the state of each key, or of a source the offset in each split; the records that
-    were in transit to it, with the task that sent them; and what a sink delivers once the snapshot is complete.
+    """One task's part of a snapshot: the state of each key, or a source's offset in each split; the records that were
+    in transit to the task, with their senders; and the records that a sink delivers once the snapshot is complete.
     """
 
     state: dict[str, Any]
@@ -93,7 +93,7 @@ class Part(NamedTuple):
 
 
 class Alignment(Enum):
-    """What a task does with its inputs between the first barrier of an attempt and the last."""
+    """The behaviour of a task towards its inputs between the first barrier of an attempt and the last."""
 
     EXACTLY_ONCE = "it blocks those whose barrier has come (Carbone et al. 2015)"
     UNALIGNED = "it takes its snapshot at once, and logs the others (Chandy and Lamport 1985; compare Flink's FLIP-76)"
@@ -102,7 +102,7 @@ class Alignment(Enum):
 
 class Task:
     """One of the tasks of a node. ``inputs`` has a first-in-first-out channel for each sender, ``back`` the senders of
-    back edges, ``refill`` what was in transit at the restore, and ``parts`` what is to be saved for which attempt.
+    back edges, ``refill`` the records in transit at the restore, and ``parts`` the parts to save, by attempt.
     """
 
     def __init__(self, node: Node, number: int, alignment: Alignment) -> None:
@@ -118,18 +118,18 @@ class Task:
         self._part: Part | None = None
 
     def steps(self) -> Iterator[tuple[str, str]]:
-        """Yield what the task can do now, and where."""
+        """Yield the steps that the task can do now, each with its place."""
         if self.parts:
             yield "save", ""
         if splits := self.node.splits:
             yield from (("emit", split) for split, offset in self.state.items() if offset < len(splits[split]))
-        if self.refill:  # which comes before whatever was sent later
+        if self.refill:  # these records come before any that were sent later
             yield "refill", ""
         else:
             yield from (("take", one) for one, channel in self.inputs.items() if channel and not self._blocks(one))
 
     def do(self, act: str, place: str) -> Sequence[Record | Barrier]:
-        """Do one of the steps that concern records and barriers, and return what is to be sent."""
+        """Do a step that concerns records or barriers, and return the records and barriers to send."""
         if act == "emit" and self.node.splits:
             self.state[place] += 1
             return [self.node.splits[place][self.state[place] - 1]]
@@ -139,7 +139,7 @@ class Task:
         if isinstance(first, Barrier):
             return self._meet(first, place)
         if self._part is not None and place not in self._arrived:
-            self._part.log.append((place, copy.deepcopy(first)))  # it was sent before the cut
+            self._part.log.append((place, copy.deepcopy(first)))  # the record was sent before the snapshot
         return self._handle(first)
 
     def _handle(self, record: Record) -> list[Record]:
@@ -156,7 +156,9 @@ class Task:
         return self.alignment is Alignment.EXACTLY_ONCE and self._part is None and sender in self._arrived
 
     def _meet(self, barrier: Barrier, sender: str) -> list[Record | Barrier]:
-        """Take the snapshot as soon as the alignment says so. It is whole once every input had its barrier."""
+        """Take the snapshot as soon as the alignment allows it. It is whole once every input has delivered its
+        barrier.
+        """
         self._attempt, passed = barrier, list[Record | Barrier]()
         self._arrived.add(sender)
         waited_for = set() if self.alignment is Alignment.UNALIGNED else self.inputs.keys() - self.back

@@ -1,4 +1,4 @@
-"""The pipeline: the tasks of a graph, their coordinator, and one step after the other."""
+"""The pipeline: the tasks of a graph and their coordinator, run step by step."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ Deliver = Callable[[int, str, Sequence[Record]], None]
 class Pipeline:
     """Runs a graph from its newest complete snapshot, ``epoch``, or from the start, with any number of tasks.
 
-    Nothing happens by itself: `steps` tells what can be done, and `perform` does one of them, so any order can be
-    tried, and tried again. Who fails is ``dead`` and stays so; a new pipeline restores all. ``deliver`` takes an epoch,
-    a sink's task and its records, and does nothing if it was called for these two before. Raises `InvalidUse` if the
-    snapshot has other nodes than the graph, or splits that it does not have.
+    Nothing happens by itself: `steps` lists the possible steps, and `perform` does one of them, so a test can try any
+    order, and repeat it. A task or coordinator that fails stays ``dead``; a new pipeline restores everything.
+    ``deliver`` takes an epoch, a sink's task and its records, and must do nothing if it was called for this epoch and
+    task before. Raises `InvalidUse` if the snapshot has other nodes than the graph, or splits that the graph does not
+    have.
     """
 
     def __init__(
@@ -32,7 +33,7 @@ class Pipeline:
         self._graph, self._store, self._deliver = graph, store, deliver
         self.dead: set[str] = set()
         self.attempt, self.open = 0, False
-        self._saved: dict[str, tuple[str, Part]] = {}  # what was acknowledged of it
+        self._saved: dict[str, tuple[str, Part]] = {}  # the parts of the attempt that were acknowledged
         self._deliveries: deque[tuple[int, str, list[Record]]] = deque()
         self._nodes = {node.name: [Task(node, at, alignment) for at in range(node.tasks)] for node in graph.nodes}
         self.tasks = {task.name: task for tasks in self._nodes.values() for task in tasks}
@@ -71,7 +72,7 @@ class Pipeline:
         return tasks[GROUPS.task_of(GROUPS.group(key.encode()), len(tasks))]
 
     def trigger(self) -> None:
-        """Begin the next attempt at a snapshot, and give up the one that is under way."""
+        """Begin the next attempt at a snapshot, and abandon the one under way."""
         if COORDINATOR in self.dead:
             raise PipelineStopped("the coordinator is dead")
         self.attempt, self.open, self._saved = self.attempt + 1, True, {}
@@ -79,21 +80,24 @@ class Pipeline:
             task.inputs[COORDINATOR].append(self.attempt)
 
     def steps(self) -> list[Step]:
-        """Return what can be done next, always in the same order, each as an act, who does it, and where: a task can
-        "emit" from a split, "take" from a sender, "refill" what was in transit, or "save" and acknowledge its part; the
-        coordinator can "complete" the epoch, or "deliver".
+        """Return the possible next steps, always in the same order, each as an action, its actor, and its place: a task
+        can "emit" from a split, "take" from a sender, "refill" a record in transit, or "save" and acknowledge its part;
+        the coordinator can "complete" the epoch, or "deliver".
         """
         living = [task for name, task in self.tasks.items() if name not in self.dead]
         found = [(act, task.name, place) for task in living for act, place in task.steps()]
         if COORDINATOR not in self.dead:
-            if self._deliveries:  # before the next epoch is complete: a restore has those of the newest one alone
+            # deliver before the next epoch is complete: a restore has only the deliveries of the newest epoch
+            if self._deliveries:
                 found.append(("deliver", COORDINATOR, ""))
             elif self.open and self._saved.keys() == self.tasks.keys():
                 found.append(("complete", COORDINATOR, ""))
         return found
 
     def perform(self, step: Step) -> None:
-        """Do one of `steps`. Whatever is raised, also by a function of the graph, kills who did the step."""
+        """Do one of `steps`. Any exception, also one of a function of the graph, kills the task or coordinator that did
+        the step.
+        """
         act, who, place = step
         try:
             if act == "complete":
@@ -113,7 +117,7 @@ class Pipeline:
         attempt, part = task.parts.popleft()
         try:
             acknowledged = {task.name: (self._store.save(part), part)}
-        except (FilesError, WriteUnknown):  # no manifest names it, so nothing is lost but the attempt
+        except (FilesError, WriteUnknown):  # no manifest names the part, so only the attempt is lost
             self.open, acknowledged = self.open and attempt != self.attempt, {}
         self._saved.update(acknowledged if attempt == self.attempt else {})
 
@@ -127,7 +131,9 @@ class Pipeline:
                     self._owner(edge.target, one.key).inputs[task.name].append(copy.deepcopy(one))
 
     def _complete(self) -> None:
-        """Create the manifest. From then on the snapshot counts, with the output that it has, and sinks forget that."""
+        """Create the manifest. From then on the snapshot counts, together with its output, which the sinks then
+        forget.
+        """
         parts = {task: saved for task, (saved, _) in self._saved.items()}
         if self._store.complete(self.epoch + 1, parts) is Created.EXISTS:
             raise EpochTaken(f"another coordinator has completed epoch {self.epoch + 1}")
@@ -137,7 +143,9 @@ class Pipeline:
             self._deliveries.extend([(self.epoch, name, part.output)] if part.output else [])
 
     def run(self, seed: int, every: int = 50, most: int = 1_000_000) -> None:
-        """Do steps drawn from ``seed``, and snapshots, until all is delivered; otherwise raise `PipelineStopped`."""
+        """Do steps in an order drawn from ``seed``, and snapshots, until everything is delivered; otherwise raise
+        `PipelineStopped`.
+        """
         random, last = Random(seed), None
         for number in range(0 if self.dead else most):
             steps = self.steps()

@@ -1,4 +1,4 @@
-"""Where snapshots of a pipeline are kept: a part for each task, and a manifest that makes them a snapshot."""
+"""Storage for the snapshots of a pipeline: a part for each task, and a manifest that makes them a snapshot."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from milepost.state.store.files.contract import create_once
 
 
 class SnapshotStore(ABC):
-    """A place for snapshots. A write that certainly was not done raises `FilesError`, one in doubt `WriteUnknown`."""
+    """Storage for snapshots. A write that was certainly not done raises `FilesError`, one in doubt `WriteUnknown`."""
 
     @abstractmethod
     def save(self, part: Part) -> str:
-        """Make a part durable, and return its name. A part that no manifest names counts for nothing."""
+        """Make a part durable, and return its name. A part that no manifest names does not count."""
 
     @abstractmethod
     def complete(self, epoch: int, parts: Mapping[str, str]) -> Created:
-        """Make the snapshot of the epoch, with the name of each task's part, unless the epoch has another one."""
+        """Complete the snapshot of the epoch, with the name of each task's part, unless the epoch has another
+        snapshot.
+        """
 
     @abstractmethod
     def latest(self) -> tuple[int, dict[str, Part]]:
@@ -31,9 +33,10 @@ class SnapshotStore(ABC):
 
 
 class FileSnapshots(SnapshotStore):
-    """Snapshots as JSON in files. A part is named by its SHA-256, so none takes another's place. A manifest is named by
-    its epoch, of which it has the SHA-256 as well, and is created once: so none is taken for that of another epoch, and
-    of two coordinators that go on from the same epoch only one completes the next.
+    """Stores snapshots as JSON files. A part is named by its SHA-256, so no part replaces another. A manifest is named
+    by its epoch, contains a SHA-256 over the epoch and its content, and is created once: so a manifest cannot be
+    mistaken for that of another epoch, and of two coordinators that continue from the same epoch only one completes the
+    next.
     """
 
     def __init__(self, files: StateFiles, directory: str = "pipeline") -> None:

@@ -1,7 +1,7 @@
 """State of keys, windows and triggers, and timers: the state API of Beam, which Gearpump has too.
 
-`StateInternalsFactory` gives the state of a key, and `TimerInternalsFactory` its timers. Both work on a table: on a
-`StateStore`, whose commits then have them, or on a `HeapTable`.
+`StateInternalsFactory` returns the state of a key, and `TimerInternalsFactory` its timers. Both work on a table: on a
+`StateStore`, whose commits then contain them, or on a `HeapTable`.
 """
 
 from milepost.state.dialects.beam.containers import (

@@ -1,4 +1,4 @@
-"""The place of a cell in a table, and reading several cells in one go."""
+"""The position of a cell in a table, and reads of several cells at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LookupT = TypeVar("LookupT", bound="Lookup[Any]")
 
 
 class StateKind(Enum):
-    """The kinds of state. Each has a column family of its own, so cells of two kinds are two cells."""
+    """The kinds of state. Each has its own column family, so cells of two kinds are different cells."""
 
     VALUE = "value"
     BAG = "bag"
@@ -36,7 +36,7 @@ class StateKind(Enum):
 
     @property
     def multiple(self) -> bool:
-        """Whether a key has a list of values there, to which one can be added without reading the others."""
+        """Whether a key in the family has a list of values, to which one can be added without reading the others."""
         return self in (StateKind.BAG, StateKind.MULTIMAP, StateKind.ORDERED_LIST)
 
 
@@ -44,10 +44,10 @@ _Place = tuple[StateKind, bytes]
 
 
 class Cells:
-    """All cells of a table: every read and every change of state goes through here.
+    """All cells of a table: every read and every change of state goes through this object.
 
-    Reads of single keys may be announced, and are then made in one go. A `Lookup` shows what was there when it was
-    asked for, although it is read later: so before anything changes, those that were not read yet are read.
+    Reads of single keys may be announced, and are then made together. A `Lookup` shows the value at the time of its
+    creation, although it is read later: so before any change, unread lookups are read.
     """
 
     def __init__(self, table: StateTable) -> None:
@@ -59,7 +59,7 @@ class Cells:
             table.create_column_family_if_absent(kind.family, multiple_values_per_key=kind.multiple)
 
     def get(self, place: _Place) -> bytes | None:
-        """Return the value at a place, and read what was announced with it."""
+        """Return the value at a place, and read the announced places with it."""
         if place in self._read:
             return self._read.pop(place)
         if not self._announced:
@@ -68,22 +68,24 @@ class Cells:
         return self._read.pop(place)
 
     def announce(self, place: _Place) -> None:
-        """Let a place be read together with the next one that is read."""
+        """Announce a place, so that it is read together with the next read."""
         if place not in self._read:
             self._announced[place] = None
 
     def lookup(self, place: _Place, decode: Callable[[bytes | None], R]) -> Lookup[R]:
-        """Return a look-up of what is at a place now."""
+        """Return a lookup of the present value at a place."""
         found = Lookup(self, place, decode)
         self._lookups.add(found)
         return found
 
     def looked_up(self, lookup: Lookup[R]) -> None:
-        """Forget a look-up that has its value."""
+        """Forget a lookup that has its value."""
         self._lookups.discard(lookup)
 
     def to_change(self, place: _Place | None = None) -> StateTable:
-        """Return the table to change what is at a place, or anything: what is to be seen as it was is read before."""
+        """Return the table for a change at a place, or at any place: lookups that must show the earlier value are read
+        first.
+        """
         pending = list(self._lookups)
         if pending:
             self._read_together(*(one.place for one in pending))
@@ -98,7 +100,7 @@ class Cells:
         return self._table
 
     def to_read(self) -> StateTable:
-        """Return the table to read from it what is more than one value."""
+        """Return the table for a read of more than one value."""
         return self._table
 
     def _read_together(self, *places: _Place) -> None:
@@ -113,7 +115,7 @@ class Cells:
 
 
 class Lookup(ReadableState[R], Generic[R]):
-    """What was under one key when it was looked up."""
+    """The value of a key at the time of the lookup."""
 
     def __init__(self, cells: Cells, place: _Place, decode: Callable[[bytes | None], R]) -> None:
         self._cells = cells
@@ -133,14 +135,14 @@ class Lookup(ReadableState[R], Generic[R]):
         return self
 
     def settle(self, value: bytes | None) -> None:
-        """Take this as the value that was there."""
+        """Store the value that the key had."""
         self._value = value
         self._settled = True
         self._cells.looked_up(self)
 
 
 class Cell:
-    """One cell's part of its table: the keys that begin with its own key, in the family of its kind."""
+    """One cell's part of its table: the keys that begin with the cell's own key, in the family of its kind."""
 
     def __init__(self, cells: Cells, kind: StateKind, key: bytes) -> None:
         self._cells = cells
@@ -149,23 +151,23 @@ class Cell:
         self._key = key
 
     def get(self) -> bytes | None:
-        """Return the one value of the cell."""
+        """Return the single value of the cell."""
         return self._cells.get((self._kind, self._key))
 
     def announce(self) -> None:
-        """Let the one value be read together with the next one that is read."""
+        """Announce the single value, so that it is read together with the next read."""
         self._cells.announce((self._kind, self._key))
 
     def lookup(self, part: bytes, decode: Callable[[bytes | None], R]) -> Lookup[R]:
-        """Return a look-up of the value that a part has now."""
+        """Return a lookup of the present value of a part."""
         return self._cells.lookup((self._kind, self._key + part), decode)
 
     def get_part(self, part: bytes) -> bytes | None:
-        """Return the value that a part has."""
+        """Return the value of a part."""
         return self._cells.get((self._kind, self._key + part))
 
     def put(self, value: bytes, part: bytes = b"") -> None:
-        """Set the one value of the cell, or of a part of it."""
+        """Set the single value of the cell, or of a part of it."""
         self._to_change(part).put(self._key + part, value, self._family)
 
     def append(self, value: bytes, part: bytes = b"") -> None:
@@ -173,33 +175,35 @@ class Cell:
         self._to_change(part).merge(self._key + part, value, self._family)
 
     def remove(self, part: bytes = b"") -> None:
-        """Remove what is right under the cell's key, or a part of it."""
+        """Remove the value under the cell's own key, or a part of the cell."""
         self._to_change(part).remove(self._key + part, self._family)
 
     def remove_parts(self, start: bytes = b"", end: bytes | None = None) -> None:
-        """Remove the parts from one on and before another."""
+        """Remove the parts from ``start`` up to, but not including, ``end``."""
         self._cells.to_change().delete_range(*self._range(start, end), self._family)
 
     def values(self, part: bytes = b"") -> Iterator[bytes]:
-        """Iterate the values right under the cell's key, or those of a part."""
+        """Iterate over the values under the cell's own key, or those of a part."""
         return self._cells.to_read().values_iterator(self._key + part, self._family)
 
     def parts(self) -> Iterator[tuple[bytes, bytes]]:
-        """Iterate all parts that have one value, sorted, each with its value."""
+        """Iterate over all parts with a single value, sorted, each with its value."""
         found = self._cells.to_read().prefix_scan(self._key, self._family)
         return ((key[len(self._key) :], value) for key, value in found)
 
     def parts_with_values(self, start: bytes = b"", end: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """Iterate the parts from one on and before another, sorted, with each of their values."""
+        """Iterate over the parts from ``start`` up to, but not including, ``end``, sorted, with each of their
+        values.
+        """
         found = self._cells.to_read().range_scan_with_multi_values(*self._range(start, end), self._family)
         return ((key[len(self._key) :], value) for key, value in found)
 
     def is_absent(self, part: bytes = b"") -> ReadableState[bool]:
-        """Return whether nothing is right under the cell's key, or a part is not there, each time it is read."""
+        """Return a state that tells, at each read, whether the cell's own key, or a part, has no value."""
         return View(lambda: not self._cells.to_read().key_exists(self._key + part, self._family))
 
     def has_no_parts(self) -> ReadableState[bool]:
-        """Return whether the cell has no part, each time it is read."""
+        """Return a state that tells, at each read, whether the cell has no part."""
         read = self.parts_with_values if self._kind.multiple else self.parts
         return View(lambda: next(read(), None) is None)
 

@@ -1,7 +1,7 @@
-"""State that holds many values: bags and ordered lists, sets and maps, and multimaps.
+"""State that contains many values: bags and ordered lists, sets and maps, and multimaps.
 
-Each element of a set and each entry of a map is a key of the table, so using one reads one. Adding to a list, or to
-the values of a key, writes what was added and reads nothing.
+Each element of a set and each entry of a map is a key of the table, so using one element reads one key. Adding to a
+list, or to the values of a key, writes only the new value and reads nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class BagState(GroupingState[T, Iterator[T]]):
         self._coder = coder
 
     def read(self) -> Iterator[T]:
-        """Iterate the values that are there now (``read``)."""
+        """Iterate over the present values (``read``)."""
         return map(self._coder.decode, self._cell.values())
 
     def add(self, value: T) -> None:
@@ -53,10 +53,11 @@ class TimestampedValue(Generic[T]):
 
 
 class OrderedListState(GroupingState[TimestampedValue[T], Iterator[TimestampedValue[T]]]):
-    """Values at points in time, in their order; those of the same time in the order they were added
-    (Beam's ``OrderedListState``).
+    """Values at points in time, in order of time; values of the same time in the order they were added (Beam's
+    ``OrderedListState``).
 
-    A range is the times from ``min_timestamp`` on and before ``limit_timestamp``; only its own values are read.
+    A range is the times from ``min_timestamp`` up to, but not including, ``limit_timestamp``; only its own values are
+    read.
     """
 
     _time = TimestampCoder()
@@ -66,11 +67,11 @@ class OrderedListState(GroupingState[TimestampedValue[T], Iterator[TimestampedVa
         self._coder = coder
 
     def read(self) -> Iterator[TimestampedValue[T]]:
-        """Iterate all values that are there now (``read``)."""
+        """Iterate over all present values (``read``)."""
         return self._decoded(self._cell.parts_with_values())
 
     def read_range(self, min_timestamp: datetime, limit_timestamp: datetime) -> Iterator[TimestampedValue[T]]:
-        """Iterate the values of a range (``readRange``)."""
+        """Iterate over the values of a range (``readRange``)."""
         start, end = self._time.encode(min_timestamp), self._time.encode(limit_timestamp)
         return self._decoded(self._cell.parts_with_values(start, end)) if start < end else iter(())
 
@@ -101,18 +102,18 @@ class SetState(GroupingState[T, Iterator[T]]):
         self._coder = coder
 
     def read(self) -> Iterator[T]:
-        """Iterate the elements that are there now (``read``)."""
+        """Iterate over the present elements (``read``)."""
         return (self._coder.decode(element) for element, _ in self._cell.parts())
 
     def contains(self, element: T) -> ReadableState[bool]:
-        """Return whether the element is there now (``contains``)."""
+        """Return whether the set now contains the element (``contains``)."""
         return self._cell.lookup(self._coder.encode(element), _is_there)
 
     def add(self, value: T) -> None:
         self._cell.put(b"", self._coder.encode(value))
 
     def add_if_absent(self, element: T) -> ReadableState[bool]:
-        """Add the element, and return whether it was not there before (``addIfAbsent``)."""
+        """Add the element, and return whether the set did not contain it before (``addIfAbsent``)."""
         part = self._coder.encode(element)
         absent = self._cell.get_part(part) is None
         if absent:
@@ -120,7 +121,7 @@ class SetState(GroupingState[T, Iterator[T]]):
         return View(lambda: absent)
 
     def remove(self, element: T) -> None:
-        """Remove the element, if it is there (``remove``)."""
+        """Remove the element, if the set contains it (``remove``)."""
         self._cell.remove(self._coder.encode(element))
 
     def clear(self) -> None:
@@ -133,7 +134,7 @@ class SetState(GroupingState[T, Iterator[T]]):
 class MapState(State, Generic[K, V]):
     """Values under keys, in the order of the keys' bytes (Beam's ``MapState``).
 
-    A value that is None, which a `NullableCoder` has, is there: its key is not absent.
+    A value may be None, with a `NullableCoder`; its key is not absent.
     """
 
     def __init__(self, cell: Cell, key_coder: Coder[K], value_coder: Coder[V]) -> None:
@@ -142,17 +143,17 @@ class MapState(State, Generic[K, V]):
         self._values = value_coder
 
     def get(self, key: K) -> ReadableState[V | None]:
-        """Return the value that the key has now, None if it has none (``get``)."""
+        """Return the present value of the key, None if it has none (``get``)."""
         return self.get_or_default(key, None)
 
     def get_or_default(self, key: K, default: D) -> ReadableState[V | D]:
-        """Return the value that the key has now, or the default (``getOrDefault``)."""
+        """Return the present value of the key, or the default (``getOrDefault``)."""
         return self._cell.lookup(
             self._keys.encode(key), lambda found: default if found is None else self._decode(found)
         )
 
     def contains(self, key: K) -> ReadableState[bool]:
-        """Return whether the key is there now (Flink's ``contains``)."""
+        """Return whether the map now contains the key (Flink's ``contains``)."""
         return self._cell.lookup(self._keys.encode(key), _is_there)
 
     def put(self, key: K, value: V) -> None:
@@ -160,12 +161,12 @@ class MapState(State, Generic[K, V]):
         self._cell.put(self._values.encode(value), self._keys.encode(key))
 
     def put_if_absent(self, key: K, value: V) -> ReadableState[V | None]:
-        """Set the value of a key that has none, and return the one that it had before, or None (``putIfAbsent``)."""
+        """Set the value of a key that has none, and return the key's value from before, or None (``putIfAbsent``)."""
         return self.compute_if_absent(key, lambda _: value)
 
     def compute_if_absent(self, key: K, function: Callable[[K], V]) -> ReadableState[V | None]:
-        """Set the value of a key that has none to what the function gives for the key, which is not called otherwise;
-        return the value that the key had before, or None (``computeIfAbsent``).
+        """If the key has no value, call the function with the key and set its result as the value; return the key's
+        value from before, or None (``computeIfAbsent``).
         """
         part = self._keys.encode(key)
         found = self._cell.get_part(part)
@@ -174,19 +175,21 @@ class MapState(State, Generic[K, V]):
         return View(lambda: None if found is None else self._decode(found))
 
     def remove(self, key: K) -> None:
-        """Remove the key, if it is there (``remove``)."""
+        """Remove the key, if the map contains it (``remove``)."""
         self._cell.remove(self._keys.encode(key))
 
     def keys(self) -> ReadableState[Iterator[K]]:
-        """Return the keys, as they are when they are read (``keys``)."""
+        """Return a state of the keys, which shows the present keys at each read (``keys``)."""
         return View(lambda: (self._keys.decode(key) for key, _ in self._cell.parts()))
 
     def values(self) -> ReadableState[Iterator[V]]:
-        """Return the values in the order of their keys, as they are when they are read (``values``)."""
+        """Return a state of the values in the order of their keys, which shows the present values at each read
+        (``values``).
+        """
         return View(lambda: (self._decode(value) for _, value in self._cell.parts()))
 
     def entries(self) -> ReadableState[Iterator[tuple[K, V]]]:
-        """Return the keys with their values, as they are when they are read (``entries``)."""
+        """Return a state of the keys with their values, which shows the present entries at each read (``entries``)."""
         return View(lambda: ((self._keys.decode(key), self._decode(value)) for key, value in self._cell.parts()))
 
     def clear(self) -> None:
@@ -206,8 +209,8 @@ def _is_there(found: bytes | None) -> bool:
 class MultimapState(State, Generic[K, V]):
     """Several values under each key (Beam's ``MultimapState``), in the order of the keys' bytes.
 
-    The values of a key come in the order in which they were put. What its methods return shows what is there at each
-    ``read``; an iterator shows what was there at the ``read`` that gave it.
+    The values of a key keep the order in which they were put. The returned states show the present content at each
+    ``read``; an iterator shows the content at the ``read`` that returned it.
     """
 
     def __init__(self, cell: Cell, key_coder: Coder[K], value_coder: Coder[V]) -> None:
@@ -234,7 +237,7 @@ class MultimapState(State, Generic[K, V]):
         self._cell.remove(self._keys.encode(key))
 
     def keys(self) -> ReadableState[Iterator[K]]:
-        """Return the keys, each once (``keys``). All values are read for it."""
+        """Return the keys, each once (``keys``). This reads all values."""
         return View(
             lambda: (self._keys.decode(part) for part, _ in groupby(self._cell.parts_with_values(), itemgetter(0)))
         )

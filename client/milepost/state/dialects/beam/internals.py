@@ -1,4 +1,4 @@
-"""The state of keys: a table of namespaces and tags for each."""
+"""The state of keys: a table of namespaces and tags for each key."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class StateInternals(Generic[K]):
     """All state of one key: a cell for each namespace and tag (Beam's ``StateInternals``)."""
 
     def __init__(self, cells: Cells, key: K, prefix: bytes) -> None:
-        """`StateInternalsFactory` makes these; ``prefix`` is what the keys of all cells begin with."""
+        """`StateInternalsFactory` makes these; the keys of all cells begin with ``prefix``."""
         self._cells = cells
         self._key = key
         self._prefix = prefix
@@ -33,11 +33,11 @@ class StateInternals(Generic[K]):
 
     @property
     def key(self) -> K:
-        """The key whose state this is (``getKey``)."""
+        """The key to which the state belongs (``getKey``)."""
         return self._key
 
     def state(self, namespace: StateNamespace, tag: StateTag[S]) -> S:
-        """Return the cell of a tag in a namespace (``state``): the same object, while anybody has it."""
+        """Return the cell of a tag in a namespace (``state``): the same object, as long as it is referenced."""
         found: Any = self._states.get((namespace, tag))
         if found is None:
             found = tag.bind(Cell(self._cells, tag.kind, self._prefix + namespace.key + tag.key))
@@ -45,13 +45,13 @@ class StateInternals(Generic[K]):
         return found  # type: ignore[no-any-return]
 
     def clear(self, namespace: StateNamespace) -> None:
-        """Make all cells of a namespace empty, of a window also those of its triggers."""
+        """Empty all cells of a namespace; for a window, also those of its triggers."""
         prefix = self._prefix + namespace.prefix
         self._delete(prefix, after_prefix(prefix))
 
     def clear_windows_before(self, namespace: WindowNamespace) -> None:
-        """Make all cells of the windows that sort before a window empty: with `IntervalWindowCoder`, those that end
-        before it, and those that end with it and start before it.
+        """Empty all cells of the windows that sort before a window: with `IntervalWindowCoder`, those that end before
+        it, and those that end with it and start before it.
 
         Raises `InvalidUse` for a window whose coder is not ordered.
         """
@@ -73,15 +73,15 @@ class StateInternals(Generic[K]):
 
 
 class StateInternalsFactory(Generic[K]):
-    """Gives the state of each key that lies in one table (Beam's ``StateInternalsFactory``).
+    """Returns the state of each key in one table (Beam's ``StateInternalsFactory``).
 
     A `StateStore` as the table keeps the state in its next version: `StateStore.commit` writes it, and
-    `StateStore.abort` drops what was changed. A `HeapTable` keeps it in memory. Like both, this belongs to one thread.
-    The column families whose names begin with ``state:`` are its own.
+    `StateStore.abort` drops the changes. A `HeapTable` keeps it in memory. Like both, the factory belongs to one
+    thread. It owns the column families whose names begin with ``state:``.
     """
 
     def __init__(self, table: StateTable, key_coder: Coder[K]) -> None:
-        """``key_coder`` encodes the keys of the state. Raises `NotDeterministic`, and what the table raises."""
+        """``key_coder`` encodes the keys of the state. Raises `NotDeterministic`, and the errors of the table."""
         cells = Cells(table)
         self._keys: PerKey[K, StateInternals[K]] = PerKey(
             key_coder, lambda key, prefix: StateInternals(cells, key, prefix)
@@ -93,7 +93,7 @@ class StateInternalsFactory(Generic[K]):
         return self._keys.coder
 
     def state_internals_for_key(self, key: K) -> StateInternals[K]:
-        """Return the state of a key (``stateInternalsForKey``): the same object, while anybody has it.
+        """Return the state of a key (``stateInternalsForKey``): the same object, as long as it is referenced.
 
         Raises `CoderError`.
         """

@@ -1,4 +1,4 @@
-"""Values that become keys, and what there is one of for each key."""
+"""Values that become keys, and objects of which each key has one."""
 
 from __future__ import annotations
 
@@ -15,23 +15,27 @@ R = TypeVar("R")
 
 
 def check_deterministic(coder: Coder[Any], what: str) -> None:
-    """Raise `NotDeterministic` if equal values may have other bytes, for ``what`` in the message."""
+    """Raise `NotDeterministic` if the coder may encode equal values differently; the message says what for by
+    ``what``.
+    """
     if not coder.deterministic:
         raise NotDeterministic(f"{what} must have a deterministic coder, which {type(coder).__name__} is not")
 
 
 class PerKey(Generic[K, R]):
-    """Something for each key, and the same object while anybody has it."""
+    """One object for each key; the same object, as long as it is referenced."""
 
     def __init__(self, coder: Coder[K], make: Callable[[K, bytes], R]) -> None:
-        """``make`` is given a key, and what all rows of that key begin with. Raises `NotDeterministic`."""
+        """``make`` makes the object from a key and the bytes with which all rows of that key begin. Raises
+        `NotDeterministic`.
+        """
         check_deterministic(coder, "the keys of state")
         self.coder = coder
         self._make = make
         self._known: WeakValueDictionary[bytes, R] = WeakValueDictionary()
 
     def get(self, key: K) -> R:
-        """Return what there is for a key. Raises `CoderError`."""
+        """Return the object of a key. Raises `CoderError`."""
         prefix = write_escaped(self.coder.encode(key))
         found = self._known.get(prefix)
         if found is None:

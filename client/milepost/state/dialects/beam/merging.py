@@ -1,7 +1,7 @@
-"""Merging the state of several windows into that of one, when windows merge (Beam's ``StateMerging``).
+"""Merges the state of several windows into that of one, when windows merge (Beam's ``StateMerging``).
 
-``sources`` are the cells of the windows that merge, and ``result`` that of the window that they become, which may be
-one of them. Sources are empty afterwards.
+``sources`` are the cells of the windows that merge, and ``result`` is that of the merged window, which may be one of
+them. The other sources are empty afterwards.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ OutputT = TypeVar("OutputT")
 
 
 def merge_bags(sources: Iterable[BagState[T]], result: BagState[T]) -> None:
-    """Add what is in the sources to the result (``mergeBags``)."""
+    """Add the values of the sources to the result (``mergeBags``)."""
     _move(sources, result)
 
 
 def merge_sets(sources: Iterable[SetState[T]], result: SetState[T]) -> None:
-    """Add what is in the sources to the result (``mergeSets``)."""
+    """Add the elements of the sources to the result (``mergeSets``)."""
     _move(sources, result)
 
 
@@ -45,10 +45,10 @@ def merge_combining_values(
 def merge_watermarks(
     sources: Iterable[WatermarkHoldState], result: WatermarkHoldState, result_window: BoundedWindow
 ) -> None:
-    """Merge the holds of the sources, the result's among them, into one that suits the merged window
+    """Merge the holds of the sources, including the result's, into one that suits the merged window
     (``mergeWatermarks``).
 
-    If holds are at the end of the window, it is held there, also if nothing was held before.
+    If holds are at the end of the window, the result holds there, even if nothing was held before.
     """
     cells = list(sources)
     if not cells:

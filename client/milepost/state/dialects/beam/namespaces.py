@@ -1,7 +1,9 @@
-"""Namespaces of state: what of one key's state belongs to the key itself, to a window, or to a trigger of a window.
+"""Namespaces of state: they separate the state of a key itself from that of each window, and of each trigger of a
+window.
 
-As bytes, a namespace is the front of its state's keys, and sorts: first the global namespace, then the windows as their
-bytes sort, and behind each window its triggers. So a window is one range, and so are all windows before another.
+As bytes, a namespace is the prefix of its state's keys, and sorts: first the global namespace, then the windows in the
+order of their bytes, and after each window its triggers. So a window is one range, and so are all windows before
+another.
 """
 
 from __future__ import annotations
@@ -30,20 +32,20 @@ _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _FORM = re.compile(r"/(?P<window>[A-Za-z0-9_-]*)/(?:(?P<index>0|[1-9A-Z][0-9A-Z]*)/)?")
 
 FIRST_WINDOW = _WINDOW
-"""What no window's namespace sorts before."""
+"""The smallest bytes of a window's namespace."""
 
 
 class StateNamespace(ABC):
-    """One namespace (Beam's ``StateNamespace``). Namespaces are equal if their forms as bytes or text are."""
+    """One namespace (Beam's ``StateNamespace``). Namespaces are equal if their bytes or texts are equal."""
 
     @property
     @abstractmethod
     def key(self) -> bytes:
-        """The namespace as bytes. No namespace's bytes begin with those of another."""
+        """The namespace as bytes, which are not a prefix of another namespace's bytes."""
 
     @property
     def prefix(self) -> bytes:
-        """The bytes with which this namespace and all below it begin: of a window, its triggers' too."""
+        """The bytes with which this namespace and all below it begin; those of a window also cover its triggers."""
         return self.key
 
     @property
@@ -54,7 +56,7 @@ class StateNamespace(ABC):
 
 @dataclass(frozen=True)
 class GlobalNamespace(StateNamespace):
-    """The namespace of what a key has whatever the window (``GlobalNamespace``)."""
+    """The namespace of a key's state outside of all windows (``GlobalNamespace``)."""
 
     key = _GLOBAL
     string_key = "/"
@@ -110,7 +112,7 @@ class StateNamespaces:
 
     @staticmethod
     def global_namespace() -> StateNamespace:
-        """Return the namespace of what a key has whatever the window (``global``, which is no name in Python)."""
+        """Return the namespace of a key's state outside of all windows (``global``, which is a keyword in Python)."""
         return GlobalNamespace()
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""What all kinds of state have in common: they can be read, now or together with others, and cleared."""
+"""The common parts of all kinds of state: they can be read, alone or together with others, and cleared."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class ReadableState(ABC, Generic[OutputT]):
         """Return the value (``read``)."""
 
     def read_later(self: ReadableT) -> ReadableT:
-        """Announce that it will be read (``readLater``): what was announced is read in one go, once some of it is.
+        """Announce a later read (``readLater``): the announced states are read together, once one of them is read.
 
-        That counts for what lies under one key: values, accumulators, holds, and single entries of maps and sets. For
-        the rest it does nothing.
+        This holds for state under a single key: values, accumulators, holds, and single entries of maps and sets. For
+        other state the call does nothing.
         """
         return self
 
 
 class View(ReadableState[OutputT]):
-    """Something that is read anew each time, as it then is."""
+    """A state that each read computes anew."""
 
     def __init__(self, read: Callable[[], OutputT]) -> None:
         self._read = read
@@ -38,10 +38,10 @@ class View(ReadableState[OutputT]):
 
 
 class State(ABC):
-    """One cell of state: what a tag has in a namespace of a key (``State``).
+    """One cell of state: the content of a tag in a namespace of a key (``State``).
 
-    A cell keeps nothing itself. Its methods raise what its table raises: of a `StateStore` that has ended,
-    `StoreEnded`. What its coder refuses raises `CoderError`, and nothing was changed.
+    A cell itself stores nothing. Its methods raise the errors of its table: `StoreEnded` for a `StateStore` that has
+    ended. A value that its coder refuses raises `CoderError`, and nothing is changed.
     """
 
     @abstractmethod
@@ -50,11 +50,11 @@ class State(ABC):
 
     @abstractmethod
     def is_empty(self) -> ReadableState[bool]:
-        """Return whether the cell is empty, each time it is read (``isEmpty``)."""
+        """Return a state that tells, at each read, whether the cell is empty (``isEmpty``)."""
 
 
 class GroupingState(State, ReadableState[OutputT], Generic[InputT, OutputT]):
-    """A cell to which values are added, and which is read as what they come to (``GroupingState``)."""
+    """A cell to which values are added, and whose read returns their combination (``GroupingState``)."""
 
     @abstractmethod
     def add(self, value: InputT) -> None:

@@ -1,4 +1,6 @@
-"""Where state lies: a `StateTable`, which each `StateStore` is, and `HeapTable`, which keeps it in memory alone."""
+"""The tables for state: a `StateTable`, which each `StateStore` is, and `HeapTable`, which keeps state only in
+memory.
+"""
 
 from __future__ import annotations
 
@@ -11,59 +13,61 @@ from milepost.state.store.sorted_map import SortedMap
 
 
 class StateTable(Protocol):
-    """Bytes under keys that sort, in column families: the part of the contract of `StateStore` that state needs.
+    """Bytes under keys that sort, in column families: the part of `StateStore`'s contract that state needs.
 
-    A family has one value for each key, or a list of them. Iterators show what was there when they were asked for.
+    A family has one value for each key, or a list of values. Iterators show the content at the time of their creation.
     """
 
     def create_column_family_if_absent(self, family: str, *, multiple_values_per_key: bool = ...) -> None:
-        """Make sure that there is a column family of this kind."""
+        """Make sure that a column family of this kind exists."""
 
     def get(self, key: bytes, family: str = ...) -> bytes | None:
-        """Return the one value of a key, or None."""
+        """Return the single value of a key, or None."""
 
     def multi_get(self, keys: Sequence[bytes], family: str = ...) -> list[bytes | None]:
-        """Return the one value of each key, in their order."""
+        """Return the single value of each key, in the order of the keys."""
 
     def key_exists(self, key: bytes, family: str = ...) -> bool:
-        """Say whether there is a key, in a family of either kind."""
+        """Return whether a key exists, in a family of either kind."""
 
     def values_iterator(self, key: bytes, family: str = ...) -> Iterator[bytes]:
-        """Iterate the values of a key in the order they were added."""
+        """Iterate over the values of a key in the order they were added."""
 
     def prefix_scan(self, prefix: bytes, family: str = ...) -> Pairs:
-        """Iterate the keys that begin with a prefix and the one value of each, sorted."""
+        """Iterate over the keys that begin with a prefix and the single value of each, sorted."""
 
     def range_scan(self, start: bytes | None, end: bytes | None, family: str = ...) -> Pairs:
-        """Iterate the keys from ``start`` on and before ``end`` and the one value of each, sorted."""
+        """Iterate over the keys from ``start`` up to, but not including, ``end``, and the single value of each,
+        sorted.
+        """
 
     def range_scan_with_multi_values(self, start: bytes | None, end: bytes | None, family: str = ...) -> Pairs:
-        """Iterate the same range with each of the values of a key."""
+        """Iterate over a range as `range_scan` does, with each of the values of a key."""
 
     def put(self, key: bytes, value: bytes, family: str = ...) -> None:
-        """Set the one value of a key."""
+        """Set the single value of a key."""
 
     def merge(self, key: bytes, value: bytes, family: str = ...) -> None:
-        """Add a value behind those of a key, without reading them."""
+        """Append a value to those of a key, without reading them."""
 
     def remove(self, key: bytes, family: str = ...) -> None:
-        """Remove a key, if it is there."""
+        """Remove a key, if it exists."""
 
     def delete_range(self, start: bytes | None, end: bytes | None, family: str = ...) -> None:
-        """Remove the keys from ``start`` on and before ``end``; None leaves an end open."""
+        """Remove the keys from ``start`` up to, but not including, ``end``; None leaves an end open."""
 
 
 class HeapTable:
     """A table in memory, which ends with the process (Gearpump's ``HeapStateInternals``).
 
-    It is for tests, for batches, and for state that can be made anew. It belongs to one thread.
+    It is for tests, for batches, and for state that can be recomputed. It belongs to one thread.
     """
 
     def __init__(self) -> None:
         self._families: dict[str, SortedMap[list[bytes]]] = {}
 
     def create_column_family_if_absent(self, family: str, *, multiple_values_per_key: bool = False) -> None:
-        del multiple_values_per_key  # a list has room for one value as well
+        del multiple_values_per_key  # a list can also hold a single value
         self._families.setdefault(family, SortedMap())
 
     def get(self, key: bytes, family: str = "") -> bytes | None:

@@ -1,4 +1,4 @@
-"""Tags of state: an id, the kind of state, and the coders of what is in it."""
+"""Tags of state: an id, the kind of state, and the coders of its values."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ OutputT = TypeVar("OutputT")
 class StateTag(Generic[S]):
     """The address of a cell within a namespace (Beam's ``StateTag``). `StateTags` makes them.
 
-    Tags are equal if their id, their kind and whether they are a system's are: coders and functions do not matter,
-    since only bytes are kept.
+    Tags are equal if their ids, their kinds and whether they are system tags are equal: coders and functions do not
+    matter, since only bytes are stored.
     """
 
     id: str
     kind: StateKind
     bind: Callable[[Cell], S] = field(compare=False, repr=False)
-    """Makes the state of its place."""
+    """Makes the state object at the tag's place."""
     system: bool = False
 
     def __post_init__(self) -> None:
@@ -52,7 +52,7 @@ class StateTag(Generic[S]):
 
     @cached_property
     def key(self) -> bytes:
-        """The tag as bytes, behind its namespace. No tag's bytes begin with those of another of its kind."""
+        """The tag as bytes, which follow its namespace. They are not a prefix of another tag's of the same kind."""
         try:
             return (b"s" if self.system else b"u") + write_escaped(self.id.encode())
         except UnicodeEncodeError as error:
@@ -104,7 +104,7 @@ class StateTags:
 
     @staticmethod
     def reducing(id: str, coder: Coder[T], function: Callable[[T, T], T]) -> StateTag[ReducingState[T]]:
-        """Return the tag of a value to which others are added by ``function``, in any order and grouping."""
+        """Return the tag of a value that ``function`` combines with each further one, in any order and grouping."""
         return StateTag(id, StateKind.REDUCING, partial(ReducingState, coder=coder, function=function))
 
     @staticmethod
@@ -115,5 +115,5 @@ class StateTags:
 
     @staticmethod
     def system_tag(tag: StateTag[S]) -> StateTag[S]:
-        """Return the tag as one of the machinery, which meets no tag of a user (``makeSystemTagInternal``)."""
+        """Return the tag as a system tag, which never equals a user's tag (``makeSystemTagInternal``)."""
         return replace(tag, system=True)

@@ -1,4 +1,4 @@
-"""Takes over the state and the timers of keys from other tables, when their number changes."""
+"""Takes over the state and the timers of keys from other tables, when the number of tables changes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from milepost.state.store.contract.stores import ReadStateStore
 def take_over(table: StateTable, older: Iterable[ReadStateStore], mine: Callable[[bytes], bool]) -> None:
     """Put the state and the timers of some keys into a new, empty table.
 
-    ``mine`` says of an encoded key whether it is one of them. ``older`` are all the stores that have had the keys; each
-    is read as a whole. The watermarks become the earliest of theirs, and stay unset where one of them has none. What is
-    written lies in memory until the new store is committed. Raises `CoderError`, and what the stores raise.
+    ``mine`` returns whether an encoded key is one of them. ``older`` are all the stores that have had the keys; each is
+    read completely. The watermarks become the earliest of theirs, and stay unset if one of the stores has none. The
+    written rows stay in memory until the new store is committed. Raises `CoderError`, and the errors of the stores.
     """
     watermarks: list[dict[bytes, bytes]] = []
     for source in older:

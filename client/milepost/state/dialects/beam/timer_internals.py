@@ -1,4 +1,4 @@
-"""Timers of keys, and the times that they wait for."""
+"""The timers of keys, and the times for which they wait."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ _OUTPUT = b"output"
 
 
 class Times:
-    """The watermarks, which lie in the table, and the clocks, which begin anew each time. None of them goes back."""
+    """The watermarks, which are stored in the table, and the clocks, which start anew each time. None of them goes
+    back.
+    """
 
     def __init__(self, table: StateTable) -> None:
         self._table = table
@@ -73,9 +75,9 @@ class Times:
 
 
 class TimerQueue(ABC, Generic[R]):
-    """Timers that are taken in the order of their time, once that has passed: those of a key, or those of all keys.
+    """Timers, which are taken in the order of their time, once it has passed: those of a key, or those of all keys.
 
-    The times are those of all keys: whoever advances them does so for every queue of the same factory.
+    The times are shared by all keys: advancing one advances it for every queue of the same factory.
     """
 
     def __init__(self, times: Times, queues: dict[TimeDomain, Queue]) -> None:
@@ -99,9 +101,10 @@ class TimerQueue(ABC, Generic[R]):
         return self._times.clocks[TimeDomain.SYNCHRONIZED_PROCESSING_TIME]
 
     def advance_input_watermark(self, to: datetime) -> None:
-        """Set the input watermark, which is kept with the timers (``advanceInputWatermark``).
+        """Set the input watermark, which is stored with the timers (``advanceInputWatermark``).
 
-        This and the other times raise `InvalidUse` if they would go back, and `CoderError` without a time zone.
+        This and the other methods that advance a time raise `InvalidUse` if the time would go back, and `CoderError`
+        without a time zone.
         """
         self._times.advance_input(to)
 
@@ -110,11 +113,11 @@ class TimerQueue(ABC, Generic[R]):
         self._times.advance_output(to)
 
     def advance_processing_time(self, to: datetime) -> None:
-        """Set the processing time, which is not kept (``advanceProcessingTime``)."""
+        """Set the processing time, which is not stored (``advanceProcessingTime``)."""
         self._times.advance_clock(TimeDomain.PROCESSING_TIME, to)
 
     def advance_synchronized_processing_time(self, to: datetime) -> None:
-        """Set the synchronized processing time, which is not kept (``advanceSynchronizedProcessingTime``)."""
+        """Set the synchronized processing time, which is not stored (``advanceSynchronizedProcessingTime``)."""
         self._times.advance_clock(TimeDomain.SYNCHRONIZED_PROCESSING_TIME, to)
 
     def next_timer(self, domain: TimeDomain) -> datetime | None:
@@ -145,19 +148,19 @@ class TimerQueue(ABC, Generic[R]):
 
 
 class TimerInternals(TimerQueue[TimerData]):
-    """The timers of one key (Beam's ``TimerInternals``). A timer is known by its namespace and its two ids."""
+    """The timers of one key (Beam's ``TimerInternals``). Its namespace and its two ids identify a timer."""
 
     def __init__(self, timers: _Timers, prefix: bytes) -> None:
-        """`TimerInternalsFactory` makes these; ``prefix`` is what the rows of the key begin with."""
+        """`TimerInternalsFactory` makes these; the rows of the key begin with ``prefix``."""
         super().__init__(timers.times, timers.queues(OF_KEY, prefix))
         self._timers = timers
         self._prefix = prefix
 
     def set_timer(self, timer: TimerData) -> None:
-        """Set a timer in place of one of the same namespace and ids (``setTimer``).
+        """Set a timer; it replaces a timer with the same namespace and ids (``setTimer``).
 
-        Raises `InvalidUse` if that one is of another domain, and `CoderError` for a time without a time zone, or for a
-        window of another coder than the factory's.
+        Raises `InvalidUse` if that timer is of another domain, and `CoderError` for a time without a time zone, or for
+        a window of another coder than the factory's.
         """
         rows = TimerRows(self._prefix, timer.domain, self._timers.coder.encode(timer))
         place = self._place(timer.namespace, timer.timer_id, timer.timer_family_id)
@@ -171,7 +174,7 @@ class TimerInternals(TimerQueue[TimerData]):
             self._queues[timer.domain].added(rows.of_key)
 
     def delete_timer(self, namespace: StateNamespace, timer_id: str, timer_family_id: str = "") -> None:
-        """Delete a timer, if it is there (``deleteTimer``)."""
+        """Delete a timer, if it exists (``deleteTimer``)."""
         place = self._place(namespace, timer_id, timer_family_id)
         before = self._timers.find(self._prefix, place)
         if before is not None:
@@ -185,16 +188,16 @@ class TimerInternals(TimerQueue[TimerData]):
 
 
 class TimerInternalsFactory(TimerQueue[tuple[K, TimerData]], Generic[K]):
-    """The timers of all keys in one table, which gives those of each (Beam's ``TimerInternalsFactory``).
+    """The timers of all keys in one table, by key (Beam's ``TimerInternalsFactory``).
 
-    Timers and watermarks lie in the table: in a `StateStore`, its next version has them. There is one factory for a
-    table, whose column families with names that begin with ``timers:`` are its own.
+    The table stores timers and watermarks: the next version of a `StateStore` contains them. A table has one factory,
+    which owns the column families whose names begin with ``timers:``.
     """
 
     def __init__(self, table: StateTable, key_coder: Coder[K], window_coder: Coder[Any]) -> None:
         """``window_coder`` is that of the windows of all timers.
 
-        Raises `NotDeterministic`, and what the table raises.
+        Raises `NotDeterministic`, and the errors of the table.
         """
         timers = _Timers(table, TimerDataCoder(window_coder))
         self._timers = timers
@@ -202,7 +205,7 @@ class TimerInternalsFactory(TimerQueue[tuple[K, TimerData]], Generic[K]):
         super().__init__(timers.times, timers.of_all)
 
     def timer_internals_for_key(self, key: K) -> TimerInternals:
-        """Return the timers of a key (``timerInternalsForKey``): the same object, while anybody has it.
+        """Return the timers of a key (``timerInternalsForKey``): the same object, as long as it is referenced.
 
         Raises `CoderError`.
         """
@@ -225,7 +228,7 @@ class _Timers:
         self.of_all = self.queues(OF_ALL, b"")
 
     def queues(self, family: str, prefix: bytes) -> dict[TimeDomain, Queue]:
-        """Return a queue of each domain, whose rows begin with a prefix."""
+        """Return a queue for each domain, whose rows begin with a prefix."""
         return {domain: Queue(self._table, family, prefix + bytes((domain.value,))) for domain in TimeDomain}
 
     def find(self, prefix: bytes, place: bytes) -> TimerRows | None:
@@ -234,20 +237,20 @@ class _Timers:
         return None if data is None else TimerRows(prefix, self.coder.decode(data).domain, data)
 
     def write(self, place: bytes, rows: TimerRows) -> None:
-        """Write a timer that is not there."""
+        """Write a timer that does not exist."""
         self._table.put(place, rows.data, BY_ID)
         self._table.put(rows.of_key, b"", OF_KEY)
         self._table.put(rows.of_all, b"", OF_ALL)
         self.of_all[rows.domain].added(rows.of_all)
 
     def remove(self, place: bytes, rows: TimerRows) -> None:
-        """Remove a timer that is there."""
+        """Remove a timer that exists."""
         self._table.remove(place, BY_ID)
         self._table.remove(rows.of_key, OF_KEY)
         self._table.remove(rows.of_all, OF_ALL)
 
     def take(self, prefix: bytes, data: bytes) -> TimerData:
-        """Remove the timer that is there with these bytes, and return it."""
+        """Remove the existing timer with these bytes, and return it."""
         timer = self.coder.decode(data)
         place = prefix + timer.namespace.key + id_bytes(timer.timer_id, timer.timer_family_id)
         self.remove(place, TimerRows(prefix, timer.domain, data))

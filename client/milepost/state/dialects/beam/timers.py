@@ -1,4 +1,4 @@
-"""What a timer is, how it lies in a table, and taking those that are due in order.
+"""Timers: their data, their rows in a table, and the queues that return due timers in order.
 
 A timer is three rows: one under its key, namespace and ids, which finds it; and one in each of two queues, that of its
 key and that of all keys, which begin with the domain and the time.
@@ -33,16 +33,16 @@ WATERMARKS = "timers: watermarks"
 
 
 class TimeDomain(Enum):
-    """What time a timer waits for (Beam's ``TimeDomain``). The numbers stand in states."""
+    """The time for which a timer waits (Beam's ``TimeDomain``). Stored state contains the numbers."""
 
     EVENT_TIME = 0
-    """The input watermark: how far the data are."""
+    """The input watermark: the progress of the data."""
 
     PROCESSING_TIME = 1
-    """The clock of whoever processes them."""
+    """The clock of the task that processes the data."""
 
     SYNCHRONIZED_PROCESSING_TIME = 2
-    """The earliest clock among those that process what comes before."""
+    """The earliest clock among the tasks that process earlier stages."""
 
 
 @total_ordering
@@ -50,25 +50,25 @@ class TimeDomain(Enum):
 class TimerData:
     """A timer (``TimerInternals.TimerData``).
 
-    Timers sort by time, and then by everything else (``compareTo``).
+    Timers sort by time, and then by all other fields (``compareTo``).
     """
 
     timer_id: str
     namespace: StateNamespace
     timestamp: datetime
-    """The time after which it fires."""
+    """The time after which the timer fires."""
     domain: TimeDomain
     output_timestamp: datetime
-    """The time of what is put out when it fires."""
+    """The time of the output when the timer fires."""
     timer_family_id: str = ""
 
     @staticmethod
     def of(namespace: StateNamespace, timestamp: datetime, domain: TimeDomain) -> TimerData:
-        """Return a timer whose id is made of its domain and time, so that the same one is set once (``of``).
+        """Return a timer whose id is made from its domain and time, so that setting it twice sets one timer (``of``).
 
         Raises `CoderError` for a time without a time zone.
         """
-        _TIME.encode(timestamp)  # which refuses a time without a zone
+        _TIME.encode(timestamp)  # raises for a time without a zone
         microseconds = (timestamp - _EPOCH) // timedelta(microseconds=1)
         return TimerData(f"{domain.value}:{microseconds}", namespace, timestamp, domain, timestamp)
 
@@ -88,7 +88,7 @@ class TimerData:
 
 
 class TimerDataCoder(Coder[TimerData]):
-    """A timer as bytes that sort as timers do (``TimerDataCoder``). Times come back in UTC."""
+    """A timer as bytes that sort as timers do (``TimerDataCoder``). Decoded times are in UTC."""
 
     deterministic = True
     ordered = True
@@ -144,7 +144,7 @@ class TimerRows:
     """The rows of one timer."""
 
     prefix: bytes
-    """What the rows of the key begin with: the encoded key, with its end marked."""
+    """The prefix of the key's rows: the encoded key, with its end marked."""
     domain: TimeDomain
     data: bytes
     """The timer as bytes."""
@@ -156,7 +156,7 @@ class TimerRows:
 
     @property
     def of_all(self) -> bytes:
-        """The row in the queue of all keys, which sort behind the time."""
+        """The row in the queue of all keys, in which the key follows the time."""
         time, rest = self.data[:_TIME_BYTES], self.data[_TIME_BYTES:]
         return bytes((self.domain.value,)) + time + self.prefix + rest
 
@@ -169,14 +169,14 @@ class TimerRows:
 
 
 class Queue:
-    """The timers of one domain in one queue, of which the earliest is taken again and again.
+    """The timers of one domain in one queue, from which the earliest timer is taken repeatedly.
 
-    Scanning a range costs something for each change in it, so one scan goes on from timer to timer, and what is added
-    to its range meanwhile is kept beside it.
+    Scanning a range costs time for each change in it, so one scan continues from timer to timer, and rows added to its
+    range meanwhile are kept beside it.
     """
 
     def __init__(self, table: StateTable, family: str, prefix: bytes) -> None:
-        """``prefix`` is what the rows of the queue begin with."""
+        """The rows of the queue begin with ``prefix``."""
         self._table = table
         self._family = family
         self._prefix = prefix
@@ -191,7 +191,7 @@ class Queue:
         return None if found is None else self._time_of(found[0])
 
     def first_before(self, now: datetime) -> bytes | None:
-        """Return the row of the earliest timer before a time, None if there is none. It stays where it is."""
+        """Return the row of the earliest timer before a time, None if there is none. The row stays in the queue."""
         until = self._prefix + _TIME.encode(now)
         if until != self._until:
             self._until = until
@@ -210,7 +210,7 @@ class Queue:
         return None
 
     def added(self, row: bytes) -> None:
-        """Take notice of a row that was written."""
+        """Note a row that was written."""
         if self._until is not None and self._prefix <= row < self._until:
             heapq.heappush(self._added, row)
 

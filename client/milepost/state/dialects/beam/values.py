@@ -1,5 +1,5 @@
-"""State that is one value under one key: values, accumulators, and holds of the watermark; and how values are combined
-into one.
+"""State with a single value under one key: values, accumulators, and holds of the watermark; and the functions that
+combine values.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ OneT = TypeVar("OneT", bound="_OneValue[Any]")
 class CombineFn(ABC, Generic[InputT, AccumT, OutputT]):
     """Combines inputs into an accumulator, and an accumulator into an output (Beam's ``Combine.CombineFn``).
 
-    Inputs and accumulators come in any order and grouping, so the function has to be associative and commutative. What
-    it is given it may change and return.
+    Inputs and accumulators come in any order and grouping, so the function must be associative and commutative. It may
+    change and return its arguments.
     """
 
     @abstractmethod
@@ -44,41 +44,41 @@ class CombineFn(ABC, Generic[InputT, AccumT, OutputT]):
 
     @abstractmethod
     def extract_output(self, accumulator: AccumT) -> OutputT:
-        """Return what the inputs come to (``extractOutput``)."""
+        """Return the output for the inputs (``extractOutput``)."""
 
 
 class TimestampCombiner(Enum):
-    """How the points in time of several elements become that of their result (Beam's ``TimestampCombiner``)."""
+    """The way in which the times of several elements become the time of their result (Beam's ``TimestampCombiner``)."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
     END_OF_WINDOW = "end of window"
 
     def assign(self, window: BoundedWindow, timestamp: datetime) -> datetime:
-        """Return the time that the result has if ``timestamp`` is that of the one element (``assign``)."""
+        """Return the time of the result if ``timestamp`` is that of the only element (``assign``)."""
         return self.merge(window, [timestamp])
 
     def combine(self, timestamps: Iterable[datetime]) -> datetime:
-        """Return the time for several, at least one, each of them assigned to the same window (``combine``).
+        """Return the combined time of one or more times, each of them assigned to the same window (``combine``).
 
-        At the end of the window all of them are equal, so the first is taken.
+        With the end of the window as the time, all of them are equal, so this returns the first.
         """
         if self is TimestampCombiner.END_OF_WINDOW:
             return next(iter(timestamps))
         return min(timestamps) if self is TimestampCombiner.EARLIEST else max(timestamps)
 
     def merge(self, window: BoundedWindow, timestamps: Iterable[datetime]) -> datetime:
-        """Return the time for several, at least one, once their windows are merged into ``window`` (``merge``)."""
+        """Return the combined time of one or more times, once their windows are merged into ``window`` (``merge``)."""
         return window.max_timestamp() if self.depends_only_on_window else self.combine(timestamps)
 
     @property
     def depends_only_on_window(self) -> bool:
-        """Whether the elements' own times do not matter (``dependsOnlyOnWindow``)."""
+        """Whether the result ignores the elements' own times (``dependsOnlyOnWindow``)."""
         return self is TimestampCombiner.END_OF_WINDOW
 
 
 class _OneValue(State, Generic[T]):
-    """A cell that has one value, encoded, or none."""
+    """A cell with one encoded value, or none."""
 
     def __init__(self, cell: Cell, coder: Coder[T]) -> None:
         self._cell = cell
@@ -103,7 +103,7 @@ class _OneValue(State, Generic[T]):
 
 
 class ValueState(_OneValue[T], ReadableState["T | None"]):
-    """A value, or none (Beam's ``ValueState``)."""
+    """A cell with a value, or none (Beam's ``ValueState``)."""
 
     def read(self) -> T | None:
         """Return the value, or None if there is none (``read``)."""
@@ -115,14 +115,14 @@ class ValueState(_OneValue[T], ReadableState["T | None"]):
 
 
 class CombiningState(_OneValue[AccumT], GroupingState[InputT, OutputT], Generic[InputT, AccumT, OutputT]):
-    """The accumulator of a `CombineFn` (``CombiningState``). What the function raises goes to the caller."""
+    """The accumulator of a `CombineFn` (``CombiningState``). Exceptions of the function reach the caller."""
 
     def __init__(self, cell: Cell, coder: Coder[AccumT], fn: CombineFn[InputT, AccumT, OutputT]) -> None:
         super().__init__(cell, coder)
         self._fn = fn
 
     def read(self) -> OutputT:
-        """Return the output, of no inputs if none was added (``read``)."""
+        """Return the output; if no input was added, that for no inputs (``read``)."""
         return self._fn.extract_output(self.get_accum())
 
     def add(self, value: InputT) -> None:
@@ -134,7 +134,7 @@ class CombiningState(_OneValue[AccumT], GroupingState[InputT, OutputT], Generic[
         return self._fn.create_accumulator() if found is None else self._coder.decode(found)
 
     def add_accum(self, accumulator: AccumT) -> None:
-        """Add all inputs that an accumulator has (``addAccum``)."""
+        """Add all inputs of an accumulator (``addAccum``)."""
         self._put(self._fn.merge_accumulators([self.get_accum(), accumulator]))
 
     def merge_accumulators(self, accumulators: Iterable[AccumT]) -> AccumT:
@@ -143,14 +143,14 @@ class CombiningState(_OneValue[AccumT], GroupingState[InputT, OutputT], Generic[
 
 
 class _Folded(_OneValue[T], GroupingState[T, "T | None"]):
-    """A value to which each further one is added by a function of two."""
+    """A value that a function of two values combines with each added value."""
 
     @abstractmethod
     def _fold(self, one: T, other: T) -> T:
-        """Return one value for two."""
+        """Combine two values into one."""
 
     def read(self) -> T | None:
-        """Return what all values come to, or None if none was added (``read``)."""
+        """Return the combination of all values, or None if none was added (``read``)."""
         return self._get()
 
     def add(self, value: T) -> None:
@@ -159,7 +159,7 @@ class _Folded(_OneValue[T], GroupingState[T, "T | None"]):
 
 
 class ReducingState(_Folded[T]):
-    """A value to which each further one is added by a function of two (Flink's ``ReducingState``)."""
+    """A value that a function of two values combines with each added value (Flink's ``ReducingState``)."""
 
     def __init__(self, cell: Cell, coder: Coder[T], function: Callable[[T, T], T]) -> None:
         super().__init__(cell, coder)
@@ -170,7 +170,7 @@ class ReducingState(_Folded[T]):
 
 
 class WatermarkHoldState(_Folded[datetime]):
-    """The point in time at which the output watermark is held (``WatermarkHoldState``). It comes back in UTC."""
+    """The time at which the output watermark is held (``WatermarkHoldState``). Reads return it in UTC."""
 
     coder = TimestampCoder()
 
@@ -180,11 +180,11 @@ class WatermarkHoldState(_Folded[datetime]):
 
     @property
     def timestamp_combiner(self) -> TimestampCombiner:
-        """How several holds become one (``getTimestampCombiner``)."""
+        """The way in which several holds become one (``getTimestampCombiner``)."""
         return self._timestamp_combiner
 
     def add(self, value: datetime) -> None:
-        self._coder.encode(value)  # a time without a zone cannot be compared
+        self._coder.encode(value)  # refuses a time without a zone, which cannot be compared
         super().add(value)
 
     def _fold(self, one: datetime, other: datetime) -> datetime:

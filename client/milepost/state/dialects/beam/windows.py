@@ -1,4 +1,4 @@
-"""Windows of time, and the coders that write them into keys."""
+"""Windows of time, and the coders that encode them in keys."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from datetime import datetime, timedelta, timezone
 from milepost.state.coders import Coder, CoderError, TimestampCoder, TupleCoder
 
 TIMESTAMP_MIN_VALUE = datetime.min.replace(tzinfo=timezone.utc)
-"""The first point in time that there is, for a watermark that nobody advanced (Beam's name for it)."""
+"""The earliest time, for a watermark that was never advanced (Beam's name for it)."""
 
 TIMESTAMP_MAX_VALUE = datetime.max.replace(tzinfo=timezone.utc)
-"""The last point in time that there is, for a watermark behind which nothing comes (Beam's name for it)."""
+"""The latest time, for a watermark after which nothing comes (Beam's name for it)."""
 
 _RESOLUTION = timedelta(microseconds=1)
 
 
 class BoundedWindow(ABC):
-    """A window that ends (Beam's ``BoundedWindow``). Windows that are equal have one state."""
+    """A window that ends (Beam's ``BoundedWindow``). Equal windows share their state."""
 
     @abstractmethod
     def max_timestamp(self) -> datetime:
-        """Return the last point in time that is in the window (``maxTimestamp``)."""
+        """Return the last time in the window (``maxTimestamp``)."""
 
 
 @dataclass(frozen=True)
 class GlobalWindow(BoundedWindow):
-    """The one window that holds all of time (``GlobalWindow``)."""
+    """The single window that contains all times (``GlobalWindow``)."""
 
     def max_timestamp(self) -> datetime:
         return TIMESTAMP_MAX_VALUE - timedelta(days=1)  # as in Beam, so that a watermark can pass it
@@ -35,7 +35,7 @@ class GlobalWindow(BoundedWindow):
 
 @dataclass(frozen=True)
 class IntervalWindow(BoundedWindow):
-    """The time from ``start`` on and before ``end``, both with a time zone (``IntervalWindow``)."""
+    """The times from ``start`` up to, but not including, ``end``, both with a time zone (``IntervalWindow``)."""
 
     start: datetime
     end: datetime
@@ -45,7 +45,7 @@ class IntervalWindow(BoundedWindow):
 
 
 class GlobalWindowCoder(Coder[GlobalWindow]):
-    """The global window, in no bytes."""
+    """Encodes the global window as no bytes."""
 
     deterministic = True
     ordered = True
@@ -63,7 +63,7 @@ class GlobalWindowCoder(Coder[GlobalWindow]):
 
 
 class IntervalWindowCoder(Coder[IntervalWindow]):
-    """A window of an interval in 16 bytes, the end first: so windows sort by their end, and then by their start."""
+    """Encodes an interval window as 16 bytes, the end first: so windows sort by their end, and then by their start."""
 
     deterministic = True
     ordered = True

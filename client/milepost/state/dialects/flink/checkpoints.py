@@ -1,7 +1,7 @@
-"""What a checkpoint is: the commit of every task, in one document that a compare-and-set can publish.
+"""Checkpoints: the commits of all tasks, in one document that a compare-and-set can publish.
 
-A commit's id proves all that it holds and came from, so who has the document of a checkpoint has a digest of all state
-in it.
+The id of a commit proves its content and its predecessors, so the document of a checkpoint is a digest of all state in
+it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class TaskSnapshot:
-    """What a task tells of its part of a checkpoint; it can be pickled, and sent as `to_document`.
+    """A task's report on its part of a checkpoint; it can be pickled, and sent as `to_document`.
 
-    ``timestamp`` is that of the checkpoint, in milliseconds since 1970. ``states`` has the kind of each state, by the
-    column family that it lies in, and ``lists`` the number of elements of each list of the operator.
+    ``timestamp`` is that of the checkpoint, in milliseconds since 1970. ``states`` has the kind of each state, by its
+    column family, and ``lists`` the number of elements of each list of the operator.
     """
 
     operator: str
@@ -41,13 +41,15 @@ class TaskSnapshot:
     lists: Mapping[str, int]
 
     def to_document(self) -> dict[str, Any]:
-        """Return what JSON can hold of it."""
+        """Return the snapshot as a JSON document."""
         store = {"operator": self.store.operator, "partition": self.store.partition, "name": self.store.name}
         return {**vars(self), "store": store, "states": dict(self.states), "lists": dict(self.lists)}
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> TaskSnapshot:
-        """Return what `to_document` was made of. Raises an error of Python's, or `InvalidUse`, if it is none."""
+        """Return the snapshot from a document of `to_document`. Raises one of Python's errors, or `InvalidUse`, for any
+        other document.
+        """
         numbers = {
             name: int(document[name]) for name in ("checkpoint", "timestamp", "task", "tasks", "key_groups", "version")
         }
@@ -67,9 +69,9 @@ class TaskSnapshot:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One consistent checkpoint of one or several operators: the snapshot of every task, in their order.
+    """One consistent checkpoint of one or several operators: the snapshots of all tasks, in the order of the tasks.
 
-    `Checkpoint.of` makes it from what the tasks told, and it counts once it is published.
+    `Checkpoint.of` makes it from the tasks' reports, and it counts once it is published.
     """
 
     id: int
@@ -78,8 +80,8 @@ class Checkpoint:
 
     @classmethod
     def of(cls, snapshots: Iterable[TaskSnapshot]) -> Checkpoint:
-        """Put together what the tasks told of one checkpoint. Raises `InvalidUse` unless every task is there once, and
-        all tell of the same checkpoint.
+        """Combine the tasks' reports on one checkpoint. Raises `InvalidUse` unless every task is present once, and all
+        report on the same checkpoint.
         """
         operators: dict[str, list[TaskSnapshot]] = {}
         for one in snapshots:
@@ -108,7 +110,7 @@ class Checkpoint:
 
     @classmethod
     def from_json(cls, data: bytes) -> Checkpoint:
-        """Read a published document. Raises `StateDamaged` if it is not what was written."""
+        """Read a published document. Raises `StateDamaged` if it differs from the written one."""
         try:
             document = json.loads(data)
             digest = document.pop("sha256")
@@ -122,10 +124,10 @@ class Checkpoint:
 
 
 def discard(files: StateFiles, checkpoint: Checkpoint, keep: Iterable[Checkpoint]) -> int:
-    """Delete the stores of a checkpoint that none of the checkpoints to ``keep`` has, and return how many files went.
+    """Delete the stores of a checkpoint that no checkpoint in ``keep`` uses, and return the number of deleted files.
 
-    Under another number of tasks an operator goes on in new stores. Once a checkpoint of these is published, and the
-    older ones are kept no longer, nobody needs the old stores. May be called again after a failure.
+    With another number of tasks an operator continues in new stores. Once a checkpoint of these is published, and no
+    older one is kept, the old stores are not needed. The call may be repeated after a failure.
     """
     kept = {one.store for other in keep for tasks in other.operators.values() for one in tasks}
     doomed = {one.store for tasks in checkpoint.operators.values() for one in tasks} - kept

@@ -1,5 +1,5 @@
-"""Descriptors: what a state is called, how its values become bytes, what becomes of it under other parallelism, and as
-which kind a checkpoint names it.
+"""Descriptors of states: the name, the encoding of values, the treatment under another number of tasks, and the kind
+that a checkpoint records.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Out = TypeVar("Out")
 _MOST_NAME_BYTES = 180
 
 KEYED = "keyed:"
-"""What the family of a keyed state begins with; its name follows."""
+"""The prefix of a keyed state's family; the state's name follows."""
 
 OPERATOR = "operator:"
-"""What the family of an operator state begins with."""
+"""The prefix of an operator state's family."""
 
 _WITH_TTL = " with ttl"
 
@@ -44,8 +44,8 @@ class _Named:
 
 @dataclass(frozen=True)
 class ValueStateDescriptor(_Named, Generic[T]):
-    """One value for each key (``ValueStateDescriptor``). ``default`` is what a key has that has none; each reader gets
-    a copy of it, made by the coder.
+    """One value for each key (``ValueStateDescriptor``). ``default`` is the value of a key without one; each reader
+    gets a copy of it, made by the coder.
     """
 
     coder: Coder[T]
@@ -55,8 +55,8 @@ class ValueStateDescriptor(_Named, Generic[T]):
 
 @dataclass(frozen=True)
 class ListStateDescriptor(_Named, Generic[T]):
-    """A list for each key, or of the task (``ListStateDescriptor``). ``coder`` encodes an element, and ``ttl`` is for
-    lists of keys alone.
+    """A list for each key, or for the task (``ListStateDescriptor``). ``coder`` encodes an element; only lists of keys
+    may have a ``ttl``.
     """
 
     coder: Coder[T]
@@ -65,7 +65,9 @@ class ListStateDescriptor(_Named, Generic[T]):
 
 @dataclass(frozen=True)
 class MapStateDescriptor(_Named, Generic[K, V]):
-    """A map for each key, or that all tasks have (``MapStateDescriptor``). ``ttl`` is for maps of keys alone."""
+    """A map for each key, or one that all tasks share (``MapStateDescriptor``). Only maps of keys may have a
+    ``ttl``.
+    """
 
     key_coder: Coder[K]
     value_coder: Coder[V]
@@ -79,7 +81,7 @@ class MapStateDescriptor(_Named, Generic[K, V]):
 
 @dataclass(frozen=True)
 class ReducingStateDescriptor(_Named, Generic[T]):
-    """One value for each key, into which what is added is reduced (``ReducingStateDescriptor``)."""
+    """One value for each key, which each added value is reduced into (``ReducingStateDescriptor``)."""
 
     coder: Coder[T]
     reduce: Callable[[T, T], T]
@@ -87,7 +89,7 @@ class ReducingStateDescriptor(_Named, Generic[T]):
 
 
 class AggregateFunction(ABC, Generic[In, Acc, Out]):
-    """How values are aggregated that need not be of the type of the result (``AggregateFunction``)."""
+    """Aggregates values into an accumulator, whose result may have another type (``AggregateFunction``)."""
 
     @abstractmethod
     def create_accumulator(self) -> Acc:
@@ -104,7 +106,7 @@ class AggregateFunction(ABC, Generic[In, Acc, Out]):
 
 @dataclass(frozen=True)
 class AggregatingStateDescriptor(_Named, Generic[In, Acc, Out]):
-    """One accumulator for each key (``AggregatingStateDescriptor``), which is what ``coder`` encodes."""
+    """One accumulator for each key (``AggregatingStateDescriptor``); ``coder`` encodes the accumulator."""
 
     coder: Coder[Acc]
     aggregate: AggregateFunction[In, Acc, Out]
@@ -113,11 +115,12 @@ class AggregatingStateDescriptor(_Named, Generic[In, Acc, Out]):
 
 @dataclass(frozen=True)
 class OperatorStateDescriptor(_Named, Generic[T]):
-    """One value of a task, with how it goes on under another number of tasks.
+    """One value of a task, with functions for another number of tasks.
 
-    Then ``merge`` makes one value of those of all tasks, in their order, and ``split`` makes of this as many as there
-    are tasks now. Tasks that never updated the value take no part. Every new task does this for itself, so both have
-    to return the same each time. Without them, the state allows no other number of tasks.
+    With another number of tasks, ``merge`` makes one value from those of all tasks, in their order, and ``split`` makes
+    one value for each present task from it. Tasks that never updated the value take no part. Every new task calls both
+    by itself, so both must return the same result each time. Without these functions, the number of tasks cannot
+    change.
     """
 
     coder: Coder[T]
@@ -141,7 +144,9 @@ KeyedDescriptor = (
 
 
 class Kind(Enum):
-    """What a state is. The values stand in checkpoints, followed by `_WITH_TTL` where values carry their time."""
+    """The kind of a state. Checkpoints contain the value, followed by `_WITH_TTL` if the state's values carry their
+    time.
+    """
 
     VALUE = "value"
     LIST = "list"
@@ -154,7 +159,7 @@ class Kind(Enum):
 
 
 def keyed_kind(descriptor: KeyedDescriptor) -> str:
-    """Return the kind of a keyed state, as a checkpoint names it."""
+    """Return the kind of a keyed state, as a checkpoint records it."""
     if isinstance(descriptor, ValueStateDescriptor):
         kind = Kind.VALUE
     elif isinstance(descriptor, ListStateDescriptor):
@@ -169,5 +174,5 @@ def keyed_kind(descriptor: KeyedDescriptor) -> str:
 
 
 def base_kind(kind: str) -> Kind:
-    """Return the kind that a checkpoint names, whether values carry their time or not. Raises `ValueError`."""
+    """Return the kind in a checkpoint, without the mark of values that carry their time. Raises `ValueError`."""
     return Kind(kind.removesuffix(_WITH_TTL))

@@ -1,4 +1,4 @@
-"""What a function is that has state, and how it is told of checkpoints."""
+"""The interfaces of functions with state, and of listeners to checkpoints."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class InitializationContext:
-    """What a function registers its states with (``FunctionInitializationContext``).
+    """The context in which a function registers its states (``FunctionInitializationContext``).
 
-    ``restored_checkpoint`` is the id of the checkpoint that the task goes on from, None if it begins.
+    ``restored_checkpoint`` is the id of the checkpoint from which the task continues, None for a new task.
     """
 
     task: int
@@ -28,13 +28,15 @@ class InitializationContext:
 
     @property
     def is_restored(self) -> bool:
-        """Whether the task goes on from a checkpoint (``isRestored``)."""
+        """Whether the task continues from a checkpoint (``isRestored``)."""
         return self.restored_checkpoint is not None
 
 
 @dataclass(frozen=True)
 class SnapshotContext:
-    """Which checkpoint a snapshot is for (``FunctionSnapshotContext``); the time is in milliseconds since 1970."""
+    """The checkpoint for which a snapshot is taken (``FunctionSnapshotContext``); the time is in milliseconds since
+    1970.
+    """
 
     checkpoint_id: int
     timestamp: int
@@ -45,20 +47,22 @@ class CheckpointedFunction(ABC):
 
     @abstractmethod
     def initialize_state(self, context: InitializationContext) -> None:
-        """Register the states, and take up what is in them. Called once, before anything else."""
+        """Register the states, and read their content. Called once, before any other method."""
 
     @abstractmethod
     def snapshot_state(self, context: SnapshotContext) -> None:
-        """Put into the states what is not there yet. Called before each snapshot, and again if that fails."""
+        """Write the rest of the function's state into the states. Called before each snapshot, and again if that
+        fails.
+        """
 
 
 class Checkpointed(ABC, Generic[T]):
-    """A function that gives its whole state for each snapshot (``Checkpointed`` of Flink's first releases)."""
+    """A function that returns its whole state for each snapshot (``Checkpointed`` of Flink's first releases)."""
 
     @property
     @abstractmethod
     def descriptor(self) -> OperatorStateDescriptor[T]:
-        """How the state is called, encoded, and split and merged."""
+        """The name of the state, its encoding, and its split and merge functions."""
 
     @abstractmethod
     def snapshot_state(self, checkpoint_id: int, timestamp: int) -> T:
@@ -66,16 +70,16 @@ class Checkpointed(ABC, Generic[T]):
 
     @abstractmethod
     def restore_state(self, state: T) -> None:
-        """Take up a state (``restoreState``). Called once, before anything else, if there is one."""
+        """Take a restored state (``restoreState``). Called once, before any other method, if there is one."""
 
 
 class CheckpointListener:
-    """What wants to be told what became of checkpoints (``CheckpointListener``). Either call may never come: a task
-    can end before it.
+    """Listens to the outcome of checkpoints (``CheckpointListener``). Either call may never come: a task can end before
+    it.
     """
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Learn that the checkpoint was published (``notifyCheckpointComplete``)."""
+        """Note that the checkpoint was published (``notifyCheckpointComplete``)."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Learn that the checkpoint was given up (``notifyCheckpointAborted``). A later one may have its state."""
+        """Note that the checkpoint was abandoned (``notifyCheckpointAborted``). A later one may contain its state."""

@@ -1,4 +1,4 @@
-"""The keyed states themselves: each shows what the current key has (Flink's ``State`` and what is below it)."""
+"""The keyed states themselves: each shows the state of the current key (Flink's ``State`` and its subclasses)."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ Acc = TypeVar("Acc")
 Out = TypeVar("Out")
 
 Place = Callable[[], bytes]
-"""Tells under which key of the store the current key's state lies. Raises `InvalidUse` if no key is current."""
+"""A function that returns the store key of the current key's state. Raises `InvalidUse` if no key is current."""
 
 
 class State(ABC):
-    """What all states of the current key can do (``State``)."""
+    """The operations that all states of the current key have (``State``)."""
 
     @abstractmethod
     def clear(self) -> None:
-        """Remove what the current key has."""
+        """Remove the state of the current key."""
 
 
 class ValueState(State, Generic[T]):
@@ -52,7 +52,7 @@ class ValueState(State, Generic[T]):
         return None if kept is None else self._coder.decode(kept)
 
     def update(self, value: T | None) -> None:
-        """Set the value; None removes it, as in Flink, so the default is seen again."""
+        """Set the value; None removes it, as in Flink, so that `value` returns the default again."""
         if value is None:
             self.clear()
         else:
@@ -83,7 +83,7 @@ class ListState(State, Generic[T]):
         self._lists.add(self._place(), [self._coder.encode(value) for value in values])
 
     def update(self, values: Iterable[T]) -> None:
-        """Let the list have these elements, and no others."""
+        """Replace all elements by these."""
         self._lists.set(self._place(), [self._coder.encode(value) for value in values])
 
     def clear(self) -> None:
@@ -91,7 +91,7 @@ class ListState(State, Generic[T]):
 
 
 class ReducingState(State, Generic[T]):
-    """One value, into which values are reduced (``ReducingState``)."""
+    """One value, which each added value is reduced into (``ReducingState``)."""
 
     def __init__(self, cells: Cells, descriptor: ReducingStateDescriptor[T], place: Place) -> None:
         self._cells = cells
@@ -100,12 +100,12 @@ class ReducingState(State, Generic[T]):
         self._place = place
 
     def get(self) -> T | None:
-        """Return what the values so far came to, None if there were none."""
+        """Return the reduction of all values so far, None if there were none."""
         kept = self._cells.get(self._place())
         return None if kept is None else self._coder.decode(kept)
 
     def add(self, value: T) -> None:
-        """Reduce one more value into it."""
+        """Reduce one more value into the value."""
         before = self._cells.get(self._place())
         after = value if before is None else self._reduce(self._coder.decode(before), value)
         self._cells.put(self._place(), self._coder.encode(after))
@@ -115,7 +115,7 @@ class ReducingState(State, Generic[T]):
 
 
 class AggregatingState(State, Generic[In, Acc, Out]):
-    """An accumulator, to which values are added, and whose result is asked for (``AggregatingState``)."""
+    """An accumulator, to which values are added, and which has a result (``AggregatingState``)."""
 
     def __init__(self, cells: Cells, descriptor: AggregatingStateDescriptor[In, Acc, Out], place: Place) -> None:
         self._cells = cells
@@ -139,7 +139,7 @@ class AggregatingState(State, Generic[In, Acc, Out]):
 
 
 class MapState(State, Generic[K, V]):
-    """A map whose entries are read and written one by one (``MapState``). They come in the order of their bytes."""
+    """A map whose entries are read and written one by one (``MapState``). Entries are in the order of their bytes."""
 
     def __init__(self, cells: Cells, descriptor: MapStateDescriptor[K, V], place: Place) -> None:
         self._cells = cells
@@ -153,7 +153,7 @@ class MapState(State, Generic[K, V]):
         return None if kept is None else self._values.decode(kept)
 
     def contains(self, key: K) -> bool:
-        """Say whether there is an entry."""
+        """Return whether an entry exists."""
         return self._cells.get(self._place() + self._keys.encode(key)) is not None
 
     def put(self, key: K, value: V) -> None:
@@ -166,25 +166,25 @@ class MapState(State, Generic[K, V]):
             self.put(key, value)
 
     def remove(self, key: K) -> None:
-        """Remove an entry, if it is there."""
+        """Remove an entry, if it exists."""
         self._cells.remove(self._place() + self._keys.encode(key))
 
     def items(self) -> Iterator[tuple[K, V]]:
-        """Iterate the entries as they are now (``entries``). The iterator ends with the next snapshot of the task."""
+        """Iterate over the present entries (``entries``). The iterator ends with the next snapshot of the task."""
         place = self._place()
         pairs = self._cells.scan(place)
         return ((self._keys.decode(key[len(place) :]), self._values.decode(value)) for key, value in pairs)
 
     def keys(self) -> Iterator[K]:
-        """Iterate the keys of the entries."""
+        """Iterate over the keys of the entries."""
         return (key for key, _ in self.items())
 
     def values(self) -> Iterator[V]:
-        """Iterate the values of the entries."""
+        """Iterate over the values of the entries."""
         return (value for _, value in self.items())
 
     def is_empty(self) -> bool:
-        """Say whether there are no entries (``isEmpty``)."""
+        """Return whether there are no entries (``isEmpty``)."""
         return next(self.items(), None) is None
 
     def clear(self) -> None:
@@ -192,4 +192,6 @@ class MapState(State, Generic[K, V]):
 
 
 class BroadcastState(MapState[K, V]):
-    """A map that all tasks have alike, without a key (``BroadcastState``): each writes the same to its own copy."""
+    """A map without a key that is equal in all tasks (``BroadcastState``): each task writes the same entries to its own
+    copy.
+    """

@@ -1,4 +1,4 @@
-"""Registers keyed states, and knows the current key."""
+"""Registers keyed states, and holds the current key."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ Out = TypeVar("Out")
 class KeyedStateStore:
     """The keyed states of one task (``KeyedStateStore``).
 
-    Keys lie behind their key group, so a range of groups is one range of the store. Each method that makes a state
-    registers it, and raises `Incompatible` where a state of this name was written as another kind.
+    Keys follow their key group, so a range of groups is one range of the store. Each method that makes a state
+    registers it, and raises `Incompatible` if a state of this name was written as another kind.
     """
 
     def __init__(self, tasks: TaskStore, key_coder: Coder[Any], groups: KeyGroups, mine: range, clock: Clock) -> None:
-        """``mine`` is the range of groups that the task has."""
+        """``mine`` is the range of the task's key groups."""
         if not key_coder.deterministic:
             raise InvalidUse("keys need a deterministic coder, so that equal keys have equal bytes")
         self._tasks = tasks
@@ -55,7 +55,9 @@ class KeyedStateStore:
 
     @property
     def current_key(self) -> Any:
-        """The key whose state all states show (``setCurrentKey``). Setting one of another task is `InvalidUse`."""
+        """The key whose state all states show (``setCurrentKey``). Setting a key of another task raises
+        `InvalidUse`.
+        """
         self._current()
         return self._key
 
@@ -96,7 +98,7 @@ class KeyedStateStore:
         return AggregatingState(self._cells(descriptor), descriptor, self._place)
 
     def keys(self, name: str) -> Iterator[Any]:
-        """Iterate the keys that have something in a registered state, expired or not (``getKeys``)."""
+        """Iterate over the keys with a value in a registered state, expired or not (``getKeys``)."""
         values = self._families.get(KEYED + name)
         if values is None:
             raise InvalidUse(f"there is no keyed state {name!r}")
@@ -114,7 +116,7 @@ class KeyedStateStore:
         self._tasks.drop(KEYED + name)
 
     def before_snapshot(self) -> None:
-        """Look at all keys of the states that want this before a snapshot."""
+        """Clean up all keys of the states whose settings require that before a snapshot."""
         for values in self._families.values():
             if values.ttl is not None and values.ttl.full_snapshot:
                 values.clean_all()

@@ -1,4 +1,4 @@
-"""The operator states themselves: what a task has by itself, without a key."""
+"""The operator states themselves: the state of a task, without a key."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from milepost.state.dialects.flink.task_store import TaskStore
 T = TypeVar("T")
 
 VALUE_KEY = b""
-"""The key under which the family of one value has it."""
+"""The key of the single value in its family."""
 
 INDEX = FixedIntCoder(8, signed=False)
-"""Encodes the place of an element in its list, which is its key in the family of the list."""
+"""Encodes the position of an element in its list, which is the element's key in the family of the list."""
 
 
 class OperatorState(Generic[T]):
@@ -29,7 +29,7 @@ class OperatorState(Generic[T]):
 
     @property
     def is_set(self) -> bool:
-        """Whether there is a value beside the default."""
+        """Whether there is a value other than the default."""
         return self._tasks.store.key_exists(VALUE_KEY, self._family)
 
     def value(self) -> T | None:
@@ -46,15 +46,15 @@ class OperatorState(Generic[T]):
             self._tasks.store.put(VALUE_KEY, encoded, self._family)
 
     def clear(self) -> None:
-        """Remove the value, so that the default is seen again."""
+        """Remove the value, so that `value` returns the default again."""
         self._tasks.store.remove(VALUE_KEY, self._family)
 
 
 class Elements:
-    """The elements of a task's list as bytes, each under its place.
+    """The elements of a task's list as bytes, each under its position.
 
-    What is the same as before is not written again: a list that is cleared and filled anew for each snapshot, as
-    Flink's ``BufferingSink`` does, costs what is new in it.
+    Unchanged elements are not written again: a list that is cleared and filled anew for each snapshot, as Flink's
+    ``BufferingSink`` does, costs only its new elements.
     """
 
     def __init__(self, tasks: TaskStore, family: str) -> None:
@@ -76,11 +76,11 @@ class Elements:
             self._kept = max(self._kept, self.length)
 
     def clear(self) -> None:
-        """Let there be no elements."""
+        """Remove all elements."""
         self.length = 0
 
     def before_snapshot(self) -> None:
-        """Remove what is left of a longer list."""
+        """Remove the remains of a longer list."""
         if self._kept > self.length:
             self._tasks.store.delete_range(INDEX.encode(self.length), None, self._family)
             self._kept = self.length
@@ -106,11 +106,11 @@ class OperatorListState(Generic[T]):
         self._elements.add([self._coder.encode(value) for value in values])
 
     def update(self, values: Iterable[T]) -> None:
-        """Let the list have these elements, and no others."""
+        """Replace all elements by these."""
         encoded = [self._coder.encode(value) for value in values]
         self._elements.clear()
         self._elements.add(encoded)
 
     def clear(self) -> None:
-        """Let the list have no elements."""
+        """Remove all elements."""
         self._elements.clear()

@@ -1,4 +1,4 @@
-"""Registers operator states, and says what of one value each task gets when the number of tasks changes."""
+"""Registers operator states, and computes each task's share of a single value when the number of tasks changes."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ V = TypeVar("V")
 class OperatorStateStore:
     """The operator states of one task (``OperatorStateStore``).
 
-    Each method that makes a state registers it, and raises `Incompatible` where a state of this name was written as
-    another kind, with another redistribution among them.
+    Each method that makes a state registers it, and raises `Incompatible` if a state of this name was written as
+    another kind, which includes another redistribution.
     """
 
     def __init__(self, tasks: TaskStore, task: int, of: int, waiting: Mapping[str, list[bytes]]) -> None:
-        """``waiting`` has the values of all tasks that there were, by family, for which a descriptor has to say how
-        they become that of this task, the number ``task`` of the tasks ``of`` that there are.
+        """Make the states of the task number ``task`` of ``of`` tasks. ``waiting`` has, by family, the values of all
+        earlier tasks that a descriptor must still turn into the value of this task.
         """
         self._tasks = tasks
         self._task = task
@@ -43,8 +43,8 @@ class OperatorStateStore:
     def state(self, descriptor: OperatorStateDescriptor[T]) -> OperatorState[T]:
         """Return the state of one value (``getOperatorState``).
 
-        Raises `Incompatible` if it was written by another number of tasks, and its descriptor does not say how it is
-        split and merged.
+        Raises `Incompatible` if another number of tasks wrote it, and its descriptor has no functions to split and
+        merge it.
         """
         family = self._register(descriptor.name, Kind.VALUE)
         state = OperatorState(self._tasks, family, descriptor)
@@ -59,14 +59,14 @@ class OperatorStateStore:
         return self._list(descriptor, Kind.SPLIT_LIST)
 
     def union_list_state(self, descriptor: ListStateDescriptor[T]) -> OperatorListState[T]:
-        """Return a list of which every task is restored with those of all tasks (``getUnionListState``).
+        """Return a list that a restore gives to every task with the elements of all tasks (``getUnionListState``).
 
-        A task then keeps what it needs of it, and each snapshot has what it has kept.
+        A task then keeps the elements that it needs, and each snapshot contains those.
         """
         return self._list(descriptor, Kind.UNION_LIST)
 
     def broadcast_state(self, descriptor: MapStateDescriptor[K, V]) -> BroadcastState[K, V]:
-        """Return a map that all tasks have alike (``getBroadcastState``)."""
+        """Return a map that is equal in all tasks (``getBroadcastState``)."""
         self._check_no_ttl(descriptor)
         family = self._register(descriptor.name, Kind.BROADCAST)
         cells = Cells(self._tasks, family, None, lambda: 0)
@@ -79,9 +79,9 @@ class OperatorStateStore:
         self._tasks.drop(OPERATOR + name)
 
     def before_snapshot(self) -> dict[str, int]:
-        """Make the store ready for a commit, and return the number of elements of each list.
+        """Prepare the store for a commit, and return the number of elements of each list.
 
-        Raises `Incompatible` if there is a value that nobody said how to split: it would be lost with the commit.
+        Raises `Incompatible` if no descriptor says how to split a restored value: the commit would lose it.
         """
         if self._waiting:
             names = ", ".join(sorted(family.removeprefix(OPERATOR) for family in self._waiting))
@@ -116,9 +116,10 @@ class OperatorStateStore:
 def _split_and_merged(
     descriptor: OperatorStateDescriptor[T], values: Sequence[bytes], task: int, tasks: int
 ) -> Iterator[T]:
-    """Iterate the one value that this task of ``tasks`` gets of those of all tasks before; none if there were none.
+    """Iterate over the single value that this task of ``tasks`` gets from those of all earlier tasks; empty if there
+    were none.
 
-    Raises `Incompatible` if the descriptor does not say how, or its function returns another number of values.
+    Raises `Incompatible` if the descriptor has no functions, or its function returns another number of values.
     """
     if not values:
         return

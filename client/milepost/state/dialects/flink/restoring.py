@@ -1,4 +1,4 @@
-"""Brings into a task's store what it gets of a checkpoint that other tasks wrote."""
+"""Copies into a task's store its share of a checkpoint that other tasks wrote."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from milepost.state.key_groups import KeyGroups, range_of_groups
 from milepost.state.store import RangeReader
 
 PART_BYTES = 32 * 1024 * 1024
-"""What is taken over is committed each time that it has so many bytes: changes are in memory until then. No checkpoint
-names these versions, so a task that ends on the way leaves nothing that counts."""
+"""The bytes after which taken-over state is committed: changes stay in memory until then. No checkpoint names these
+versions, so a task that ends on the way leaves nothing that counts.
+"""
 
 Open = Callable[[TaskSnapshot], RangeReader]
-"""Opens what a task committed, to read ranges of it."""
+"""A function that opens a task's commit, to read ranges of it."""
 
 
 class Takeover:
-    """Takes over one task's share of what the tasks ``before`` committed.
+    """Takes over one task's share of the commits of the tasks ``before``.
 
-    The tasks are read in their order, each only where it has something for this one: ranges of key groups, and pieces
-    of lists. Raises `StateDamaged` where something is not what its task told of it.
+    It reads the tasks in their order, each only if it has something for this one: ranges of key groups, and pieces of
+    lists. Raises `StateDamaged` if stored state differs from its task's report.
     """
 
     def __init__(self, before: Sequence[TaskSnapshot], task: int, tasks: int, into: TaskStore, open_one: Open) -> None:
@@ -37,7 +38,7 @@ class Takeover:
         self._bytes = 0
 
     def all_states(self) -> dict[str, list[bytes]]:
-        """Take over all states, and return the values, by family, for which a descriptor has to say how."""
+        """Take over all states, and return, by family, the values that a descriptor must split and merge."""
         kinds = {family: base_kind(kind) for one in self._before for family, kind in one.states.items()}
         waiting: dict[str, list[bytes]] = {}
         for family, kind in kinds.items():
@@ -56,14 +57,14 @@ class Takeover:
         return {family: values for family, values in waiting.items() if values}
 
     def union_lists(self) -> None:
-        """Take over the lists of which every task gets all, and nothing else."""
+        """Take over only the lists that every task gets completely."""
         for family in {family: None for one in self._before for family in one.states}:
             if any(base_kind(one.states.get(family, Kind.VALUE.value)) is Kind.UNION_LIST for one in self._before):
                 self._into.register(family, Kind.UNION_LIST.value)
                 self.union_list(family)
 
     def union_list(self, family: str) -> None:
-        """Take over one list of which every task gets all."""
+        """Take over one list that every task gets completely."""
         elements = Elements(self._into, family)
         elements.clear()
         elements.add(
@@ -106,7 +107,7 @@ class Takeover:
             self._count(len(key) + len(value))
 
     def _all(self, family: str) -> Iterator[tuple[bytes, bytes]]:
-        """Iterate what all tasks have under the key of one value."""
+        """Iterate over the values of all tasks under the key of a single value."""
         for number, one in enumerate(self._before):
             if family in one.states:
                 yield from self._reader(number).range_scan(VALUE_KEY, VALUE_KEY + b"\0", family)
@@ -139,10 +140,10 @@ class Takeover:
 
 
 def even_split(lengths: Sequence[int], task: int, tasks: int) -> Iterator[tuple[int, range]]:
-    """Iterate which elements of which list this task of ``tasks`` gets, for lists of these lengths.
+    """Iterate over the elements of each list that this task of ``tasks`` gets, for lists of these lengths.
 
-    The lists one behind the other are cut into pieces that differ in length by one at most, so every element goes to
-    one task, and their order stays.
+    The concatenated lists are cut into pieces that differ in length by at most one, so every element goes to one task,
+    and their order stays.
     """
     total = sum(lengths)
     begin, end = task * total // tasks, (task + 1) * total // tasks

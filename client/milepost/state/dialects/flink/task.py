@@ -40,10 +40,10 @@ def milliseconds() -> int:
 class OperatorTask:
     """One of the ``tasks`` parallel tasks of an operator, with its keyed state and its operator state.
 
-    All its state is in one store, so one commit has a consistent snapshot of it. `snapshot` commits, and tells what to
-    put into a `Checkpoint`; whoever coordinates the tasks publishes that, and tells them by
-    `notify_checkpoint_complete`. A task that is made with a published checkpoint goes on from it, with this or any
-    other number of tasks, whatever was committed since. A task belongs to one thread.
+    All its state is in one store, so one commit has a consistent snapshot of it. `snapshot` commits, and returns the
+    report for a `Checkpoint`; the coordinator of the tasks publishes that, and calls `notify_checkpoint_complete` of
+    each task. A task that is made with a published checkpoint continues from it, with this or any other number of
+    tasks, whatever was committed since. A task belongs to one thread.
     """
 
     def __init__(
@@ -61,13 +61,13 @@ class OperatorTask:
         settings: ProviderSettings | None = None,
         clock: Clock = milliseconds,
     ) -> None:
-        """Open the state, and let the ``function`` register and take up its own.
+        """Open the state, and let the ``function`` register and read its own.
 
-        ``files`` is the place of all state, where the operator has the number ``operator``; ``name`` is its name in
-        checkpoints. ``key_coder`` encodes the keys of keyed state, which are bytes where none is given, and
-        ``settings`` say whether open state is in memory or in RocksDB. ``clock`` is for times to live.
+        ``files`` is the storage of all state, where the operator has the number ``operator``; ``name`` is its name in
+        checkpoints. ``key_coder`` encodes the keys of keyed state (default: keys are bytes), and ``settings`` choose
+        whether open state is in memory or in RocksDB. ``clock`` is for times to live.
 
-        Raises `Incompatible` if the checkpoint does not have the operator, or has it with another number of key
+        Raises `Incompatible` if the checkpoint does not contain the operator, or has it with another number of key
         groups; `StateDamaged`, `VersionNotFound` and `FilesError` if its state cannot be read.
         """
         self._function = function
@@ -104,9 +104,9 @@ class OperatorTask:
     def snapshot(self, checkpoint_id: int, timestamp: int) -> TaskSnapshot:
         """Commit the state for a checkpoint, whose ids only grow; ``timestamp`` is its time in milliseconds since 1970.
 
-        Raises what `StateStore.commit` does: after `FilesError` nothing was written, and after `CommitUnknown` it may
-        be called again. After `EngineFailed`, begin anew from the last published checkpoint. What the function raises
-        comes out, and nothing was committed. Whatever is committed counts only in a checkpoint that is published.
+        Raises the errors of `StateStore.commit`: after `FilesError` nothing was written, and after `CommitUnknown` the
+        call may be repeated. After `EngineFailed`, begin anew from the last published checkpoint. Exceptions of the
+        function reach the caller, and nothing is committed. A commit counts only in a checkpoint that is published.
         """
         if checkpoint_id <= self._last:
             raise InvalidUse(f"the ids of checkpoints grow, and {self._last} was before {checkpoint_id}")
@@ -140,12 +140,14 @@ class OperatorTask:
             self._function.notify_checkpoint_complete(checkpoint_id)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Tell the function that a checkpoint was given up. The state stays as it is, and the next one has it."""
+        """Tell the function that a checkpoint was abandoned. The state stays as it is, and the next checkpoint contains
+        it.
+        """
         if isinstance(self._function, CheckpointListener):
             self._function.notify_checkpoint_aborted(checkpoint_id)
 
     def close(self) -> None:
-        """End the task. What was not committed is gone."""
+        """End the task. Uncommitted changes are lost."""
         self._tasks.close()
 
     def __enter__(self) -> OperatorTask:
@@ -188,7 +190,7 @@ class OperatorTask:
 
 
 class _Readers:
-    """Opens what other tasks committed, to read ranges of it: nothing of it is loaded, and nothing maintained."""
+    """Opens the commits of other tasks, to read ranges of them; it loads and maintains nothing."""
 
     def __init__(self, files: StateFiles, settings: ProviderSettings) -> None:
         self._files = files

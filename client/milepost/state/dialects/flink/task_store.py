@@ -1,4 +1,4 @@
-"""The store of one task: one version after the other, and which states lie in it."""
+"""The store of one task: its versions, and the states in it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from milepost.state.store import CheckpointInfo, FileStateStoreProvider, StateSt
 
 
 class TaskStore:
-    """Opens a version of a task's store, commits it, and goes on from that commit, which is opened once it is needed.
+    """Opens a version of a task's store, commits it, and continues from that commit, which it opens when needed.
 
     ``states`` has the kind of each state that was ever registered, by the name of its column family.
     """
@@ -17,7 +17,7 @@ class TaskStore:
     def __init__(
         self, provider: FileStateStoreProvider, states: Mapping[str, str], version: int = 0, id: str | None = None
     ) -> None:
-        """Open a version. ``provider`` is this store's alone, and closed with it."""
+        """Open a version. The store owns ``provider``, and closes it at its own end."""
         self.states = dict(states)
         self._provider = provider
         self._at: tuple[int, str | None] = (version, id)
@@ -29,18 +29,18 @@ class TaskStore:
 
     @property
     def id(self) -> StateStoreId:
-        """Which store this is."""
+        """The id of the store."""
         return self._provider.state_store_id
 
     @property
     def store(self) -> StateStore:
-        """The version that is open to be changed. It is another one after each commit."""
+        """The version that is open for changes. Each commit replaces it."""
         if self._store is None:
             self._store = self._provider.get_store(*self._at)
         return self._store
 
     def register(self, family: str, kind: str, *, multiple: bool = False) -> None:
-        """Make sure that there is a state of this kind. Raises `Incompatible` if there is one of another."""
+        """Make sure that a state of this kind exists. Raises `Incompatible` if it exists as another kind."""
         before = self.states.get(family, kind)
         if before != kind:
             raise Incompatible(f"the state {family} was written as {before!r}, and cannot go on as {kind!r}")
@@ -48,12 +48,12 @@ class TaskStore:
         self.states[family] = kind
 
     def drop(self, family: str) -> None:
-        """Remove a state with all it has, if it is there."""
+        """Remove a state with its content, if it exists."""
         self.store.remove_column_family_if_exists(family)
         self.states.pop(family, None)
 
     def commit(self) -> CheckpointInfo:
-        """Commit what changed. Raises what `StateStore.commit` does, and may then be called again."""
+        """Commit the changes. Raises the errors of `StateStore.commit`, and may then be called again."""
         store = self.store
         store.commit()
         info = store.checkpoint_info
@@ -61,7 +61,7 @@ class TaskStore:
         return info
 
     def close(self) -> None:
-        """Let go of what was not committed, and of the provider."""
+        """Discard uncommitted changes, and close the provider."""
         if self._store is not None:
             self._store.abort()
         self._provider.close()

@@ -1,7 +1,7 @@
-"""How long a value of keyed state lives: Flink's ``StateTtlConfig``, and how a value carries its time.
+"""The lifetime of values of keyed state: Flink's ``StateTtlConfig``, and the time that a value carries.
 
-The time is what the task's clock says, in milliseconds since 1970. It is the processing time, as in Flink, so it must
-not go back by much: a value then lives longer.
+The time is that of the task's clock, in milliseconds since 1970. It is the processing time, as in Flink, so it must not
+go back by much: a value then lives longer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from milepost.state.coders import CoderError, FixedIntCoder
 from milepost.state.errors import InvalidUse
 
 Clock = Callable[[], int]
-"""Tells the time in milliseconds since 1970 (``TtlTimeProvider``)."""
+"""A function that returns the time in milliseconds since 1970 (``TtlTimeProvider``)."""
 
 _STAMP = FixedIntCoder(8)
 _STAMP_BYTES = 8
@@ -23,16 +23,16 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class UpdateType(Enum):
-    """What begins the life of a value anew (``StateTtlConfig.UpdateType``)."""
+    """The accesses that restart the lifetime of a value (``StateTtlConfig.UpdateType``)."""
 
     ON_CREATE_AND_WRITE = auto()
     ON_READ_AND_WRITE = auto()
 
 
 class Visibility(Enum):
-    """Whether a value may be seen that has expired and is still there (``StateTtlConfig.StateVisibility``).
+    """Whether a reader may see a value that has expired and still exists (``StateTtlConfig.StateVisibility``).
 
-    Where it may, it is seen once: reading it cleans it up.
+    If it may, it sees the value once: reading the value removes it.
     """
 
     NEVER_RETURN_EXPIRED = auto()
@@ -41,26 +41,26 @@ class Visibility(Enum):
 
 @dataclass(frozen=True)
 class StateTtlConfig:
-    """How long each value, each element of a list and each entry of a map lives, and when it is cleaned up.
+    """The lifetime of each value, each element of a list and each entry of a map, and the time of its clean-up.
 
-    It is no part of a checkpoint, so it may be another after a restore; but whether a state has one at all may not.
-    Whatever is set here, reading an expired value removes it.
+    The settings are not part of a checkpoint, so they may change after a restore; but whether a state has any may not
+    change. Whatever the settings, reading an expired value removes it.
     """
 
     ttl: timedelta
-    """A value has expired this long after its life began."""
+    """The time after which a value expires, from the start of its lifetime."""
 
     update: UpdateType = UpdateType.ON_CREATE_AND_WRITE
     visibility: Visibility = Visibility.NEVER_RETURN_EXPIRED
 
     incremental: int = 0
-    """Keys that each access to the state looks at beside its own (``cleanupIncrementally``); 0 looks at none."""
+    """The number of other keys that each access to the state checks (``cleanupIncrementally``); 0 checks none."""
 
     for_every_record: bool = False
-    """Whether each new current key makes it look at as many (``runCleanupForEveryRecord``)."""
+    """Whether each new current key triggers a check of the same number of keys (``runCleanupForEveryRecord``)."""
 
     full_snapshot: bool = False
-    """Whether each snapshot looks at all keys first, and so has no expired ones (``cleanupFullSnapshot``)."""
+    """Whether each snapshot checks all keys first, and so contains no expired ones (``cleanupFullSnapshot``)."""
 
     def __post_init__(self) -> None:
         if self.ttl < _MILLISECOND:
@@ -70,7 +70,7 @@ class StateTtlConfig:
 
 
 class Lifetime:
-    """Puts the time in front of values, and says from it whether they have expired."""
+    """Puts the time before values, and decides from it whether they have expired."""
 
     def __init__(self, config: StateTtlConfig, clock: Clock) -> None:
         self.config = config
@@ -78,26 +78,26 @@ class Lifetime:
         self._ttl = config.ttl // _MILLISECOND
 
     def stamped(self, value: bytes) -> bytes:
-        """Return a value whose life begins now."""
+        """Return a value whose lifetime begins now."""
         return _STAMP.encode(self._clock()) + value
 
     def expired(self, kept: bytes) -> bool:
-        """Say whether a stamped value has expired."""
+        """Return whether a stamped value has expired."""
         return _STAMP.decode(kept[:_STAMP_BYTES]) + self._ttl <= self._clock()
 
     @staticmethod
     def value(kept: bytes) -> bytes:
-        """Return what `stamped` was given. Raises `CoderError`."""
+        """Return the value that `stamped` was given. Raises `CoderError`."""
         if len(kept) < _STAMP_BYTES:
             raise CoderError("a value with a time to live begins with its time in eight bytes")
         return kept[_STAMP_BYTES:]
 
     @property
     def renews_on_read(self) -> bool:
-        """Whether reading a value begins its life anew."""
+        """Return whether reading a value restarts its lifetime."""
         return self.config.update is UpdateType.ON_READ_AND_WRITE
 
     @property
     def shows_expired(self) -> bool:
-        """Whether what has expired is returned where it is still there."""
+        """Whether a reader sees expired values that still exist."""
         return self.config.visibility is Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP

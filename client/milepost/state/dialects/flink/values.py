@@ -13,10 +13,10 @@ from milepost.state.store.rows import after_prefix
 
 
 class Values(ABC):
-    """What both kinds of families share: the clean-up of expired values that nobody asks for.
+    """The common part of both kinds of families: the clean-up of expired values that are never read.
 
-    Incremental clean-up goes around over all keys, as Flink's does. It keeps an iterator, which shows the store as it
-    was when it was made; so what looks expired there is looked at again before it goes.
+    Incremental clean-up cycles through all keys, as Flink's does. It keeps an iterator, which shows the store as it was
+    when the iterator was made; so a value that looks expired there is checked again before its removal.
     """
 
     def __init__(self, tasks: TaskStore, family: str, ttl: StateTtlConfig | None, clock: Clock) -> None:
@@ -29,7 +29,7 @@ class Values(ABC):
 
     @property
     def ttl(self) -> StateTtlConfig | None:
-        """How long values live, None if for ever."""
+        """The settings of the values' lifetime, None if they never expire."""
         return self._lifetime.config if self._lifetime else None
 
     @property
@@ -38,17 +38,17 @@ class Values(ABC):
 
     @abstractmethod
     def all_keys(self, start: bytes | None = None, end: bytes | None = None) -> Iterator[bytes]:
-        """Iterate the keys that are there, expired or not, each once."""
+        """Iterate over the existing keys, expired or not, each once."""
 
     @abstractmethod
     def expire(self, key: bytes) -> None:
-        """Remove what has expired of a key."""
+        """Remove the expired values of a key."""
 
     def clean_some(self) -> None:
-        """Look at the next few keys, if there is incremental clean-up."""
+        """Check the next few keys, if incremental clean-up is on."""
         if self._lifetime is None or not self._lifetime.config.incremental:
             return
-        if self._walked is not self._store:  # what was asked for ended with the commit
+        if self._walked is not self._store:  # the iterator ended with the commit
             self._walked = self._store
             self._walk = self.all_keys(self._last + b"\0" if self._last is not None else None)
         looked = list(islice(self._walk, self._lifetime.config.incremental))
@@ -57,10 +57,10 @@ class Values(ABC):
         if looked:
             self._last = looked[-1]
         else:
-            self._walked, self._last = None, None  # around: begin again with the next access
+            self._walked, self._last = None, None  # the cycle is complete: begin again with the next access
 
     def clean_all(self) -> None:
-        """Look at all keys."""
+        """Check all keys for expired values."""
         for key in self.all_keys():
             self.expire(key)
 
@@ -75,12 +75,12 @@ class Cells(Values):
         return kept if kept is None else self._seen(key, kept)
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Set the value of a key, whose life begins with this."""
+        """Set the value of a key, which starts the value's lifetime."""
         self.clean_some()
         self._store.put(key, self._lifetime.stamped(value) if self._lifetime else value, self.family)
 
     def remove(self, key: bytes) -> None:
-        """Remove a key, if it is there."""
+        """Remove a key, if it exists."""
         self._store.remove(key, self.family)
 
     def remove_prefix(self, prefix: bytes) -> None:
@@ -88,7 +88,7 @@ class Cells(Values):
         self._store.delete_range(prefix, after_prefix(prefix), self.family)
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Iterate the keys that begin with a prefix, and their values, as they were when this was called."""
+        """Iterate over the keys that begin with a prefix, and their values, as they were at the time of the call."""
         self.clean_some()
         pairs = self._store.prefix_scan(prefix, self.family)
         seen = ((key, self._seen(key, kept)) for key, kept in pairs)
@@ -103,7 +103,7 @@ class Cells(Values):
             self.remove(key)
 
     def _seen(self, key: bytes, kept: bytes) -> bytes | None:
-        """Return what a reader sees of a kept value, and do to it what reading does."""
+        """Return the value that a reader sees of a stored one, and apply the effects of reading."""
         if self._lifetime is None:
             return kept
         value = self._lifetime.value(kept)
@@ -116,7 +116,7 @@ class Cells(Values):
 
 
 class Lists(Values):
-    """A list of values for each key, to which values are added without reading it."""
+    """A list of values for each key, which grows without being read."""
 
     def get(self, key: bytes) -> list[bytes]:
         """Return the values of a key."""
@@ -133,12 +133,12 @@ class Lists(Values):
         return values
 
     def add(self, key: bytes, values: Sequence[bytes]) -> None:
-        """Add values behind those that are there."""
+        """Append values to the existing ones."""
         self.clean_some()
         self._store.merge_list(key, self._stamped(values), self.family)
 
     def set(self, key: bytes, values: Sequence[bytes]) -> None:
-        """Let a key have these values, and no others."""
+        """Replace all values of a key by these."""
         self.clean_some()
         self._set(key, self._stamped(values))
 

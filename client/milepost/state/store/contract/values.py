@@ -1,4 +1,4 @@
-"""What the contract speaks of: names of stores and commits, what a commit changed, and numbers about a store."""
+"""The values of the contract: names of stores and commits, the changes of a commit, and metrics of a store."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}\Z")
 
 @dataclass(frozen=True, slots=True)
 class StateStoreId:
-    """A store is one of an operator's in one partition (``StateStoreId``).
+    """The id of a store: its operator, its partition and its name (``StateStoreId``).
 
-    Where the checkpoint is (``checkpointRootLocation``) belongs to the files that a provider is given.
+    The location of the checkpoint (``checkpointRootLocation``) belongs to the files of a provider instead.
     """
 
     operator: int
@@ -43,9 +43,9 @@ class StateStoreId:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointInfo:
-    """What a task tells its driver of a commit (``StateStoreCheckpointInfo``).
+    """A task's report on a commit to its driver (``StateStoreCheckpointInfo``).
 
-    ``id`` is the commit's own, and ``base_id`` that of the commit it goes on from, None at the first version.
+    ``id`` is the commit's own id, and ``base_id`` that of the commit before it, None at the first version.
     """
 
     partition: int
@@ -55,7 +55,7 @@ class CheckpointInfo:
 
 
 class ChangeKind(Enum):
-    """What was done to a key (``RecordType``)."""
+    """The kind of a change to a key (``RecordType``)."""
 
     PUT = "put"
     REMOVE = "remove"
@@ -64,9 +64,10 @@ class ChangeKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one commit did to one key.
+    """The change of one key in one commit.
 
-    ``values`` has the value that was put; of a family with several values for each key, all that were put or appended.
+    ``values`` has the value that was put or, in a family with several values for each key, all values that were put or
+    appended.
     """
 
     version: int
@@ -78,10 +79,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class StateStoreMetrics:
-    """Numbers about one store, or about several together (``StateStoreMetrics``).
+    """Metrics of one store, or of several together (``StateStoreMetrics``).
 
-    ``num_keys`` is the number of keys in the version that the store was opened at, or, once it was committed, in the
-    new one.
+    ``num_keys`` is the number of keys in the version at which the store was opened or, after a commit, in the new
+    version.
     """
 
     num_keys: int
@@ -90,7 +91,7 @@ class StateStoreMetrics:
 
     @staticmethod
     def combine(all_metrics: Iterable[StateStoreMetrics]) -> StateStoreMetrics:
-        """Add up the numbers of several stores (``StateStoreMetrics.combine``)."""
+        """Add up the metrics of several stores (``StateStoreMetrics.combine``)."""
         keys = memory = 0
         custom: Counter[str] = Counter()
         for one in all_metrics:
@@ -102,9 +103,10 @@ class StateStoreMetrics:
 
 @dataclass(frozen=True)
 class ExecutorLocation:
-    """An executor, and the host that it runs on, as Spark's ``ExecutorCacheTaskLocation`` has them.
+    """An executor, and the host on which it runs, as in Spark's ``ExecutorCacheTaskLocation``.
 
-    Whatever has state of its own in memory is an executor here: a Python worker process, rather than the JVM beside it.
+    Every process with its own state in memory is an executor here: a Python worker process, rather than the JVM beside
+    it.
     """
 
     host: str

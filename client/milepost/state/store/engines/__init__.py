@@ -1,1 +1,1 @@
-"""What holds one version of a store while it is open."""
+"""Engines, each of which holds one version of a store while it is open."""

@@ -1,4 +1,4 @@
-"""The contract of an engine: the keys and values of one version of a store, which are brought to the next in place."""
+"""The contract of an engine: it holds the keys and values of one version of a store, and moves to the next in place."""
 
 from __future__ import annotations
 
@@ -7,30 +7,32 @@ from collections.abc import Callable, Iterator, Sequence
 
 
 class Engine(ABC):
-    """Sorted keys and their values. It is empty when it is made, belongs to one thread at a time, and can be lost: the
-    files of the store are the truth. Where it fails, it raises `EngineFailed`.
+    """Sorted keys and their values. A new engine is empty, belongs to one thread at a time, and may be lost: the files
+    of the store are authoritative. On failure it raises `EngineFailed`.
     """
 
     @abstractmethod
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the value of each key, None where there is none."""
+        """Return the value of each key, None for a key that does not exist."""
 
     @abstractmethod
     def scan(self, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        """Iterate the keys from ``start`` on and before ``end``, sorted. Nothing is applied meanwhile."""
+        """Iterate over the keys from ``start`` up to, but not including, ``end``, sorted. The caller applies nothing
+        meanwhile.
+        """
 
     @abstractmethod
     def apply(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
-        """Set the value of each key, or remove it where that is None; a key comes once."""
+        """Set the value of each key, or remove the key if the value is None; each key appears once."""
 
     @abstractmethod
     def memory_bytes(self) -> int:
-        """Return about how many bytes of memory it takes."""
+        """Return about how many bytes of memory the engine uses."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of all it holds."""
+        """Release all resources of the engine."""
 
 
 EngineFactory = Callable[[], Engine]
-"""Makes an empty engine."""
+"""A function that makes an empty engine."""

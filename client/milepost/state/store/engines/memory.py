@@ -8,14 +8,14 @@ from milepost.state.store.engines.contract import Engine
 from milepost.state.store.sorted_map import SortedMap
 
 _ENTRY_BYTES = 180
-"""What Python takes for an entry of a dict and two bytes objects, beside their content."""
+"""The bytes that Python needs for a dict entry and two bytes objects, beside their content."""
 
 _FEW = 0.1
-"""The share of new keys up to which they are put in order one by one."""
+"""The share of new keys up to which they are inserted in order one by one."""
 
 
 class MemoryEngine(Engine):
-    """Keys and values as Python's objects: the fastest, as long as they fit into memory."""
+    """Keys and values as Python objects: the fastest engine, as long as they fit into memory."""
 
     def __init__(self) -> None:
         self._map: SortedMap[bytes] = SortedMap()

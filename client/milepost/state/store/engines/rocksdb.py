@@ -1,4 +1,4 @@
-"""Engines out of core, in RocksDB, whose memory is bounded however much state there is."""
+"""Engines on disk, in RocksDB, whose memory is bounded whatever the size of the state."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _check_process() -> None:
 
 
 def _keep_what_is_open() -> None:
-    """Let nothing that is open be closed in a process that was forked, not even at its end: it would wait for ever."""
+    """Prevent a forked process from closing inherited engines, even at its end: the close would wait for ever."""
     for database in _databases.values():
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(database))
 
@@ -57,10 +57,11 @@ class RocksDBEngines:
     """Makes engines in RocksDB. All engines of one `RocksDBEngines` share its memory."""
 
     def __init__(self, directory: str | os.PathLike[str], *, memory_bytes: int = 128 * 1024 * 1024) -> None:
-        """``directory`` is on a local disk; each engine has a directory of its own there, which ends with it.
+        """``directory`` is on a local disk; each engine has its own directory there, which is removed with it.
 
-        ``memory_bytes`` is for blocks of files, their indexes and filters, and for what is not in files yet. What
-        processes left behind that have ended is removed: with RocksDB's own log off, it may lack what was in memory.
+        ``memory_bytes`` is for blocks of files, their indexes and filters, and for data that is not in files yet.
+        Directories of processes that have ended are removed: with RocksDB's own log off, they may lack the data that
+        was in memory.
         """
         if memory_bytes < _LEAST_MEMORY:
             raise InvalidUse(f"RocksDB needs {_LEAST_MEMORY} bytes of memory at least")
@@ -106,12 +107,12 @@ class RocksDBEngines:
         self._open += change
 
     def share_of_cache(self) -> int:
-        """Return the bytes of the shared memory that are one engine's if each has as much."""
+        """Return one engine's share of the shared memory, in bytes, if all engines have equal shares."""
         return int(self._cache.get_usage()) // max(self._open, 1)
 
 
 class RocksDBEngine(Engine):
-    """Keys and values in a database of RocksDB, without its log: the files of the store are the truth."""
+    """Keys and values in a RocksDB database without a write-ahead log: the files of the store are authoritative."""
 
     def __init__(self, directory: CacheDirectory, engines: RocksDBEngines) -> None:
         self._directory = directory
@@ -146,8 +147,8 @@ class RocksDBEngine(Engine):
             yield pair  # type: ignore[misc]
 
     def _check_end(self, start: bytes, last: bytes | None) -> None:
-        """Look whether a scan that found nothing after ``last`` came to the end: it also ends where RocksDB cannot read
-        on, and does not say so.
+        """Check whether a scan that found nothing after ``last`` came to the end: a scan of RocksDB also ends, without
+        an error, if it cannot read on.
         """
         behind = self._database.iter()
         behind.seek(start if last is None else last)
@@ -166,7 +167,7 @@ class RocksDBEngine(Engine):
                     batch.delete(key)
                 else:
                     batch.put(key, value)
-                if batch.size_in_bytes() >= _BATCH_BYTES:  # it has a copy of all that is in it
+                if batch.size_in_bytes() >= _BATCH_BYTES:  # a write batch keeps a copy of all its keys and values
                     self._database.write(batch, self._unlogged)
                     batch = rocksdict.WriteBatch(raw_mode=True)
             self._database.write(batch, self._unlogged)
@@ -178,11 +179,12 @@ class RocksDBEngine(Engine):
 
     def close(self) -> None:
         if self._process != os.getpid():
-            return  # the directory is that of the process that this one was forked from
+            return  # the directory belongs to the process from which this one was forked
         try:
             with _translated():
                 self._database.close()
-        except EngineFailed as error:  # it writes what is in memory, and nobody needs that: a full disk is to be freed
+        # closing writes the data in memory, which is not needed: the caller may be freeing a full disk
+        except EngineFailed as error:
             _log.debug("an engine did not close in order, and is removed all the same: %s", error)
         finally:
             self._engines.opened(-1)
@@ -195,12 +197,12 @@ def _translated() -> Iterator[None]:
         yield
     except EngineFailed:
         raise
-    except Exception as error:  # the library raises bare Exception for all that goes wrong
+    except Exception as error:  # the library raises a bare Exception for every failure
         raise EngineFailed(f"RocksDB failed: {error}") from error
 
 
 class CacheDirectory:
-    """A new directory, and a file beside it that is locked as long as this process needs it."""
+    """A new directory, and a file beside it that stays locked as long as this process needs the directory."""
 
     def __init__(self, parent: Path) -> None:
         parent.mkdir(parents=True, exist_ok=True)
@@ -210,11 +212,13 @@ class CacheDirectory:
             self._lock = os.open(self._lock_path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
             if try_lock(self._lock) and self._lock_path.exists():
                 break
-            os.close(self._lock)  # somebody took it for a leftover in between, and removes it
+            os.close(self._lock)  # another process took it for a leftover in between, and removes it
         self.path.mkdir()
 
     def remove(self) -> None:
-        """Remove the directory and all in it. What cannot be removed stays, and another process may remove it later."""
+        """Remove the directory and its content. Files that cannot be removed stay, and another process may remove them
+        later.
+        """
         shutil.rmtree(self.path, ignore_errors=True)
         _unlink_and_close(self._lock_path, self._lock)
 
@@ -223,7 +227,8 @@ def remove_leftovers(parent: Path) -> int:
     """Remove the directories of processes that have ended, and return how many there were."""
     count = 0
     for lock_path in parent.glob(f"{_PREFIX}*{_LOCK}"):
-        with suppress(OSError):  # another process removes it as well, or it is another user's, whose processes do
+        # another process removes it as well, or it belongs to another user, whose processes remove it
+        with suppress(OSError):
             lock = os.open(lock_path, os.O_RDWR)
             try:
                 locked = try_lock(lock)
@@ -241,7 +246,7 @@ def remove_leftovers(parent: Path) -> int:
 
 
 def _unlink_and_close(path: Path, descriptor: int) -> None:
-    """Remove the file of a lock that is held. Windows does that only once it is closed."""
+    """Remove the lock file that this process holds. Windows removes it only once it is closed."""
     with suppress(OSError):
         path.unlink()
     os.close(descriptor)

@@ -1,1 +1,1 @@
-"""Where the files of state lie."""
+"""Places that store the files of state."""

@@ -1,6 +1,7 @@
-"""The contract of a place for files: each is written once, whole, and then only read or deleted.
+"""The contract of a place for files: each file is written once, whole, and after that only read or deleted.
 
-Two things work in every place: to create a file that may be there already, and to use a directory as another place.
+Every place supports two further operations: to create a file that may exist already, and to use a directory as another
+place.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _PATH = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)*[A-Za-z0-9_-][A-Za-z0-9._
 
 
 class Created(Enum):
-    """How a creation ended that did not fail."""
+    """The result of a creation that did not fail."""
 
     DONE = auto()
     EXISTS = auto()
@@ -24,7 +25,7 @@ class Created(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """A file that is there: its name, its size in bytes, and how many seconds ago it was made."""
+    """An existing file: its name, its size in bytes, and its age in seconds."""
 
     name: str
     size: int
@@ -34,19 +35,20 @@ class FileInfo:
 class StateFiles(ABC):
     """A place for files whose names are relative paths. Threads may share it.
 
-    Each call ends within a time that the place was made with. Raises `FilesError` where certainly nothing was done.
+    Each call ends within a time limit that was set when the place was made. Raises `FilesError` if certainly nothing
+    was changed.
     """
 
     @abstractmethod
     def create(self, name: str, content: bytes) -> Created:
-        """Create a file, with its directories, and make it durable; an existing file stays as it is.
+        """Create a file, with its directories, and make it durable; an existing file stays unchanged.
 
-        Others see the file whole or not at all. Raises `WriteUnknown` if it may be there now, or later.
+        Readers see the whole file or nothing of it. Raises `WriteUnknown` if the file may exist now, or later.
         """
 
     @abstractmethod
     def read(self, name: str, start: int, length: int) -> bytes:
-        """Return ``length`` bytes from ``start`` on; fewer only where the file ends. Raises `FileMissing`."""
+        """Return ``length`` bytes from ``start`` on; fewer only at the end of the file. Raises `FileMissing`."""
 
     @abstractmethod
     def list(self, directory: str) -> list[FileInfo]:
@@ -54,21 +56,22 @@ class StateFiles(ABC):
 
     @abstractmethod
     def delete(self, name: str) -> None:
-        """Delete a file, if it is there. A failure may leave it there or not; deleting may be tried again."""
+        """Delete a file, if it exists. After a failure the file may or may not exist; the call may be repeated."""
 
 
 def checked_path(path: str) -> str:
-    """Return the path if it is one that every place can hold. Raises `InvalidUse`."""
+    """Return the path if every place can store it. Raises `InvalidUse`."""
     if not _PATH.match(path):
         raise InvalidUse(f"no path of a state file: {path!r}")
     return path
 
 
 def create_once(files: StateFiles, path: str, content: bytes) -> Created:
-    """Create a file: `Created.DONE` says that it is there with this content, `Created.EXISTS` with another one.
+    """Create a file: `Created.DONE` means that it exists with this content, `Created.EXISTS` with other content.
 
-    So to create it again is safe, whoever wrote it before. Where the outcome is unknown, or the file is there already,
-    it is read back; and if it is not there, created once more. Raises `WriteUnknown` if that tells nothing either.
+    So it is safe to create the file again, whichever process wrote it before. If the outcome is unknown, or the file
+    exists already, this reads it back; if it does not exist, this creates it once more. Raises `WriteUnknown` if that
+    does not show the outcome either.
     """
     unknown: WriteUnknown | None = None
     for _ in range(2):
@@ -91,10 +94,10 @@ def create_once(files: StateFiles, path: str, content: bytes) -> Created:
 
 
 class FilesWithin(StateFiles):
-    """A directory of another place. It can be pickled where that can, and raises what that does."""
+    """A directory of another place. It can be pickled if that place can, and raises that place's errors."""
 
     def __init__(self, files: StateFiles, directory: str) -> None:
-        """Raises `InvalidUse` for a directory that no place can have."""
+        """Use ``directory`` of ``files``. Raises `InvalidUse` for a directory that no place can have."""
         self._files = files
         self._directory = checked_path(directory)
 

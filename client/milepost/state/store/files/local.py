@@ -1,5 +1,5 @@
-"""Files of one machine: in a directory, also of a file system that is mounted there and has hard links; or in memory,
-for tests.
+"""Files of one machine: in a directory, which may be on a mounted file system with hard links; or in memory, for
+tests.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from milepost.state.store.files.contract import Created, FileInfo, StateFiles, c
 
 _DRAFT = ".draft-"
 _DRAFT_SECONDS = 3600.0
-"""A draft that is as old as this is nobody's any more: making one takes as long as writing one file."""
+"""The age at which a temporary file is abandoned: making one takes as long as writing one file."""
 
 _REFUSALS = frozenset(
     {
@@ -36,16 +36,18 @@ _REFUSALS = frozenset(
         errno.EXDEV,
     }
 )
-"""What a link is refused with. Any other failure, such as a server of files that does not answer, may come after it."""
+"""The errors with which a file system refuses a link. After any other failure, such as that of a file server that does
+not answer, the link may still appear.
+"""
 
 
 class LocalFiles(StateFiles):
-    """A directory. A file is written under a hidden name, made durable, and then linked to its own, which fails where
-    that is taken. There is no time limit: a local disk answers, or the process hangs with it.
+    """A directory. A file is written under a hidden name, made durable, and then linked to its own name, which fails if
+    the name is taken. There is no time limit: a local disk answers, or the process hangs with it.
     """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
-        """``root`` is made if it is not there."""
+        """Use the directory ``root``, which is made if it does not exist."""
         self._root = Path(root)
         with _translated("make", self._root):
             self._root.mkdir(parents=True, exist_ok=True)
@@ -69,7 +71,8 @@ class LocalFiles(StateFiles):
                         raise
                     raise WriteUnknown(f"it is not known whether {path} was linked: {error}") from error
             finally:
-                with suppress(OSError):  # the file is there by now, or is not; a draft that stays goes later
+                # the file exists by now, or does not; a temporary file that remains is removed later
+                with suppress(OSError):
                     draft.unlink()
         try:
             sync(path.parent)
@@ -89,12 +92,12 @@ class LocalFiles(StateFiles):
         path = self._root / checked_path(directory)
         with _translated("list", path), suppress(FileNotFoundError):
             for entry in os.scandir(path):
-                with suppress(FileNotFoundError):  # deleted meanwhile
+                with suppress(FileNotFoundError):  # another process deleted it meanwhile
                     status = entry.stat()
                     age = max(0.0, now - status.st_mtime)
                     if entry.name.startswith(_DRAFT):
                         if age > _DRAFT_SECONDS:
-                            with suppress(OSError):  # who only reads cannot remove it
+                            with suppress(OSError):  # a process with read access only cannot remove it
                                 os.unlink(entry.path)
                     elif entry.is_file():
                         found.append(FileInfo(f"{directory}/{entry.name}", status.st_size, age))
@@ -106,7 +109,7 @@ class LocalFiles(StateFiles):
             path.unlink(missing_ok=True)
 
     def _make_directories(self, path: Path) -> None:
-        """Make the directories that are missing, each durable in the one above it."""
+        """Make the missing directories, each durable in its parent."""
         missing = []
         while path != self._root and not path.exists():
             missing.append(path)
@@ -118,7 +121,9 @@ class LocalFiles(StateFiles):
 
 @contextmanager
 def _translated(act: str, path: Path) -> Iterator[None]:
-    """Raise what goes wrong as an error of files. A full disk does not say which file it is about, so ``path`` does."""
+    """Translate an OSError into an error of files. The error of a full disk does not name its file, so ``path``
+    does.
+    """
     try:
         yield
     except FileNotFoundError as error:
@@ -132,7 +137,7 @@ class MemoryFiles(StateFiles):
     """Files that end with the process."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """``clock`` tells the seconds by which files age."""
+        """``clock`` returns the seconds by which files age."""
         self._clock = clock
         self._lock = threading.Lock()
         self._files: dict[str, tuple[bytes, float]] = {}

@@ -1,4 +1,4 @@
-"""Files in the tree of a job, which the service keeps behind the epoch of the job's driver."""
+"""Files in the tree of a job, which the service fences by the epoch of the job's driver."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ DEFAULT_DIRECTORY = "_milepost/state"
 
 
 class TreeFiles(StateFiles):
-    """A directory in the tree of a job. A driver makes it, and so does each executor that got the epoch of the driver.
+    """A directory in the tree of a job. The driver makes this object, and so does each executor that got the driver's
+    epoch.
 
-    A write under an epoch that is over raises `FilesFenced`: it is refused when it comes in, and again when its last
-    byte has come. It can be pickled where its token can; the copy has connections of its own.
+    A write under an old epoch raises `FilesFenced`: the service refuses it when it begins, and again when its last byte
+    has arrived. The object can be pickled if its token can; the copy has its own connections.
     """
 
     def __init__(
@@ -46,10 +47,11 @@ class TreeFiles(StateFiles):
         key: str | PathLike[str] | None = None,
         timeout: float = 30.0,
     ) -> None:
-        """``store`` is the job, and ``epoch`` its driver's; None before the job has one, or to read alone.
+        """``store`` is the job, and ``epoch`` its driver's; None before the job has one, or for reading only.
 
-        ``directory`` is where the files lie in the tree. All else is as in `milepost.Client`; each call ends within
-        ``timeout`` seconds. Raises `InvalidName`, `InvalidUse` and ValueError for what cannot be used.
+        ``directory`` is the directory of the files in the tree. The other arguments are those of `milepost.Client`;
+        each call ends within ``timeout`` seconds. Raises `InvalidName`, `InvalidUse` and ValueError for invalid
+        arguments.
         """
         self._settings: dict[str, Any] = {
             "url": url if url is None or isinstance(url, str) else tuple(url),
@@ -71,7 +73,7 @@ class TreeFiles(StateFiles):
         self._files: JobFiles = (of_store if epoch is None else of_store.under(epoch)).files
 
     def __repr__(self) -> str:
-        """Describe it by the job, the epoch and the directory; a token is never shown."""
+        """Describe the object by the job, the epoch and the directory; never show a token."""
         store, epoch = self._settings["store"], self._settings["epoch"]
         return f"<TreeFiles {self._directory!r} of {store!r}, epoch {epoch}>"
 
@@ -86,8 +88,8 @@ class TreeFiles(StateFiles):
         self._client.close()
 
     def create(self, name: str, content: bytes) -> Created:
-        """See `StateFiles.create`. Raises `FilesFenced` under an epoch that is over, and `InvalidUse` for a name of the
-        kind that the service takes for temporary.
+        """See `StateFiles.create`. Raises `FilesFenced` under an old epoch, and `InvalidUse` for a name that the
+        service takes for that of a temporary file.
         """
         path = self._path(name)
         if name.rpartition("/")[2].startswith("__temp"):
@@ -100,9 +102,10 @@ class TreeFiles(StateFiles):
         return Created.DONE
 
     def read(self, name: str, start: int, length: int) -> bytes:
-        """See `StateFiles.read`. Raises `StateDamaged` where the service says that its bytes are.
+        """See `StateFiles.read`. Raises `StateDamaged` if the service reports damaged bytes.
 
-        It looks at a whole file, and at a part of one up to 1 MiB; a part of a larger one its reader has to check.
+        The service checks a whole file, and a part of a file up to 1 MiB; the reader must check a part of a larger
+        file.
         """
         with _translated(name):
             return self._files.read(self._path(name), start, length)
@@ -121,7 +124,7 @@ class TreeFiles(StateFiles):
                 return []
 
     def delete(self, name: str) -> None:
-        """See `StateFiles.delete`. Raises `FilesFenced` under an epoch that is over."""
+        """See `StateFiles.delete`. Raises `FilesFenced` under an old epoch."""
         with _translated(name):
             self._files.delete(self._path(name))
 
@@ -131,7 +134,7 @@ class TreeFiles(StateFiles):
 
 @contextmanager
 def _translated(name: str) -> Iterator[None]:
-    """Raise what the SDK raises as an error of files. Only where it says that the outcome is unknown, it is."""
+    """Translate the errors of the SDK into errors of files. The outcome is unknown only if the SDK's error says so."""
     try:
         yield
     except Fenced as error:

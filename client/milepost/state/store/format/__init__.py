@@ -1,1 +1,1 @@
-"""The files of a store: what they are called, what stands in them, and how that is proved."""
+"""The files of a store: their names, their content, and its verification."""

@@ -1,8 +1,8 @@
 """Rows as Arrow record batches, and back.
 
-Arrow keeps a column of bytes with an offset in four bytes for each of them. Offsets only rise, so no compression makes
-much of them, and with small values they were most of a file. So a record batch is one row of lists here: lengths, which
-are often the same, stand where offsets did; and of a key only what differs from the key before it.
+Arrow stores a column of bytes with a four-byte offset for each value. Offsets only rise, so they compress badly, and
+with small values they were most of a file. So a record batch here is one row of lists: lengths, which are often equal,
+replace offsets; and a key is stored without the prefix that it shares with the key before it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ROWS_SCHEMA = pa.schema(
         pa.field("value", pa.binary(), nullable=True),
     ]
 )
-"""The schema of files of format 1, which are read and no longer written."""
+"""The schema of files of format 1, which Milepost reads but no longer writes."""
 
 _MOST_SHARED = 255
 
@@ -60,7 +60,7 @@ def batch_of(rows: Sequence[Row]) -> pa.RecordBatch:
 
 
 def rows_of(batch: pa.RecordBatch) -> list[Row]:
-    """Turn a record batch back into rows. Raises ValueError for one that was not made of rows."""
+    """Turn a record batch back into rows. Raises ValueError for a batch that was not made from rows."""
     if batch.num_rows != 1:
         raise ValueError(f"it has {batch.num_rows} rows of lists")
     ops, shared, key_lengths, suffixes, value_lengths, values = batch.columns
@@ -77,7 +77,7 @@ def rows_of(batch: pa.RecordBatch) -> list[Row]:
 def rows_of_format_1(batch: pa.RecordBatch) -> list[Row]:
     """Turn a record batch of `ROWS_SCHEMA` into rows."""
     numbers, keys, ops, values = (column.to_pylist() for column in batch.columns)
-    if numbers[0] == numbers[-1]:  # sorted, so all are the same
+    if numbers[0] == numbers[-1]:  # the numbers are sorted, so all of them are equal
         prefix = prefix_of(numbers[0])
         keys = [prefix + key for key in keys]
     else:
@@ -88,7 +88,9 @@ def rows_of_format_1(batch: pa.RecordBatch) -> list[Row]:
 
 
 def _shared(keys: Iterable[bytes]) -> Iterator[int]:
-    """Iterate with how many bytes each key begins as the key before it does, as far as one byte can say it."""
+    """Iterate over the number of bytes that each key shares with the beginning of the key before it, up to the most
+    that one byte can hold.
+    """
     before = b""
     for key in keys:
         most = min(len(key), len(before), _MOST_SHARED)
@@ -98,7 +100,7 @@ def _shared(keys: Iterable[bytes]) -> Iterator[int]:
 
 
 def _numbers(lists: pa.Array, kind: Literal["B", "I"]) -> list[int]:
-    """Return the one list of a column of lists; much faster than Arrow's own way to Python's numbers."""
+    """Return the one list of a column of lists; much faster than Arrow's own conversion to Python numbers."""
     numbers = lists.flatten()
     if len(numbers) == 0:
         return []

@@ -1,6 +1,6 @@
 """Writes and reads files: a head and record batches, which together are an Arrow stream that any Arrow library reads.
 
-Nothing of a file is used before it has proved to be what was written.
+No part of a file is used before its digest is verified.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from milepost.state.store.rows import Row
 
 _METADATA_KEY = b"milepost.state"
 BATCH_BYTES = 512 * 1024
-"""The bytes of keys and values after which a record batch ends; it has one row at least."""
+"""The bytes of keys and values after which a record batch ends; a batch has at least one row."""
 
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
@@ -50,19 +50,19 @@ class Written(NamedTuple):
 
 
 class Body(NamedTuple):
-    """The record batches of a file, one behind the other, and where each lies."""
+    """The record batches of a file, one after the other, and the position of each."""
 
     messages: tuple[bytes, ...]
     blocks: tuple[Block, ...]
 
     @property
     def rows(self) -> int:
-        """The number of rows in all of them."""
+        """The number of rows in all record batches."""
         return sum(block.rows for block in self.blocks)
 
 
 def file_of(store: StateStoreId, head: Head, body: Body) -> Written:
-    """Put a file together."""
+    """Assemble a file from a head and its record batches."""
     document = {
         "format": FORMAT,
         "store": {"operator": store.operator, "partition": store.partition, "name": store.name},
@@ -76,9 +76,9 @@ def file_of(store: StateStoreId, head: Head, body: Body) -> Written:
 
 
 def bodies_of(rows: Iterable[Row], most_bytes: int | None = None) -> Iterator[Body]:
-    """Turn sorted rows into bodies, each of about ``most_bytes`` of keys and values; into one if there is no limit.
+    """Turn sorted rows into bodies, each of about ``most_bytes`` of keys and values; into a single one without a limit.
 
-    No rows make no body.
+    Without rows there is no body.
     """
     messages, blocks = list[bytes](), list[Block]()
     batch: list[Row] = []
@@ -110,12 +110,12 @@ def bodies_of(rows: Iterable[Row], most_bytes: int | None = None) -> Iterator[Bo
 
 
 def body_of(rows: Iterable[Row]) -> Body:
-    """Turn all rows, if there are any, into one body."""
+    """Turn all rows into one body, which may be empty."""
     return next(bodies_of(rows), Body((), ()))
 
 
 def _message(rows: Sequence[Row]) -> bytes:
-    """Return the message of a record batch, as Arrow writes it behind that of the schema."""
+    """Return the Arrow message of a record batch, as it follows the message of the schema."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, SCHEMA, options=_OPTIONS) as writer:
         writer.write_batch(batch_of(rows))
@@ -127,7 +127,7 @@ _SCHEMA_MESSAGE = SCHEMA.serialize().to_pybytes()
 
 @dataclass(frozen=True)
 class OpenedFile:
-    """A file whose head is proved, and whose record batches are read and proved one at a time."""
+    """A file with a verified head, whose record batches are read and verified one at a time."""
 
     head: Head
     blocks: tuple[Block, ...]
@@ -138,7 +138,9 @@ class OpenedFile:
     _format: int
 
     def rows(self, start: bytes = b"", end: bytes | None = None) -> Iterator[Row]:
-        """Iterate the rows from one key on and before another, reading only the record batches that may have some."""
+        """Iterate over the rows from the key ``start`` up to, but not including, ``end``, reading only the record
+        batches that may contain some.
+        """
         for batch in self.batches(start, end):
             if not batch or (batch[0][0] >= start and (end is None or batch[-1][0] < end)):
                 yield from batch
@@ -146,7 +148,7 @@ class OpenedFile:
                 yield from (row for row in batch if row[0] >= start and (end is None or row[0] < end))
 
     def batches(self, start: bytes = b"", end: bytes | None = None) -> Iterator[list[Row]]:
-        """Iterate the rows of each record batch that may have some of these keys. Raises `StateDamaged`."""
+        """Iterate over the rows of each record batch that may contain keys of the range. Raises `StateDamaged`."""
         for block in self.blocks:
             if block.last >= start and (end is None or block.first < end):
                 yield self._read(block)
@@ -169,7 +171,7 @@ class OpenedFile:
 
 
 def open_file(files: StateFiles, store: StateStoreId, name: StateFileName) -> OpenedFile:
-    """Read and prove the head of a file. Raises `FileMissing`, `StateDamaged`."""
+    """Read and verify the head of a file. Raises `FileMissing`, `StateDamaged`."""
     path = f"{store.directory}/{name}"
     beginning = files.read(path, 0, _FIRST_READ)
     if beginning[:4] != _CONTINUATION or len(beginning) < 8:

@@ -1,4 +1,4 @@
-"""What stands in the head of a file, as JSON in the metadata of an Arrow schema."""
+"""The head of a file, as JSON in the metadata of an Arrow schema."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from milepost.state.store.rows import Families, Family, prefix_of
 
 FORMAT = 2
-"""The format that is written. Format 1 differs in its record batches only (`milepost.state.store.format.batches`)."""
+"""The format of new files. Format 1 differs only in its record batches (`milepost.state.store.format.batches`)."""
 
 Commit = tuple[int, str]
 """A commit: its version and its id."""
@@ -17,9 +17,9 @@ Commit = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A record batch of a file: where it lies behind the head, its digest, how many rows it has, and which keys.
+    """A record batch of a file: its position behind the head, its digest, its number of rows, and its range of keys.
 
-    Keys have their family in front, as in an engine.
+    Keys begin with their family, as in an engine.
     """
 
     offset: int
@@ -35,7 +35,7 @@ class DeltaHead:
     """The head of a commit.
 
     ``lineage`` has the commits before it, newest first, without a gap; it need not reach the beginning. ``families``
-    and ``keys``, the number of keys, are those of the version that the commit made.
+    and ``keys``, the number of keys, describe the version that the commit made.
     """
 
     version: int
@@ -46,7 +46,7 @@ class DeltaHead:
 
 @dataclass(frozen=True, slots=True)
 class RunHead:
-    """The head of a part of a run: what the versions after ``after`` did, up to ``version``."""
+    """The head of a part of a run: the changes of the versions after ``after``, up to ``version``."""
 
     after: int
     version: int
@@ -54,7 +54,7 @@ class RunHead:
 
 @dataclass(frozen=True, slots=True)
 class RunPart:
-    """A file of a run, as a snapshot names it; ``size`` is that of its record batches, in bytes."""
+    """A file of a run, as a snapshot names it; ``size`` is the size of its record batches in bytes."""
 
     name: str
     size: int
@@ -65,9 +65,10 @@ class RunPart:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Sorted rows in which each key is there once: what the versions after ``after`` did, up to ``version``.
+    """Sorted rows in which each key appears once: the changes of the versions after ``after``, up to ``version``.
 
-    Its parts are files whose keys do not overlap, in the order of their keys. A run of one version may be its commit.
+    Its parts are files whose keys do not overlap, in the order of their keys. A run of one version may be the commit of
+    that version itself.
     """
 
     after: int
@@ -76,12 +77,12 @@ class Run:
 
     @property
     def size(self) -> int:
-        """The size of its record batches in bytes."""
+        """The size of all record batches of the run in bytes."""
         return sum(part.size for part in self.parts)
 
     @property
     def is_commit(self) -> bool:
-        """Whether this is a commit that was not merged with others."""
+        """Whether the run is a commit that was not merged with others."""
         return self.version == self.after + 1 and all(part.name.endswith(".delta") for part in self.parts)
 
 
@@ -98,7 +99,7 @@ Head = DeltaHead | RunHead | SnapshotHead
 
 
 def head_to_json(head: Head) -> dict[str, Any]:
-    """Turn a head into a document."""
+    """Turn a head into a JSON document."""
     if isinstance(head, DeltaHead):
         return {
             "kind": "delta",
@@ -131,7 +132,7 @@ def head_to_json(head: Head) -> dict[str, Any]:
 
 
 def head_from_json(document: dict[str, Any]) -> Head:
-    """Turn a document into a head. Raises an error of Python's if it is none."""
+    """Turn a JSON document into a head. Raises one of Python's errors if the document is not a head."""
     kind, version = document["kind"], int(document["version"])
     if kind == "delta":
         lineage = tuple((int(older), str(id)) for older, id in document["lineage"])
@@ -164,7 +165,7 @@ def head_from_json(document: dict[str, Any]) -> Head:
 
 
 def block_to_json(block: Block) -> dict[str, Any]:
-    """Turn what is known of a record batch into a document."""
+    """Turn a `Block` into a JSON document."""
     return {
         "offset": block.offset,
         "length": block.length,
@@ -176,14 +177,14 @@ def block_to_json(block: Block) -> dict[str, Any]:
 
 
 def block_from_json(document: dict[str, Any]) -> Block:
-    """Turn such a document back. Raises what `head_from_json` does."""
+    """Turn a document of `block_to_json` back into a `Block`. Raises the errors of `head_from_json`."""
     offset, length, rows = (int(document[name]) for name in ("offset", "length", "rows"))
     first, last = key_from_json(document["first"]), key_from_json(document["last"])
     return Block(offset, length, rows, str(document["sha256"]), first, last)
 
 
 def key_to_json(key: bytes) -> list[Any]:
-    """Write a key as its family's number and its bytes in base64."""
+    """Write a key as the number of its family and its bytes in base64."""
     return [int.from_bytes(key[:4], "big"), base64.b64encode(key[4:]).decode()]
 
 

@@ -1,8 +1,8 @@
-"""What the files of a store are called.
+"""The names of the files of a store.
 
-The 32 digits at the end of a name are the first half of the SHA-256 of the file's head. The head has the digest of
-everything else in the file, and a random number. So a name proves what the file holds, no two commits have the same
-name, and whoever creates a file twice creates the same file.
+The 32 digits at the end of a name are the first half of the SHA-256 of the file's head. The head contains the digest of
+everything else in the file, and a random number. So a name proves the content of its file, no two commits have the same
+name, and a process that creates a file twice creates the same file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ID_DIGITS = 32
 
 
 class Kind(Enum):
-    """What a file is for; the end of its name."""
+    """The kind of a file, which is the extension of its name."""
 
     DELTA = "delta"
     RUN = "run"
@@ -33,10 +33,10 @@ _PIN_NAME = re.compile(r"[A-Za-z0-9-]{1,100}\Z")
 
 @dataclass(frozen=True, slots=True)
 class StateFileName:
-    """The name of a file, taken apart.
+    """The parts of a file's name.
 
-    ``id`` is the commit's own (delta), that of the commit whose state it is (snapshot, pin), or the file's (run).
-    ``extra`` is a snapshot's digest or the name of a pin.
+    ``id`` is the commit's own (delta), that of the commit whose state the file has (snapshot, pin), or the file's
+    (run). ``extra`` is a snapshot's digest or the name of a pin.
     """
 
     kind: Kind
@@ -49,12 +49,12 @@ class StateFileName:
 
     @property
     def digest(self) -> str:
-        """The digits that prove the file's head."""
+        """The digits that verify the file's head."""
         return self.extra if self.kind is Kind.SNAPSHOT else self.id
 
 
 def parse_name(name: str) -> StateFileName | None:
-    """Take a name apart; None if it is no name of a state file."""
+    """Split a name into its parts; None if it is not the name of a state file."""
     match = _NAME.match(name)
     if match is None:
         return None
@@ -69,10 +69,10 @@ def parse_name(name: str) -> StateFileName | None:
 
 
 def is_pin_name(name: str) -> bool:
-    """Say whether a pin may be called this."""
+    """Return whether a pin may have this name."""
     return _PIN_NAME.match(name) is not None
 
 
 def digest_of_head(head: bytes) -> str:
-    """Return the digits in the name of the file that begins with this head."""
+    """Return the digits in the name of a file that begins with this head."""
     return hashlib.sha256(head).hexdigest()[:ID_DIGITS]

@@ -1,1 +1,1 @@
-"""Data nodes: every replica takes and gives the bytes of files, and publishes what it took at whoever leads."""
+"""Data nodes: every replica takes and gives the bytes of files, and has the leader publish the files that it took."""

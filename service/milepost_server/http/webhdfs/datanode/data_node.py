@@ -1,7 +1,7 @@
-"""A data node: it takes the bytes of a file and has them published at whoever leads, and gives the bytes of files.
+"""A data node: it takes the bytes of a file and has the leader publish them, and gives the bytes of files.
 
-It holds no rules: the leader decides, under the epoch, when the last byte has come. A body outlives a change of leader.
-What was published is known by the token's key, so that asking again is safe.
+It contains no rules: the leader decides, under the epoch, when the last byte has come. A body outlives a change of
+leader. The token's key identifies a publication, so a repeated request is safe.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from milepost_server.replica.submitter import Reply
 log = logging.getLogger("milepost.datanodes")
 
 PUBLISH_SECONDS = 30.0
-"""How long a data node tries to publish what it has taken, while there is no leader or no answer of it."""
+"""The seconds for which a data node tries to publish a file, while there is no leader or no answer from it."""
 
 FILE_PATIENCE_SECONDS = 20.0
-"""How long the blob store repeats what fails for a moment, for a client of WebHDFS.
+"""The seconds for which the blob store repeats momentary failures for a client of WebHDFS.
 
 Hadoop's client waits 60 s for the answer after the last byte, and never sends a body again: its query ends.
 """
 
 ANSWER_SECONDS = 50.0
-"""A data node answers so long after the last byte, but for an exchange that is under way: while Hadoop's client
-waits.
+"""The seconds after the last byte within which a data node answers, except for an exchange under way: Hadoop's client
+still waits then.
 """
 
 EXCHANGE_SECONDS = 3.0
-"""How long a data node waits for one answer, which is less than a lease: then it looks who leads, and asks again.
+"""The seconds that a data node waits for one answer, less than a lease: then it looks up the leader, and asks again.
 
 A leader that is frozen, or cut off, keeps its connections and never answers. Another one leads some seconds later.
 """
@@ -58,9 +58,7 @@ A leader that is frozen, or cut off, keeps its connections and never answers. An
 _PAUSE_SECONDS = 0.2
 _DISCARD_SECONDS = 5.0
 _MOST_ATTEMPTS = 1000
-"""A data node makes fewer attempts than this to publish what it has taken, so that those of a later try count as
-later.
-"""
+"""An upper bound for a data node's attempts to publish a file, so that those of a later try have higher numbers."""
 
 _ASK_AGAIN = frozenset(
     {
@@ -75,7 +73,7 @@ _ASK_AGAIN = frozenset(
 
 
 class Taken(NamedTuple):
-    """The bytes that a data node has taken, and how their publication ended."""
+    """The bytes that a data node has taken, and the result of their publication."""
 
     blob: BlobRef
     published: Published
@@ -84,7 +82,7 @@ class Taken(NamedTuple):
 class DataNode:
     """The data node of this replica. For ``max_state_bytes`` and ``inline_below`` see `Settings`.
 
-    ``clock`` gives monotonic seconds, ``wall`` seconds since 1970.
+    ``clock`` returns monotonic seconds, ``wall`` seconds since 1970.
     """
 
     def __init__(
@@ -113,9 +111,9 @@ class DataNode:
         self._publishing: set[asyncio.Task[Reply | int]] = set()
 
     async def give(self, token: DownloadToken, start: int, length: int | None) -> tuple[int, AsyncIterator[bytes]]:
-        """Return bytes of the file that a token is for, and how many they are. Raises problems.
+        """Return bytes of the file of a token, and their number. Raises problems.
 
-        For which of them are proven see `RangeDelivery.deliver`.
+        `RangeDelivery.deliver` documents which of them are verified.
         """
         if not 0 <= start <= token.size:
             raise problem(Code.RANGE_NOT_SATISFIABLE, f"{token.path!r} has {token.size} bytes, and none at {start}")
@@ -126,14 +124,14 @@ class DataNode:
     async def take(
         self, token: UploadToken, text: str, incoming: Incoming, tries: int = 0, patience: float = PATIENCE_SECONDS
     ) -> Taken:
-        """Take the bytes of a file, and return once it is published. ``text`` is the token as it came.
+        """Take the bytes of a file, and return once it is published. ``text`` is the token as it was received.
 
         For ``patience`` see `BlobStore.put`.
 
-        ``tries`` is how often the client has sent the bytes before under the token's key, which a token that the client
-        got has only once. Raises problems. Bytes that are refused are discarded, unless an earlier attempt may have
-        published them: nobody but the data node knows of all attempts, and that it makes no more. All others that are
-        not published are left to the collector.
+        ``tries`` counts how often the client has sent the bytes before under the token's key; a token that the client
+        got is sent only once. Raises problems. Bytes that are refused are deleted, unless an earlier attempt may have
+        published them: only the data node knows of all attempts, and that it makes no more. All others that are not
+        published are left to the collector.
         """
         came = self._clock()
 
@@ -182,7 +180,7 @@ class DataNode:
     async def _published(
         self, token: UploadToken, text: str, blob: BlobRef, data: bytes | None, attempt: int, end: float
     ) -> Published:
-        """Publish once, here or at the leader."""
+        """Publish once, on this replica or at the leader."""
         at, seconds = At(token.store, token.path), max(0.1, min(EXCHANGE_SECONDS, end - self._clock()))
         if self._journal.lease_holds():
             return published(await self._published_here(token, blob, data, attempt, seconds))
@@ -195,9 +193,10 @@ class DataNode:
     async def _published_here(
         self, token: UploadToken, blob: BlobRef, data: bytes | None, attempt: int, seconds: float
     ) -> Reply | int:
-        """Publish as the leader. What takes longer goes on by itself, as at another leader; the next attempt joins it.
+        """Publish as the leader. A publication that takes longer continues by itself, as at another leader; the next
+        attempt joins it.
 
-        Raises `NoAnswer` then, since this replica may not lead any more.
+        Raises `NoAnswer` then, since this replica may no longer lead.
         """
         check_not_late(token, self._wall())
         publishing = asyncio.create_task(
@@ -233,9 +232,9 @@ class DataNode:
             log.info("the refused bytes %s are left to the collector: %s", blob.key, error)
 
     async def _again(self, token: UploadToken, term: int, old: BlobRef, patience: float) -> BlobRef:
-        """Put the bytes once more, under a newer leadership, whose collector may be about to delete the old ones.
+        """Write the bytes once more, under a newer leadership, whose collector may be about to delete the old ones.
 
-        If the old blob was published after all, the next attempt learns that. So nobody deletes it here.
+        If the old blob was published after all, the next attempt learns that. So the old blob is not deleted here.
         """
         if not old.key:
             return old

@@ -1,4 +1,4 @@
-"""The data nodes of a deployment as a replica knows them: which there are, and what it needs to send clients there."""
+"""The data nodes of a deployment as a replica knows them, and the tokens with which it sends clients to them."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from milepost_server.operations.trees import At
 _MOST_TRIES = 10**9
 
 _KNOWN_SECONDS = 7.0
-"""How long a data node is sent clients after it last said that it is there."""
+"""The seconds for which clients are sent to a data node after its last heartbeat."""
 
 _MOST = 100
 
 
 class DataNodeRegistry:
-    """The other replicas that are data nodes, by address, in turn. ``clock`` gives monotonic seconds."""
+    """The other replicas that are data nodes, by address, in turn. ``clock`` returns monotonic seconds."""
 
     def __init__(self, own: str, clock: Callable[[], float]) -> None:
         self.own = own.rstrip("/")
@@ -42,13 +42,13 @@ class DataNodeRegistry:
         self._until: dict[str, float] = {}
 
     def note(self, url: str) -> None:
-        """Note that the data node at this address is there."""
+        """Note a heartbeat of the data node at this address."""
         url = url.rstrip("/")
         if url != self.own and (url in self._until or len(self._until) < _MOST):
             self._until[url] = self._clock() + _KNOWN_SECONDS
 
     def forget(self, url: str) -> None:
-        """Send nobody there any more."""
+        """Send no more clients to this address."""
         self._until.pop(url.rstrip("/"), None)
 
     def all(self) -> list[str]:
@@ -57,16 +57,16 @@ class DataNodeRegistry:
         return [self.own, *sorted(url for url, until in self._until.items() if until > now)]
 
     def next(self, excluded: Container[str] = ()) -> str:
-        """Return the address of the data node whose turn it is; of this replica itself, if there is no other.
+        """Return the address of the data node whose turn it is; that of this replica itself, if there is no other.
 
-        Hosts and ports in ``excluded`` did not answer the client. A data node that does not lead outlives a change of
-        leader with a body half taken, so the leader takes bytes only where nobody else does.
+        Hosts and ports in ``excluded`` did not answer the client. A data node that does not lead survives a change of
+        leader with a body half taken, so the leader takes bytes only if no other replica does.
         """
         now = self._clock()
         self._until = {url: until for url, until in self._until.items() if until > now}
         for url in self._until:
             if urlsplit(url).netloc not in excluded:
-                self._until[url] = self._until.pop(url)  # the last one from now on
+                self._until[url] = self._until.pop(url)  # it is the last in turn from now on
                 return url
         return self.own
 
@@ -75,7 +75,7 @@ class DataNodeRegistry:
 class DataNodes:
     """This replica's own data node, the data nodes that it knows of while it leads, and the tokens for all of them.
 
-    ``wall`` gives seconds since 1970.
+    ``wall`` returns seconds since 1970.
     """
 
     own: DataNode
@@ -87,7 +87,7 @@ class DataNodes:
     async def upload_token(
         self, at: At, epoch: int | None, *, overwrite: bool, excluded: Container[str], begun: Begun = NOW
     ) -> tuple[str, str]:
-        """Return the address of a data node, and the token for one put, which ``begun`` has to allow still at its
+        """Return the address of a data node, and the token for one put; ``begun`` must still allow the put at its
         end.
         """
         token = self._upload_token(at, epoch, overwrite, secrets.token_hex(16), begun)
@@ -98,7 +98,7 @@ class DataNodes:
     ) -> Taken:
         """Take the bytes of a file as a data node, without a redirect; ``key`` and ``tries`` are the client's own.
 
-        So a body that comes while another replica begins to lead is published there. Raises problems.
+        So a body that arrives while another replica begins to lead is published there. Raises problems.
         """
         token = self._upload_token(at, epoch, overwrite, key or secrets.token_hex(16))
         return await self.own.take(token, sign(token, await self.key.get()), incoming, min(tries, _MOST_TRIES))
@@ -109,20 +109,22 @@ class DataNodes:
         return UploadToken(at.store, at.path, epoch, overwrite, key, deployment, term, self._until(), begun)
 
     async def download_token(self, at: At, entry: Entry, excluded: Container[str]) -> tuple[str, str]:
-        """Return the address of a data node that has the bytes of a file, and the token to read them."""
+        """Return the address of a data node for the bytes of a file, and the token to read them."""
         blob = entry.blob if entry.has_own_blob else ""
         token = DownloadToken(at.store, at.path, blob, entry.size, entry.sha256, self._until())
         data_node = self.known.next(excluded) if blob else self.known.own
         return data_node, sign(token, await self.key.get())
 
     async def token(self, text: str, kind: type[Kind], at: At) -> Kind:
-        """Return the token that an address holds. Raises ``forbidden`` problems for one that is not good here."""
+        """Return the token in an address. Raises ``forbidden`` problems for a token that is not valid here."""
         token = verify(text, await self.key.get(), kind, at)
         check_time(token, self.wall())
         return token
 
     async def to_publish(self, text: str, at: At) -> UploadToken:
-        """Return the token of a put whose bytes have come. Raises as `token` does, for one that is too old."""
+        """Return the token of a put whose bytes have come. Raises the problems of `token`, also for one that is too
+        old.
+        """
         token = verify(text, await self.key.get(), UploadToken, at)
         check_not_late(token, self.wall())
         return token

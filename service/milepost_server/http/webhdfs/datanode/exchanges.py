@@ -1,7 +1,7 @@
-"""Exchange HTTP messages with another replica, over connections that are kept for the next message.
+"""Exchanges HTTP messages with another replica, over connections that are kept for the next message.
 
-A replica speaks to one other at a time, in short messages, in the midst of what a client waits for. A client for all
-that HTTP can be takes several times as long for one (docs/decisions/0054).
+A replica sends short messages to one other replica at a time, while a client waits. A general HTTP client takes several
+times as long for one message (docs/decisions/0054).
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ import httptools
 
 _CONNECT_SECONDS: Final = 2.0
 _KEPT_SECONDS: Final = 5.0
-"""How long a connection is kept that nobody uses. The other side keeps it much longer."""
+"""The seconds for which an unused connection is kept. The other side keeps it much longer."""
 _MOST: Final = 100
-"""How many messages to one place may be under way at a time; others wait for one of them.
+"""The most messages to one address in flight at a time; others wait for one of them.
 
-Those to another place do not: a leader that does not answer any more holds up nothing that is for the next one.
+Messages to another address do not wait: a leader that no longer answers holds up no message for the next one.
 """
 _MOST_ANSWER_BYTES: Final = 256 * 1024
 _PORTS: Final = {"http": 80, "https": 443}
 
 
 class NotReached(Exception):
-    """Nobody was reached, so nothing was done."""
+    """No replica was reached, so nothing was done."""
 
 
 class NoAnswer(Exception):
@@ -45,9 +45,10 @@ class Answer:
 
 
 class _Connection(asyncio.Protocol):
-    """A connection to one place, which carries one exchange at a time.
+    """A connection to one address, which carries one exchange at a time.
 
-    ``usable`` says whether it can carry another; what comes unasked for ends it. ``until`` is when it is too old.
+    ``usable`` says whether it can carry another; unrequested data ends it. ``until`` is the time at which it is too
+    old.
     """
 
     def __init__(self) -> None:
@@ -60,7 +61,7 @@ class _Connection(asyncio.Protocol):
         self._ended: asyncio.Future[Answer] | None = None
 
     async def exchange(self, message: bytes) -> Answer:
-        """Send a message and return the answer. Raises OSError, EOFError and what the parser raises."""
+        """Send a message and return the answer. Raises OSError, EOFError and the parser's errors."""
         self.usable = False
         if self._transport is None or self._transport.is_closing():
             raise EOFError("the connection has ended")
@@ -73,16 +74,17 @@ class _Connection(asyncio.Protocol):
             self._ended = None
 
     def close(self) -> None:
-        """Close it at once."""
+        """Close the connection at once."""
         self.usable = False
         if self._transport is not None:
             self._transport.abort()
 
-    # -- what the transport and the parser call ------------------------------------------------------------------------
+    # -- callbacks of the transport and the parser ---------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
-        self._transport, self.usable = cast("asyncio.Transport", transport), True  # uvloop's is no subclass of it
+        # uvloop's transport is not a subclass of it
+        self._transport, self.usable = cast("asyncio.Transport", transport), True
 
     def data_received(self, data: bytes) -> None:
         """Read a part of the answer."""
@@ -112,7 +114,7 @@ class _Connection(asyncio.Protocol):
         return self._ended is not None and not self._ended.done()
 
     def on_message_begin(self) -> None:
-        """Begin an answer. A second one in the same bytes would be an answer to nothing."""
+        """Begin an answer. A second one in the same bytes would answer nothing."""
         if not self._waits:
             self.close()
 
@@ -135,7 +137,7 @@ class _Connection(asyncio.Protocol):
 
 @dataclass
 class _Place:
-    """What there is for one place: connections that are kept, and ``users`` that send a message or wait to."""
+    """The state for one address: kept connections, and ``users`` that send a message or wait to send one."""
 
     room: asyncio.Semaphore
     kept: list[_Connection] = field(default_factory=list)
@@ -143,9 +145,10 @@ class _Place:
 
 
 class Exchanges:
-    """The connections to other replicas. ``clock`` gives monotonic seconds.
+    """The connections to other replicas. ``clock`` returns monotonic seconds.
 
-    ``tls`` is asked at each new connection that is encrypted: which replicas to believe, and what to show to them.
+    ``tls`` is called for each new encrypted connection: it returns which replicas to trust, and what to present to
+    them.
     """
 
     def __init__(self, clock: Callable[[], float], tls: Callable[[], ssl.SSLContext]) -> None:
@@ -156,7 +159,7 @@ class Exchanges:
     async def post(self, url: str, body: bytes, headers: Mapping[str, str], seconds: float) -> Answer:
         """Send a message and return the answer to it, within ``seconds``. Raises `NotReached` and `NoAnswer`.
 
-        A kept connection may have ended unseen: then it is not known whether the message arrived, and it is not sent
+        A kept connection may have ended unnoticed: then it is unknown whether the message arrived, and it is not sent
         again here.
         """
         target = urlsplit(url)
@@ -182,7 +185,7 @@ class Exchanges:
             place.room.release()
 
     async def _usable(self, place: _Place, target: SplitResult, end: float) -> _Connection:
-        """Return the kept connection that was used last, else a new one."""
+        """Return the most recently used kept connection, else a new one."""
         while place.kept:
             connection = place.kept.pop()
             if connection.usable and connection.until > self._clock():
@@ -206,7 +209,7 @@ class Exchanges:
                 connection.close()
 
     def _close_old(self) -> None:
-        """Close the kept connections that are too old or have ended, and forget places that nobody speaks to."""
+        """Close the kept connections that are too old or have ended, and forget addresses without users."""
         now = self._clock()
         for key, place in list(self._places.items()):
             for connection in [each for each in place.kept if each.until <= now or not each.usable]:
@@ -229,7 +232,7 @@ class Exchanges:
             raise NotReached(f"{place.geturl()}: {error!r}") from error
 
     def close(self) -> None:
-        """Close all connections that are kept."""
+        """Close all kept connections."""
         for place in self._places.values():
             for connection in place.kept:
                 connection.close()

@@ -1,4 +1,4 @@
-"""Speak to the leader, as one replica to another: that this one is a data node, and which file it has taken.
+"""Sends messages from one replica to the leader: that this one is a data node, and which file it has taken.
 
 Each message proves that it comes from a replica of the same deployment.
 """
@@ -30,23 +30,21 @@ PROOF = "Milepost-Proof"
 _MESSAGE = b"message"
 
 _INTERVAL_SECONDS = 2.0
-"""How often a replica says that it is there. Its silence means that it is not."""
+"""The seconds between two heartbeats of a replica. A replica without heartbeats counts as gone."""
 
 _ANSWER_SECONDS = 2.0
 _LEAVE_SECONDS = 1.0
 
 
 class Heartbeat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A replica is a data node: clients can be sent to it. With ``leaving`` it is not any more."""
+    """A replica is a data node: clients can be sent to it. With ``leaving`` it no longer is."""
 
     url: str
     leaving: bool = False
 
 
 class Publish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A data node has taken the bytes that a token is for: they are ``data``, or else a blob. ``attempt`` counts
-    from 1.
-    """
+    """A data node has taken the bytes for a token: they are ``data``, or else a blob. ``attempt`` counts from 1."""
 
     token: str
     store: str
@@ -59,10 +57,10 @@ class Publish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Published(msgspec.Struct, frozen=True):
-    """The answer: the file is there, or (``term``) its bytes have to be a blob of this newer leadership first.
+    """The answer: the file is published, or (``term``) its bytes must first be a blob of this newer leadership.
 
-    Of a file that is there it tells its version, whether nothing was there before, whether this is the first answer
-    again, and the revision and term that it reflects. A leader of an older release tells nothing of this.
+    For a published file it has the version, whether the path was free before, whether this repeats the first answer,
+    and the revision and term that it reflects. A leader of an older release sends none of these.
     """
 
     term: int | None = None
@@ -74,7 +72,7 @@ class Published(msgspec.Struct, frozen=True):
 
 
 def published(ended: Reply | int) -> Published:
-    """Return how a publication ended at the leader."""
+    """Return the answer for the result of a publication at the leader."""
     if isinstance(ended, int):
         return Published(ended)
     answer = ended.answer
@@ -82,13 +80,13 @@ def published(ended: Reply | int) -> Published:
 
 
 def signed(message: Heartbeat | Publish, key: bytes) -> tuple[bytes, dict[str, str]]:
-    """Return a message's bytes, and the headers to send them with."""
+    """Return a message's bytes, and the headers for them."""
     body = msgspec.json.encode(message)
     return body, {"Content-Type": "application/json", PROOF: proof_of(body, key, _MESSAGE).hex()}
 
 
 def checked(body: bytes, proof: str, key: bytes) -> None:
-    """Raise an ``unauthenticated`` problem unless a replica of this deployment said this."""
+    """Raise an ``unauthenticated`` problem unless a replica of this deployment sent this."""
     if not hmac.compare_digest(proof.encode(), proof_of(body, key, _MESSAGE).hex().encode()):
         raise problem(Code.UNAUTHENTICATED, "this is for the replicas of this deployment among themselves")
 
@@ -152,9 +150,9 @@ def _problem_in(answer: Answer) -> Problem | NoAnswer:
 
 
 async def announce(journal: Journal, leader_locator: LeaderLocator, peer: Peer) -> None:
-    """Say it while another replica leads, until cancelled; then say, once, that this one leaves.
+    """Send heartbeats while another replica leads, until cancelled; then send, once, that this replica leaves.
 
-    So a replica is a data node only if it can reach the leader, which is what it will need to publish.
+    So a replica is a data node only if it can reach the leader, which it needs for publishing.
     """
     heartbeat = Heartbeat(leader_locator.advertise)
     said_to, failed = "", ""
@@ -166,7 +164,7 @@ async def announce(journal: Journal, leader_locator: LeaderLocator, peer: Peer) 
                         await peer.heartbeat(leader.rstrip("/"), heartbeat, _ANSWER_SECONDS)
                         said_to, failed = leader, ""
                     except (NotReached, NoAnswer, Problem) as error:
-                        if leader != failed:  # once, not every two seconds
+                        if leader != failed:  # logged once, not every two seconds
                             log.info("cannot tell %s that this replica takes and gives bytes too: %s", leader, error)
                         failed = leader
                 await asyncio.sleep(_INTERVAL_SECONDS)

@@ -1,6 +1,4 @@
-"""The routes of ``/datanodes``, which are for the replicas of a deployment among themselves: each message proves
-itself.
-"""
+"""The routes of ``/datanodes``, which replicas of a deployment call: each message carries its own proof."""
 
 from __future__ import annotations
 

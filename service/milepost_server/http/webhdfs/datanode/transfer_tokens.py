@@ -1,8 +1,8 @@
-"""Tokens: what the leader lets a data node do, written into the address to which it redirects a client.
+"""Tokens: the leader's permissions for a data node, in the address to which the leader redirects a client.
 
 A token proves itself, by the key that the replicas share. So a data node needs no leader to give bytes, and needs one
-only at the end to publish those that it took. A token is no way around the epoch: that is checked before one is given,
-and again by whoever publishes.
+only at the end to publish those that it took. A token cannot bypass the epoch, which is checked before a token is
+issued, and again by the leader that publishes.
 """
 
 from __future__ import annotations
@@ -22,24 +22,27 @@ from milepost_server.model.requests.trees import NOW, Begun
 from milepost_server.operations.trees import At
 
 PARAMETER = "token"
-"""The parameter of a redirect's address that holds the token."""
+"""The query parameter of a redirect's address that carries the token."""
 
 LIFE_SECONDS = 600
-"""How long a put or a read may be begun with a token. The clocks of replicas may differ by less than that."""
+"""The seconds within which a put or a read may be begun with a token. The clocks of replicas may differ by less than
+that.
+"""
 
 LATE_SECONDS = int(REMEMBERED_SECONDS) - 2 * LIFE_SECONDS
-"""How long after that a file may still be published with it: so long a body takes at most.
+"""The seconds after that for which a file may still be published with the token: the most time that a body takes.
 
-Whoever publishes knows what has been committed for longer, also if its wall clock was set meanwhile. So no token that
-is used once more makes a file anew that was renamed or deleted since.
+The leader that publishes remembers committed writes for longer, also if its wall clock was set meanwhile. So a token
+that is used once more cannot make a file anew that was renamed or deleted since.
 """
 
 
 class UploadToken(msgspec.Struct, frozen=True, tag="put"):
-    """Let a file be put at a path, under an epoch; ``key`` makes it the same put however often it is published.
+    """Permits a client to put a file at a path, under an epoch; ``key`` makes it the same put however often it is
+    published.
 
-    The bytes become a blob of ``deployment`` and ``term``, the leadership that gave the token: no collector touches
-    such a blob while that goes on. ``begun`` is what was there when the token was given.
+    The bytes become a blob of ``deployment`` and ``term``, the leadership that issued the token: no collector touches
+    such a blob while that leadership lasts. ``begun`` is the entry at the path when the token was issued.
     """
 
     store: str
@@ -54,7 +57,9 @@ class UploadToken(msgspec.Struct, frozen=True, tag="put"):
 
 
 class DownloadToken(msgspec.Struct, frozen=True, tag="read"):
-    """Let the blob of a file be read. The leader itself gives the bytes of a small file, which has none of its own."""
+    """Permits a client to read the blob of a file. The leader itself gives the bytes of a small file, which has no blob
+    of its own.
+    """
 
     store: str
     path: str
@@ -75,7 +80,7 @@ def sign(token: TransferToken, key: bytes) -> str:
 
 
 def verify(text: str, key: bytes, kind: type[Kind], at: At) -> Kind:
-    """Return the token of this kind that a text holds. Raises a ``forbidden`` problem unless it is one for ``at``."""
+    """Return the token of this kind in a text. Raises a ``forbidden`` problem unless it is one for ``at``."""
     try:
         data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         proof, said = data[:_PROOF_BYTES], data[_PROOF_BYTES:]
@@ -90,19 +95,19 @@ def verify(text: str, key: bytes, kind: type[Kind], at: At) -> Kind:
 
 
 def check_time(token: TransferToken, now: float) -> None:
-    """Raise a ``forbidden`` problem for a token with which nothing may be begun any more."""
+    """Raise a ``forbidden`` problem for a token that is too old to begin a put or a read."""
     if token.until < now:
         raise problem(Code.FORBIDDEN, "the token in this address has expired: ask again without it")
 
 
 def check_not_late(token: UploadToken, now: float) -> None:
-    """Raise a ``forbidden`` problem for a token with which nothing may be published any more."""
+    """Raise a ``forbidden`` problem for a token that is too old to publish a file."""
     if token.until + LATE_SECONDS < now:
         raise problem(Code.FORBIDDEN, "the bytes came too late for the token in this address: ask again without it")
 
 
 def proof_of(said: bytes, key: bytes, kind: bytes) -> bytes:
-    """Return what proves that a replica said this as something of this ``kind``, and as nothing else."""
+    """Return the proof that a replica sent this as a message of this ``kind``, and of no other."""
     return hmac.digest(key, kind + b"\0" + said, hashlib.sha256)
 
 
