@@ -167,10 +167,10 @@ class Exchange:
             raise RuntimeError("an answer has one head")
         fields = [*self._common, *given]
         known = dict(fields)
+        said = known.get(b"connection") == b"close"
         # A client that was not told to send its body may do so all the same, or not: only it knows what comes next.
-        if self._awaits_continue or known.get(b"connection") == b"close":
-            self.keep_alive = False
-        if not self.keep_alive and b"connection" not in known:
+        self.keep_alive = self.keep_alive and not (said or self._awaits_continue)
+        if not (self.keep_alive or said):
             fields.append((b"connection", b"close"))
         length = known.get(b"content-length")
         self._is_chunked = length is None and not self._is_head and status not in _WITHOUT_BODY
