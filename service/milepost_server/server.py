@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 from milepost_backends.contract import Accounts
 from milepost_server.basics.watched_files import WatchedFiles
 from milepost_server.http.access.tokens import Tokens
-from milepost_server.http.connection.protocol import AnsweringProtocol
+from milepost_server.http.connection.protocol import HttpProtocol
 from milepost_server.http.tls.certificates import Certificates
 from milepost_server.http.tls.protocol import encrypted
 from milepost_server.replica.replica import Replica
@@ -131,7 +131,7 @@ def run(
 
     The files of ``certificates`` and ``tokens`` are read again when they change. Raises `Misconfigured`.
     """
-    protocol = encrypted(certificates.for_clients) if certificates and certificates.serve else AnsweringProtocol
+    protocol = encrypted(certificates.for_clients) if certificates and certificates.serve else HttpProtocol
     config = uvicorn.Config(
         app,
         http=cast("type[asyncio.Protocol]", protocol),  # uvicorn does no more than call it

@@ -15,7 +15,7 @@ from milepost.wire import NAME, UPLOAD_MEDIA_TYPE, Code
 from milepost_server.basics.problems import problem
 from milepost_server.blobs.intake import Incoming
 from milepost_server.http.connection.connections import OpenBody
-from milepost_server.http.connection.protocol import cut_for
+from milepost_server.http.connection.exchange import exchange_of
 from milepost_server.http.connection.slow_peers import LEAST_BYTES_PER_SECOND, PeerTimeBudget
 from milepost_server.http.headers import check_without, content_digest, content_length, one
 from milepost_server.http.requests import HttpRequest
@@ -77,7 +77,7 @@ async def _chunks(request: HttpRequest, idle_seconds: float, body: OpenBody | No
         ) from error
     except ClientDisconnect as error:
         raise problem(Code.INCOMPLETE_BODY, "the connection ended inside the body") from error
-    if (cut := cut_for(request.scope)) is not None:
+    if (cut := exchange_of(request.scope).cut) is not None:
         raise cut
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -17,12 +17,10 @@ from starlette.types import Receive, Scope, Send
 from milepost.errors import Problem
 from milepost.wire import PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, PROBLEMS, Code, Header, quote_version
 from milepost_server.basics.pieces import EncodedList
+from milepost_server.http.connection.exchange import exchange_of
 from milepost_server.replica.submitter import Reply
 
 _SHORT: Final = 64 * 1024
-
-NOTE_WAITING: Final = "milepost.note_waiting"
-"""The extension of a scope by which an answer notes the number of its bytes that wait in memory."""
 
 ELSEWHERE: Final = frozenset({Code.NO_LEADER, Code.SHUTTING_DOWN})
 """The problems after which the client should ask another replica."""
@@ -45,7 +43,7 @@ class IncrementalResponse(Response):
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Send the answer. The server makes this wait for a slow client; other requests are served in between."""
-        note: Callable[[int], None] = (scope.get("extensions") or {}).get(NOTE_WAITING, lambda _: None)
+        note = exchange_of(scope).note_waiting
         waiting = self._length
         note(waiting)
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})

@@ -12,7 +12,7 @@ from typing import cast
 import uvicorn
 from starlette.types import ASGIApp
 
-from milepost_server.http.connection.protocol import AnsweringProtocol
+from milepost_server.http.connection.protocol import HttpProtocol
 from milepost_server.http.tls.protocol import encrypted
 from tests.support.waiting import until
 
@@ -37,7 +37,7 @@ def free_socket() -> tuple[socket.socket, str]:
 @asynccontextmanager
 async def served(app: ASGIApp, bound: socket.socket, tls: ssl.SSLContext | None = None) -> AsyncIterator[None]:
     """Serve ``app`` on the socket, with the connection handling of the real server; both end with the block."""
-    protocol = AnsweringProtocol if tls is None else encrypted(lambda: tls)
+    protocol = HttpProtocol if tls is None else encrypted(lambda: tls)
     config = uvicorn.Config(
         app,
         http=cast("type[asyncio.Protocol]", protocol),

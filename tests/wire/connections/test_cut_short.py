@@ -110,6 +110,7 @@ NO_REQUESTS = {
     "blank in the path": raw.head("GET", "/v1/stores/a b/handles"),
     "NUL in the path": raw.head("GET", b"/v1/stores/a\x00b/handles"),
     "emoji for a method": "\N{GRINNING FACE} / HTTP/1.1\r\nHost: localhost\r\n\r\n".encode(),
+    "no path": raw.head("GET", "http://localhost"),
     "length no number": raw.head("POST", "/v1/stores/s/handles/a", {"Content-Length": "ten"}),
     "length negative": raw.head("POST", "/v1/stores/s/handles/a", {"Content-Length": "-1"}),
     "length beyond all": raw.head("POST", "/v1/stores/s/handles/a", {"Content-Length": "9" * 30}),

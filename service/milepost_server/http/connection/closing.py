@@ -1,20 +1,12 @@
-"""How a connection closes: so that the last answer arrives, and after an answer or inside of one where it must end."""
+"""The transport of a connection, which closes so that the last answer arrives, and notices when the peer is gone."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import struct
 from collections.abc import Callable
 from typing import Any, Final
-
-from starlette.types import Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
-
-from milepost_server.blobs.delivery import DeliveryCut
-
-log = logging.getLogger("milepost.http")
 
 _RESET: Final = struct.pack("ii", 1, 0)
 _KEEPALIVE: Final = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
@@ -38,8 +30,12 @@ class LingeringTransport(asyncio.Transport):
         self._transport = transport
         self._more_may_come = more_may_come
         self._lingers = lingers
+        self._is_paused = False
         self.hung_up = False
         self.written = 0
+        self.drained = asyncio.Event()
+        """Set while the peer reads quickly enough, so that more may be written; the protocol sets and clears it."""
+        self.drained.set()
 
     @property
     def unsent(self) -> int:
@@ -77,11 +73,19 @@ class LingeringTransport(asyncio.Transport):
 
     def pause_reading(self) -> None:
         """Read nothing more from the peer for now."""
-        self._transport.pause_reading()
+        if not self._is_paused:
+            self._is_paused = True
+            self._transport.pause_reading()
 
     def resume_reading(self) -> None:
         """Read from the peer again."""
-        self._transport.resume_reading()
+        if self._is_paused:
+            self._is_paused = False
+            self._transport.resume_reading()
+
+    def is_reading(self) -> bool:
+        """Return whether the peer may send now."""
+        return not self._is_paused
 
     def get_write_buffer_size(self) -> int:
         """Return the same as `unsent`."""
@@ -101,37 +105,3 @@ def notice_dead_peers(transport: asyncio.Transport) -> None:
     for option, value in _KEEPALIVE.items():
         if hasattr(socket, option):
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-
-
-def closing_unread(cycle: RequestResponseCycle, app: Any) -> Any:
-    """Close the connection after an answer that was sent before the client was told to send its body.
-
-    Only the client knows whether it will still send that body, and what it sends next could be taken for it.
-    """
-
-    async def closing(scope: Scope, receive: Receive, send: Send) -> None:
-        async def sends(message: Any) -> None:
-            if cycle.waiting_for_100_continue:
-                cycle.keep_alive = False
-            await send(message)
-
-        await app(scope, receive, sends)
-
-    return closing
-
-
-def closing_cut(cycle: RequestResponseCycle, app: Any) -> Any:
-    """Close the connection inside an answer whose bytes turned out to be damaged, so that it cannot be taken for whole.
-
-    uvicorn would do so as well, and log the stack as if the server were at fault.
-    """
-
-    async def closing(scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await app(scope, receive, send)
-        except DeliveryCut as error:
-            log.error("cut the answer to %s %s: %s", scope["method"], scope["path"], error)
-            cycle.disconnected = True
-            cycle.transport.close()
-
-    return closing

@@ -7,24 +7,23 @@ not, takes more memory or time than the bounds allow.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import MutableMapping
-from http import HTTPStatus
-from typing import Any, Final, cast
+from collections import deque
+from typing import Any, Final, Protocol, cast
+from urllib.parse import unquote
 
 import httptools
-from starlette.responses import Response
-from starlette.types import Receive
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+import uvicorn
 
 from milepost.errors import Problem
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
 from milepost_server.http.access.certified import note_certificate
 from milepost_server.http.application import Application
-from milepost_server.http.connection.closing import LingeringTransport, closing_cut, closing_unread, notice_dead_peers
+from milepost_server.http.connection.answers import whole
+from milepost_server.http.connection.closing import LingeringTransport, notice_dead_peers
+from milepost_server.http.connection.exchange import Exchange
 from milepost_server.http.connection.heads import Framing, RequestLines
 from milepost_server.http.connection.slow_peers import SlowPeerGuard
-from milepost_server.http.replies import NOTE_WAITING
 from milepost_server.http.requests import Fields
 
 MOST_HEAD_BYTES: Final = 64 * 1024
@@ -34,156 +33,167 @@ trailers.
 _SLICE_BYTES: Final = 16 * 1024
 """How many bytes are parsed at once. This bounds the requests in memory of a peer that sends many without waiting."""
 
-_CUT = "milepost.body_cut"
-_ENDED = "milepost.peer_ended"
+_ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 
 
-class AnsweringProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol, changed so that a half-closed connection still gets its answer, and errors are problems.
+class ServerState(Protocol):
+    """What uvicorn's server shares with each connection, and counts on when it stops."""
 
-    It serves only an application that `create_app` made. uvicorn's own protocol lets the transport close itself at the
-    end of file: a client that has shut down only its writing side would never learn that its body arrived incomplete,
-    nor what became of a complete request. It also gathers heads and trailers without a limit, takes trailers for
-    headers, and drops the body of a request that offers an upgrade.
+    total_requests: int
+    connections: set[Any]
+    tasks: set[asyncio.Task[None]]
+    default_headers: list[tuple[bytes, bytes]]
+
+
+class HttpProtocol(asyncio.Protocol):
+    """A connection of HTTP/1.1, above httptools' parser; uvicorn's server makes one for each client that connects.
+
+    It serves only an application that `create_app` made. Several requests may be read before the first is answered, but
+    no more than `_SLICE_BYTES` hold: the application is given one at a time, in their order, and what comes behind is
+    not parsed meanwhile. The transport does not close itself at the end of the peer's sending: a client that has shut
+    down only that side learns that its body arrived incomplete, or what became of a complete request.
     """
 
-    transport: LingeringTransport
+    _line: LingeringTransport
     _guard: SlowPeerGuard
-    _is_certified = False
-    _head_is_open = False
-    _since_progress = 0
-    _waiting = 0
-    _progress = False
-    _held = b""
-    _peer_has_ended = False
-    _hears_no_more = False
-    _more_is_dropped = False
-    _started: RequestResponseCycle | None = None
-    _fault: Problem | None = None
+    _scheme: str
+    _ends: dict[str, tuple[str, int] | None]
+    _is_certified: bool
 
-    @property
-    def _application(self) -> Application:
-        app = self.config.app
-        assert isinstance(app, Application)
-        return app
+    def __init__(self, config: uvicorn.Config, server_state: ServerState, **_others: Any) -> None:
+        """Make the protocol, with what uvicorn gives to each that it serves with."""
+        assert isinstance(config.app, Application)
+        self.application = config.app
+        self._server = server_state
+        self._idle_seconds = config.timeout_keep_alive
+        self._loop = asyncio.get_running_loop()
+        self._parser = httptools.HttpRequestParser(self)
+        self._lines = RequestLines()
+        self._framing = Framing()
+        self._target = b""
+        self._fields: list[tuple[bytes, bytes]] = []
+        self._fault: Problem | None = None
+        self._head_is_open = False
+        self._progress = False
+        self._since_progress = 0
+        self._due: deque[Exchange] = deque()
+        """The requests whose answers are due. The application answers the first."""
+        self._newest: Exchange | None = None
+        """The request of the last complete head, answered or not."""
+        self._held = b""
+        self._waiting = 0
+        self._peer_has_ended = False
+        self._hears_no_more = False
+        self._more_is_dropped = False
 
     # -- the connection ------------------------------------------------------------------------------------------------
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin a connection: the peer has to send a first head in time."""
-        notice_dead_peers(transport)
-        line = LingeringTransport(transport, self._more_may_come, self._linger)
-        self._guard = SlowPeerGuard(self.loop, line, self._application.idle_seconds, lambda: not self.flow.read_paused)
-        self._framing = Framing()
-        self._lines = RequestLines()
-        super().connection_made(line)
-        self._is_certified = line.get_extra_info("peer_certificate") is not None
+        below = cast("asyncio.Transport", transport)  # uvloop's is no subclass of it
+        notice_dead_peers(below)
+        self._line = LingeringTransport(below, self._more_may_come, self._linger)
+        self._guard = SlowPeerGuard(self._loop, self._line, self.application.idle_seconds)
+        self._scheme = "http" if below.get_extra_info("sslcontext") is None else "https"
+        self._ends = {
+            "client": _address(below.get_extra_info("peername")),
+            "server": _address(below.get_extra_info("sockname")),
+        }
+        self._is_certified = below.get_extra_info("peer_certificate") is not None
+        self._server.connections.add(self)
         self._guard.expect()
-        if not self._application.connections.opened(self):
+        if not self.application.connections.opened(self):
             self._refuse(problem(Code.TOO_MANY_REQUESTS, "there is no room for more connections"))
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """End everything that waits for this connection, because it is closed or lost."""
         self._guard.end()
-        self._application.connections.closed(self)
-        if (running := _unanswered(self._started)) is not None:  # uvicorn's protocol tells only the last request
-            running.disconnected = True
-            running.message_event.set()
-        super().connection_lost(exc)
+        self._server.connections.discard(self)
+        self.application.connections.closed(self)
+        for exchange in self._due:
+            exchange.lose()
+        self._line.drained.set()
 
     def give_up(self) -> None:
         """Close the connection at once, to make room for others."""
-        self.transport.abort()
+        self._line.abort()
 
     def pause_writing(self) -> None:
         """Stop sending for now, because the peer reads slowly."""
-        self._application.connections.waits(self, self.transport.unsent + self._waiting)
-        super().pause_writing()
+        self.application.connections.waits(self, self._line.unsent + self._waiting)
+        self._line.drained.clear()
 
     def resume_writing(self) -> None:
         """Send again, because the peer has caught up with reading."""
-        self._application.connections.flows(self)
-        super().resume_writing()
+        self.application.connections.flows(self)
+        self._line.drained.set()
 
     def _note_waiting(self, waiting: int) -> None:
         """Note how many bytes of an answer are in memory; one that begins behind what is unsent counts at once."""
         more, self._waiting = waiting > self._waiting, waiting
-        if more and self.flow.write_paused:
-            self._application.connections.waits(self, self.transport.unsent + waiting)
+        if more and not self._line.drained.is_set():
+            self.application.connections.waits(self, self._line.unsent + waiting)
 
     def _more_may_come(self) -> bool:
         """Return whether the peer may still be sending, as far as is known."""
-        last: RequestResponseCycle | None = self.cycle
-        inside = self._head_is_open or (last is not None and last.more_body)
+        inside = self._head_is_open or (self._newest is not None and self._newest.more_body)
         return not self._peer_has_ended and (inside or self._more_is_dropped)
 
     def _linger(self) -> None:
         self._hears_no_more = True
         self._held = b""
-        self.flow.resume_reading()
+        self._line.resume_reading()
         self._guard.linger()
 
     def shutdown(self) -> None:
         """Let complete requests be answered, and refuse one whose body is still coming, because the server stops."""
-        super().shutdown()
+        newest = self._due[-1] if self._due else None
+        if newest is None:
+            self._line.close()
+        else:
+            newest.keep_alive = False
         self._held, self._hears_no_more = b"", True
-        if (cycle := _unanswered(self.cycle)) is not None and cycle.more_body:
+        if newest is not None and newest.more_body:
             self._more_is_dropped = True
-            _cut(cycle, problem(Code.SHUTTING_DOWN, "this replica is shutting down inside the body"))
+            newest.end_body(problem(Code.SHUTTING_DOWN, "this replica is shutting down inside the body"))
 
     # -- receiving -----------------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        """Parse received data in slices, or hold it back while earlier requests of this connection wait."""
+        """Parse received data, or hold it back while earlier requests of this connection wait."""
         if self._hears_no_more:
             self._more_is_dropped = True
             return
-        if self._held or self.pipeline:
-            self._held += data
-            self.flow.pause_reading()
-            return
-        if len(data) <= _SLICE_BYTES:
-            self._parse(data)
-            return
-        view = memoryview(data)
-        while view and not self._hears_no_more:
-            if self.pipeline:
-                self._held = bytes(view)
-                return
-            self._parse(bytes(view[:_SLICE_BYTES]))
-            view = view[_SLICE_BYTES:]
-        self._more_is_dropped = self._more_is_dropped or bool(view)
+        waits = bool(self._held) or len(self._due) > 1
+        self._held += data
+        if waits:
+            self._line.pause_reading()
+        else:
+            self._parse_held()
 
-    def on_response_complete(self) -> None:
-        """Go on with the data that was held back, because a request is answered."""
-        super().on_response_complete()
-        if self.transport.is_closing():
-            return
-        if self._head_is_open:
-            self._guard.expect()
-        if self._held and not self.pipeline:
-            held, self._held = self._held, b""
-            self.data_received(held)
-            if self._peer_has_ended and not self._held and self.eof_received() is None:
-                self.transport.close()
-        if _unanswered(self.cycle) is None:
-            self._application.connections.spare(self)
-
-    def eof_received(self) -> bool | None:  # type: ignore[override]
+    def eof_received(self) -> bool:
         """Tell the application that the peer sends no more, and keep the writing side open while an answer is due."""
         self._peer_has_ended = True
-        cycle = _unanswered(self.cycle)
-        if cycle is None or self.transport.hung_up:
-            return None
-        for due in (_unanswered(self._started), cycle):
-            if due is not None:
-                due.scope.setdefault("extensions", {})[_ENDED] = {}
-                due.message_event.set()
-        if self._held:
-            return True
-        cycle.keep_alive = False
-        _cut(cycle, problem(Code.INCOMPLETE_BODY, "the client closed its side of the connection inside the body"))
+        if not self._due or self._line.hung_up:
+            return False
+        for exchange in self._due:
+            exchange.end_peer()
+        if not self._held:
+            newest = self._due[-1]
+            newest.keep_alive = False
+            detail = "the client closed its side of the connection inside the body"
+            newest.end_body(problem(Code.INCOMPLETE_BODY, detail))
         return True
+
+    def _parse_held(self) -> None:
+        """Parse what is held in slices, until it is used up, or a second request waits for its turn."""
+        data, at = self._held, 0
+        while at < len(data) and len(self._due) < 2 and not self._hears_no_more:
+            self._parse(data[at : at + _SLICE_BYTES])
+            at += _SLICE_BYTES
+        self._held = data[at:]
+        if self._hears_no_more and self._held:
+            self._held, self._more_is_dropped = b"", True
 
     def _parse(self, data: bytes) -> None:
         """Parse a slice, and refuse more than about `MOST_HEAD_BYTES` that are neither a body nor a complete head.
@@ -193,13 +203,13 @@ class AnsweringProtocol(HttpToolsProtocol):
         self._progress = False
         start = 0
         try:
-            while start < len(data):
+            while start < len(data) and not self._hears_no_more:
                 part, start = self._lines.cut(data, start)
                 self._feed(part)
         except httptools.HttpParserError:
-            if not self._hears_no_more:
-                self._refuse(self._fault or problem(Code.INVALID_REQUEST, "this is not a valid HTTP request"))
+            self._refuse(self._fault or problem(Code.INVALID_REQUEST, "this is not a valid HTTP request"))
             return
+        self._more_is_dropped = self._more_is_dropped or start < len(data)
         self._since_progress = 0 if self._progress else self._since_progress + len(data)
         if self._since_progress > MOST_HEAD_BYTES:
             detail = f"a head may have at most {MOST_HEAD_BYTES} bytes, and so may chunk sizes and trailers"
@@ -213,30 +223,24 @@ class AnsweringProtocol(HttpToolsProtocol):
         without the offer, and what follows it.
         """
         try:
-            self.parser.feed_data(part)
+            self._parser.feed_data(part)
         except httptools.HttpParserUpgrade:
-            head = self._framing.without_offer(self.parser, self.url, self.headers)
-            self.parser = httptools.HttpRequestParser(self)
-            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-            self.parser.feed_data(head)
+            head = self._framing.without_offer(self._parser, self._target, self._fields)
+            self._parser = httptools.HttpRequestParser(self)
+            self._parser.feed_data(head)
 
     # -- what the parser finds -----------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         """Begin a new head."""
-        if self._hears_no_more:
-            self._more_is_dropped = True
-            raise StopAsyncIteration  # data after the last request of a connection is ignored
-        super().on_message_begin()
-        if self._is_certified:
-            note_certificate(cast("MutableMapping[str, Any]", self.scope))
-        self._unset_keepalive_if_required()
-        self._framing = Framing()
-        self._fault = None
-        last: RequestResponseCycle | None = self.cycle
-        if last is not None and not self._head_is_open:  # the wait for the first head began with the connection
+        self._target, self._fields, self._framing, self._fault = b"", [], Framing(), None
+        if self._newest is not None and not self._head_is_open:  # the wait for the first began with the connection
             self._guard.expect()
         self._head_is_open = True
+
+    def on_url(self, part: bytes) -> None:
+        """Note a part of the target."""
+        self._target += part
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Note a field of a head.
@@ -246,7 +250,7 @@ class AnsweringProtocol(HttpToolsProtocol):
         """
         name, value = name.lower(), value.strip(b" \t")  # the parser keeps the blanks after a value
         if self._head_is_open:
-            self.headers.append((name, value))
+            self._fields.append((name, value))
             if name in self._framing.FIELDS:
                 self._framing.note(name, value)
         elif name in self._framing.NO_TRAILERS:
@@ -254,46 +258,99 @@ class AnsweringProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Check the complete head, and begin its request."""
-        if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
+        parser = self._parser
+        if parser.should_upgrade() and parser.get_method() != b"CONNECT":
             return
-        self._fault = self._framing.fault(self.parser, self.url)
+        self._fault = self._framing.fault(parser, self._target)
         if self._fault is not None:
             raise ValueError(self._fault.detail)
+        scope = self._scope()
+        exchange = Exchange(
+            scope,
+            self._line,
+            self._server.default_headers,
+            keep_alive=scope["http_version"] != "1.0" and parser.should_keep_alive(),
+            awaits_continue=self._framing.expects_continue(parser),
+            answered=self._answered,
+            note_waiting=self._note_waiting,
+        )
         self._lines.body_follows(self._framing.length)
-        self.expect_100_continue = self._framing.expects_continue(self.parser)
         self._head_is_open, self._progress = False, True
-        self._unset_keepalive_if_required()
         self._guard.rest()
-        self._application.connections.busy(self)
-        super().on_headers_complete()
+        self.application.connections.busy(self)
+        self._newest = exchange
+        self._due.append(exchange)
+        if len(self._due) > 1:
+            self._line.pause_reading()
+        else:
+            self._start(exchange)
 
-    def on_body(self, body: bytes) -> None:
+    def on_body(self, part: bytes) -> None:
         """Give a part of the body to the application."""
+        assert self._newest is not None
         self._progress = True
-        super().on_body(body)
+        self._newest.take(part)
 
     def on_message_complete(self) -> None:
         """Note that the request is complete."""
         if self._head_is_open:  # it offers an upgrade, and is parsed once more
             return
+        assert self._newest is not None
         self._progress = True
         self._lines.message_ended()
-        super().on_message_complete()
-        if not self.cycle.keep_alive:
+        self._newest.end_body()
+        if not self._newest.keep_alive:
             self._hears_no_more = True
+
+    def _scope(self) -> dict[str, Any]:
+        """Return the complete head as ASGI describes it. Raises an error of httptools for a target that is none."""
+        target = httptools.parse_url(self._target)
+        if target.path is None:
+            raise ValueError("the target has no path")
+        scope = {
+            "type": "http",
+            "asgi": _ASGI,
+            "http_version": self._parser.get_http_version(),
+            "method": self._parser.get_method().decode("ascii"),
+            "scheme": self._scheme,
+            "path": unquote(target.path.decode("ascii")),
+            "raw_path": target.path,
+            "query_string": target.query or b"",
+            "headers": self._fields,
+            "extensions": {},
+            **self._ends,
+        }
+        if self._is_certified:
+            note_certificate(scope)
+        return scope
 
     # -- answering -----------------------------------------------------------------------------------------------------
 
-    def send_400_response(self, msg: str) -> None:
-        """Answer input that cannot be parsed."""
-        self._refuse(problem(Code.INVALID_REQUEST, msg))
+    def _start(self, exchange: Exchange) -> None:
+        """Have the application answer a request, since all before it are answered."""
+        task = self._loop.create_task(exchange.answer(self.application))
+        self._server.tasks.add(task)
+        task.add_done_callback(self._server.tasks.discard)
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self._started = cycle
-        extensions: dict[str, Any] = cycle.scope.setdefault("extensions", {})
-        extensions[NOTE_WAITING] = self._note_waiting
-        app = closing_unread(cycle, app) if cycle.waiting_for_100_continue else app
-        super()._start_asgi_task(cycle, closing_cut(cycle, app))
+    def _answered(self) -> None:
+        """Go on with the next request, or with the data that was held back, because a request is answered."""
+        self._server.total_requests += 1
+        if self._line.is_closing():
+            return
+        self._due.popleft()
+        self._line.resume_reading()
+        if self._head_is_open:
+            self._guard.expect()
+        elif not self._due:
+            self._guard.idle(self._idle_seconds)
+        if self._due:
+            self._start(self._due[0])
+        if self._held and len(self._due) < 2:
+            self._parse_held()
+            if self._peer_has_ended and not self._held and not self.eof_received():
+                self._line.close()
+        if not self._due:
+            self.application.connections.spare(self)
 
     def _refuse(self, error: Problem) -> None:
         """Answer with a problem, unless another answer has begun, and close the connection.
@@ -302,58 +359,20 @@ class AnsweringProtocol(HttpToolsProtocol):
         any other answer for it.
         """
         self._hears_no_more = self._more_is_dropped = True
-        if (last := self._last_whole()) is not None:
-            last.keep_alive = False
+        if len(self._due) > 1 and self._due[-1].more_body:
+            self._due.pop()
+        newest = self._due[-1] if self._due else None
+        if newest is not None and not newest.more_body:
+            newest.keep_alive = False
             return
-        cycle = _unanswered(self.cycle)
-        if cycle is None or not cycle.response_started:
-            read = self.headers if self._head_is_open or cycle is not None else []
-            self.transport.write(whole(self._application.refusal(error, Fields(read), self._lines.newest)))
-        self.transport.close()
-        if cycle is not None:
-            _cut(cycle, error)
-
-    def _last_whole(self) -> RequestResponseCycle | None:
-        """Return the last complete request whose answer is due. Drop one after it whose body broke off."""
-        if self.pipeline and self.pipeline[0][0].more_body:
-            self.pipeline.popleft()
-        cycle = self.pipeline[0][0] if self.pipeline else _unanswered(self._started)
-        return None if cycle is None or cycle.more_body else cycle
+        if newest is None or not newest.has_begun:
+            read = self._fields if self._head_is_open or newest is not None else []
+            self._line.write(whole(self.application.refusal(error, Fields(read), self._lines.newest)))
+        self._line.close()
+        if newest is not None:
+            newest.end_body(error)
 
 
-def cut_for(scope: MutableMapping[str, Any]) -> Problem | None:
-    """Return the problem for which the body of this request was cut short; None if it was not."""
-    error: Problem | None = (scope.get("extensions") or {}).get(_CUT)
-    return error
-
-
-def _cut(cycle: RequestResponseCycle, error: Problem) -> None:
-    """End the body of a request with ``error``, if it has not ended yet."""
-    if cycle.more_body:
-        extensions: dict[str, Any] = cycle.scope.setdefault("extensions", {})  # the one part that is free for marks
-        extensions[_CUT] = error
-        cycle.more_body = False
-        cycle.message_event.set()
-
-
-async def hung_up(scope: MutableMapping[str, Any], receive: Receive) -> None:
-    """Return when the peer of a request whose body was read has ended its sending side, or is gone.
-
-    Only sending an answer would show which of the two it is.
-    """
-    while _ENDED not in (scope.get("extensions") or {}):
-        if (await receive())["type"] == "http.disconnect":
-            return
-
-
-def _unanswered(cycle: RequestResponseCycle | None) -> RequestResponseCycle | None:
-    """Return the request if its answer is still due, else None; also None before the first request."""
-    return None if cycle is None or cycle.response_complete else cycle
-
-
-def whole(response: Response) -> bytes:
-    """Return the bytes of an answer that is the last one on its connection."""
-    lines = [b"HTTP/1.1 %d %s" % (response.status_code, HTTPStatus(response.status_code).phrase.encode())]
-    fields = [(name, value) for name, value in response.raw_headers if name != b"connection"]
-    lines += [name + b": " + value for name, value in (*fields, (b"connection", b"close"))]
-    return b"\r\n".join([*lines, b"", bytes(response.body)])
+def _address(given: Any) -> tuple[str, int] | None:
+    """Return the host and port of one end of a connection; None where it is not known."""
+    return (given[0], given[1]) if isinstance(given, tuple) else None

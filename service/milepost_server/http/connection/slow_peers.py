@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Final
 
 from milepost_server.http.connection.closing import LingeringTransport
@@ -42,17 +41,14 @@ class PeerTimeBudget:
 class SlowPeerGuard:
     """The guard of one connection, which closes it if the peer does not send what is due, or does not read.
 
-    A check is cheap, and there are only a few in a minute: no timer is set or cancelled for a read or a write.
-    ``reads`` says whether the peer may send at all now; while it may not, it is not late.
+    A check is cheap, and there are only a few in a minute: no timer is set or cancelled for a request, a read or a
+    write. While nothing is read from the peer, it is not late.
     """
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, transport: LingeringTransport, seconds: float, reads: Callable[[], bool]
-    ) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, transport: LingeringTransport, seconds: float) -> None:
         self._loop = loop
         self._transport = transport
         self._seconds = seconds
-        self._reads = reads
         self._due: float | None = None
         self._reader = PeerTimeBudget(seconds)
         self._sent = 0
@@ -62,6 +58,10 @@ class SlowPeerGuard:
     def expect(self) -> None:
         """Begin to wait for a head or the like, which must be complete within the time that a peer has."""
         self._due = self._loop.time() + self._seconds
+
+    def idle(self, seconds: float) -> None:
+        """Begin to wait for the next head to begin, which must do so within ``seconds``."""
+        self._due = self._loop.time() + seconds
 
     def linger(self) -> None:
         """Begin to wait for the peer to close the connection too."""
@@ -87,7 +87,8 @@ class SlowPeerGuard:
         if self._due is not None and now >= self._due:
             if self._transport.hung_up:
                 self._transport.abort()
-            elif self._reads():
+            elif self._transport.is_reading():
+                self._due = None  # a peer that has sent all may still read the end of an answer
                 self._transport.close()
 
     def _look_at_reader(self, waited: float) -> None:

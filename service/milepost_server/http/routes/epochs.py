@@ -13,7 +13,7 @@ from milepost.operations.handles import CAMPAIGN, GET_EPOCH, RESIGN
 from milepost.wire import MAX_WAIT_SECONDS, Code
 from milepost_server.basics.problems import problem
 from milepost_server.http.bodies import json_of
-from milepost_server.http.connection.protocol import hung_up
+from milepost_server.http.connection.exchange import exchange_of
 from milepost_server.http.headers import accepts, caller, checked_name
 from milepost_server.http.openapi.documents import (
     EPOCH_EXAMPLE,
@@ -51,7 +51,7 @@ async def campaign(request: HttpRequest, store: str) -> Response:
     if not math.isfinite(body.wait) or not 0 <= body.wait <= MAX_WAIT_SECONDS:
         raise problem(Code.INVALID_REQUEST, f"wait takes 0 to {MAX_WAIT_SECONDS} seconds")
     acting = caller(request)
-    gone = asyncio.create_task(hung_up(request.scope, request.receive)) if body.wait else None
+    gone = asyncio.create_task(exchange_of(request.scope).hung_up()) if body.wait else None
     try:
         return json_reply(await request.operations.epochs.campaign(acting, store, body.wait, gone))
     finally:

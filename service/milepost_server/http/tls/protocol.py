@@ -11,8 +11,8 @@ from typing import Any, Final, cast
 
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
-from milepost_server.http.application import Application
-from milepost_server.http.connection.protocol import AnsweringProtocol, whole
+from milepost_server.http.connection.answers import whole
+from milepost_server.http.connection.protocol import HttpProtocol
 from milepost_server.http.requests import Fields
 
 log = logging.getLogger("milepost.tls")
@@ -174,7 +174,7 @@ def encrypted(context: Callable[[], ssl.SSLContext]) -> Callable[..., asyncio.Pr
     """
 
     def protocol(**given: Any) -> asyncio.Protocol:
-        return EncryptedProtocol(AnsweringProtocol(**given), context())
+        return EncryptedProtocol(HttpProtocol(**given), context())
 
     return protocol
 
@@ -189,19 +189,14 @@ class EncryptedProtocol(asyncio.Protocol):
     _line: _EncryptedTransport
     _timer: asyncio.TimerHandle
 
-    def __init__(self, above: AnsweringProtocol, context: ssl.SSLContext) -> None:
+    def __init__(self, above: HttpProtocol, context: ssl.SSLContext) -> None:
         self._above = above
+        self._application = above.application
         self._context = context
         self._loop = asyncio.get_running_loop()
         self._begun = False
         self._heard = False
         self._refused = False
-
-    @property
-    def _application(self) -> Application:
-        app = self._above.config.app
-        assert isinstance(app, Application)
-        return app
 
     def give_up(self) -> None:
         """Close the connection at once: it has taken too long, or others need the room."""

@@ -1,0 +1,218 @@
+"""One request and its answer, as the application sees them: messages of ASGI, on a line of HTTP/1.1."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from typing import Any, Final
+
+from starlette.types import ASGIApp, Message
+
+from milepost.errors import Problem
+from milepost_server.blobs.delivery import DeliveryCut
+from milepost_server.http.connection import answers
+from milepost_server.http.connection.closing import LingeringTransport
+
+log = logging.getLogger("milepost.http")
+
+_MOST_BODY_BYTES: Final = 64 * 1024
+"""While more than this of a body waits for the application, nothing is read from its connection."""
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_FAILED: Final = b"Internal Server Error"
+_FAILED_FIELDS: Final = (
+    (b"content-type", b"text/plain; charset=utf-8"),
+    (b"content-length", b"%d" % len(_FAILED)),
+    (b"connection", b"close"),
+)
+_WITHOUT_BODY: Final = frozenset({204, 304})
+
+_EXTENSION: Final = "milepost.exchange"
+
+
+class Exchange:
+    """A request whose head is complete, and its answer.
+
+    The connection gives the body, and calls `answer` once earlier requests are answered. ``scope`` is the head, as ASGI
+    describes it; ``common`` are the fields that each answer begins with. ``awaits_continue``: the client sends the body
+    only once it is told to. ``answered`` is called when the answer is complete, and ``note_waiting`` by an answer, with
+    how many of its bytes are in memory and not being sent yet.
+    """
+
+    def __init__(
+        self,
+        scope: MutableMapping[str, Any],
+        line: LingeringTransport,
+        common: Sequence[tuple[bytes, bytes]],
+        *,
+        keep_alive: bool,
+        awaits_continue: bool,
+        answered: Callable[[], None],
+        note_waiting: Callable[[int], None],
+    ) -> None:
+        self.keep_alive = keep_alive
+        """Whether the connection stays open after the answer."""
+        self.more_body = True
+        """Whether more of the body may come."""
+        self.cut: Problem | None = None
+        """Why the body ended before it was whole; None if it did not."""
+        self.has_begun = False
+        """Whether the head of the answer is sent."""
+        self.note_waiting = note_waiting
+        self._scope = scope
+        self._line = line
+        self._common = common
+        self._awaits_continue = awaits_continue
+        self._answered = answered
+        self._is_head = scope["method"] == "HEAD"
+        self._body = bytearray()
+        self._news = asyncio.Event()
+        self._peer_has_ended = False
+        self._is_lost = False
+        self._is_complete = False
+        self._is_chunked = False
+        self._left = 0
+
+    # -- what the connection does --------------------------------------------------------------------------------------
+
+    def take(self, part: bytes) -> None:
+        """Keep a part of the body for the application, unless its answer is complete without it."""
+        if self._is_complete:
+            return
+        self._body += part
+        if len(self._body) > _MOST_BODY_BYTES:
+            self._line.pause_reading()
+        self._news.set()
+
+    def end_body(self, error: Problem | None = None) -> None:
+        """Note that no more of the body comes, because it is whole, or because of ``error``."""
+        if self.more_body:
+            self.more_body, self.cut = False, error
+            self._news.set()
+
+    def end_peer(self) -> None:
+        """Note that the peer has ended its sending side. It may still wait for the answer."""
+        self._peer_has_ended = True
+        self._news.set()
+
+    def lose(self) -> None:
+        """Note that the connection is lost."""
+        self._is_lost = True
+        self._news.set()
+
+    async def answer(self, app: ASGIApp) -> None:
+        """Have the application answer the request. What it leaves without an end is ended as the server's fault."""
+        scope = self._scope
+        extensions: dict[str, Any] = scope["extensions"]
+        extensions[_EXTENSION] = self
+        try:
+            await app(scope, self.receive, self.send)
+        except DeliveryCut as error:
+            log.error("cut the answer to %s %s: %s", scope["method"], scope["path"], error)
+        except Exception:
+            log.exception("the answer to %s %s failed", scope["method"], scope["path"])
+        else:
+            if not self._is_over:
+                log.error("the answer to %s %s has no end", scope["method"], scope["path"])
+        finally:
+            del extensions[_EXTENSION]  # the two held each other in memory
+            if not self._is_over:
+                self._break_off()
+
+    # -- what the application does -------------------------------------------------------------------------------------
+
+    async def receive(self) -> Message:
+        """Wait for more of the body, its end, the end of the peer's sending, or that of the exchange."""
+        if self._awaits_continue and not self._line.is_closing():
+            self._awaits_continue = False
+            self._line.write(_CONTINUE)
+        if not self._is_over:
+            self._line.resume_reading()
+            await self._news.wait()
+            self._news.clear()
+        if self._is_over:
+            return {"type": "http.disconnect"}
+        body, self._body = bytes(self._body), bytearray()
+        return {"type": "http.request", "body": body, "more_body": self.more_body}
+
+    async def send(self, message: Message) -> None:
+        """Send the head of the answer or a part of its body, once the peer has read enough of what is before it.
+
+        Raises ValueError or RuntimeError for what would be no answer of HTTP.
+        """
+        await self._line.drained.wait()
+        if self._is_lost:
+            return
+        if message["type"] == "http.response.start":
+            self._begin(message["status"], message.get("headers", ()))
+        else:
+            self._go_on(message.get("body", b""), more=message.get("more_body", False))
+
+    async def hung_up(self) -> None:
+        """Return when the peer of a request whose body was read has ended its sending side, or is gone.
+
+        Only sending an answer would show which of the two it is.
+        """
+        while not self._peer_has_ended and (await self.receive())["type"] != "http.disconnect":
+            pass
+
+    # -- the answer ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _is_over(self) -> bool:
+        return self._is_complete or self._is_lost
+
+    def _begin(self, status: int, given: Iterable[tuple[bytes, bytes]]) -> None:
+        if self.has_begun:
+            raise RuntimeError("an answer has one head")
+        fields = [*self._common, *given]
+        known = dict(fields)
+        said = known.get(b"connection") == b"close"
+        # A client that was not told to send its body may do so all the same, or not: only it knows what comes next.
+        self.keep_alive = self.keep_alive and not (said or self._awaits_continue)
+        if not (self.keep_alive or said):
+            fields.append((b"connection", b"close"))
+        length = known.get(b"content-length")
+        self._is_chunked = length is None and not self._is_head and status not in _WITHOUT_BODY
+        self._left = 0 if length is None or self._is_head else int(length)
+        if self._is_chunked:
+            fields.append((b"transfer-encoding", b"chunked"))
+        head = answers.head(status, fields)
+        self.has_begun, self._awaits_continue = True, False
+        self._line.write(head)
+
+    def _go_on(self, part: bytes | memoryview, *, more: bool) -> None:
+        if not self.has_begun or self._is_complete:
+            raise RuntimeError("a part of an answer comes behind its head, and before its end")
+        if self._is_chunked:
+            if part:
+                self._line.write(b"".join((b"%x\r\n" % len(part), part, b"\r\n")))
+            if not more:
+                self._line.write(b"0\r\n\r\n")
+        elif not self._is_head:
+            self._left -= len(part)
+            if self._left < 0 or (self._left and not more):
+                raise RuntimeError("an answer is longer or shorter than its Content-Length")
+            if part:
+                self._line.write(part)
+        if not more:
+            self._is_complete = True
+            self._body.clear()
+            self._news.set()
+            if not self.keep_alive:
+                self._line.close()
+            self._answered()
+
+    def _break_off(self) -> None:
+        """End an answer that cannot be completed: by a problem of the server, or in the middle where it has begun."""
+        if self.has_begun:
+            self._line.close()
+        else:
+            self._begin(500, _FAILED_FIELDS)
+            self._go_on(_FAILED, more=False)
+
+
+def exchange_of(scope: MutableMapping[str, Any]) -> Exchange:
+    """Return the exchange that a request belongs to, while the application answers it."""
+    exchange: Exchange = scope["extensions"][_EXTENSION]
+    return exchange
