@@ -16,7 +16,7 @@ from milepost.core.calls.request import checked_name
 from milepost.core.checkpoint_location import checkpoint_location
 from milepost.drivers.connections import Verify
 from milepost.drivers.environment import ConnectionArguments, File
-from milepost.errors import UnsafeQuery
+from milepost.errors import SessionLost, UnsafeQuery
 from milepost.integrity import IfDamaged
 from milepost.spark.driver.driver import Driver
 from milepost.spark.driver.liveness import context_is_stopped
@@ -27,7 +27,7 @@ from milepost.spark.job import Job
 from milepost.spark.session_settings import check_free, in_place
 from milepost.spark.takeover import take_over
 from milepost.spark.warming import warm_up
-from milepost.standby import Standby
+from milepost.standby import Leadership, Standby
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -123,8 +123,9 @@ def lead(
             driver.raising_cause(),
             in_place(spark) as settings,
         ):
-            taken = standby.take_over(
-                lambda leadership: take_over(
+
+            def begin(leadership: Leadership) -> Job:
+                taken = take_over(
                     leadership,
                     spark,
                     client,
@@ -138,11 +139,17 @@ def lead(
                     digests=digests,
                     max_entries=max_entries,
                 )
-            )
-            led = Job(spark, name, taken, settings, connection, grace, max_entries)
-            driver.lead(led)
-            # if the session was lost before the driver led the job, the driver stopped nothing
-            taken.session.raise_if_lost()
+                made = Job(spark, name, taken, settings, connection, grace, max_entries)
+                driver.lead(made)
+                try:
+                    # if the session was lost before the driver led the job, the driver stopped nothing
+                    taken.session.raise_if_lost()
+                except SessionLost:
+                    made.close()
+                    raise
+                return made
+
+            led = standby.take_over(begin)
             try:
                 yield led
             finally:

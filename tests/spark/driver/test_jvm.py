@@ -17,11 +17,17 @@ from tests.spark.under_test.settings import Setup
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
-@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+@pytest.mark.parametrize(
+    ("number", "whom"), [(signal.SIGSTOP, "jvm"), (signal.SIGKILL, "jvm"), (signal.SIGTERM, "both")]
+)
 def test_a_jvm_that_answers_no_more(
-    place: Place, service: ServerProcess, java_options: str, tmp_path: Path, number: signal.Signals
+    place: Place, service: ServerProcess, java_options: str, tmp_path: Path, number: signal.Signals, whom: str
 ) -> None:
-    """Its session lives on, and would for ever: only who asks the JVM itself can know."""
+    """Its session lives on, and would for ever: only who asks the JVM itself can know.
+
+    A JVM that ends by the driver's own SIGTERM, as in one group of processes, fails the batch that runs; the driver
+    ends as if it were alone.
+    """
     setup = Setup(
         url=service.url,
         store=place.name,
@@ -40,9 +46,13 @@ def test_a_jvm_that_answers_no_more(
     )
     with Driver(setup) as driver:
         driver.wait_for("paused")
-        assert driver.send(number, "jvm")
-        assert driver.wait_for("ended")["error"] == "JvmLost"
-        assert driver.wait() == 0
+        assert driver.send(number, whom)
+        if whom == "both":
+            assert driver.wait() == 128 + number, driver.failed("has another status")
+            assert driver.event("ended") is None
+        else:
+            assert driver.wait_for("ended")["error"] == "JvmLost"
+            assert driver.wait() == 0
     with place.lead() as job:
         assert (job.epoch, job.published) == (2, 0)
         finish(job, place.start(job, job.files(place.output), "aggregation"))

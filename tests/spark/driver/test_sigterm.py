@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
+from milepost.errors import JvmLost
 from milepost.spark.driver.sigterm import on_sigterm
 
 _DEADLINE_SECONDS = 30.0
@@ -91,6 +92,19 @@ def test_an_exception_that_leaves_the_block_stays_the_one_that_ends_the_program(
 
     with pytest.raises(KeyError, match="its own"):
         fail()
+
+
+def test_spark_that_ends_by_the_same_signal_changes_nothing() -> None:
+    stopped = threading.Event()
+    with ending(), on_sigterm(stopped.set, lambda: True):
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stopped.wait(_DEADLINE_SECONDS)
+        raise JvmLost("its context is stopped")
+
+
+def test_spark_that_ends_by_itself_ends_the_program() -> None:
+    with pytest.raises(JvmLost), on_sigterm(lambda: None, lambda: True):
+        raise JvmLost("it is gone")
 
 
 def test_without_a_signal_the_program_goes_on() -> None:

@@ -14,6 +14,8 @@ import milepost.spark
 from milepost.core.checkpoint_location import HEADER
 from milepost.errors import ConnectionFailed, Fenced, SessionExpired, SessionLost
 from milepost.spark import BatchContext, published_batches
+from milepost.spark.driver import driver
+from milepost.spark.job import Job
 from milepost.spark.pointer import JobPointer
 from milepost.store import StateHandleStore
 from milepost.wire import Code
@@ -114,7 +116,7 @@ def test_a_driver_whose_first_batch_its_successor_has_logged_calls_nothing(
     assert published == []
 
 
-@pytest.mark.parametrize("how", ["succeeded", "expired", "away"])
+@pytest.mark.parametrize("how", ["succeeded", "expired", "away", "lost at last"])
 def test_a_driver_that_loses_the_lead_while_it_takes_over_stands_by_again(
     place: Place, client: milepost.Client, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
@@ -135,7 +137,17 @@ def test_a_driver_that_loses_the_lead_while_it_takes_over_stands_by_again(
             raise SessionExpired(Code.SESSION_EXPIRED, "what the next call would be told")
         raise ConnectionFailed("away")
 
-    monkeypatch.setattr(JobPointer, "take", meanwhile)
+    lead = driver.Driver.lead
+
+    def lost(ours: driver.Driver, job: Job) -> None:
+        monkeypatch.undo()
+        lead(ours, job)
+        job._session.close()
+
+    if how == "lost at last":
+        monkeypatch.setattr(driver.Driver, "lead", lost)
+    else:
+        monkeypatch.setattr(JobPointer, "take", meanwhile)
     with place.lead() as job:
         assert job.epoch == (4 if how == "succeeded" else 3)
         assert place.spark.conf.get(HEADER) == f"X-Milepost-{place.name}-{job.epoch}"

@@ -107,7 +107,9 @@ class Driver:
         try:
             yield
         except (MilepostError, PySparkException, Py4JError, ConnectionError) as error:
-            if self._error is None and not isinstance(error, MilepostError) and jvm_ends(self._spark):
+            is_stopping = self._job is not None and self._job.stopped
+            failed = self._error is None and not isinstance(error, MilepostError)
+            if failed and jvm_ends(self._spark, is_stopping=is_stopping):
                 raise JvmLost(f"Spark's JVM has ended: {describe(error)}") from error
             if self._error is None and self._job is not None and isinstance(error, Py4JJavaError):
                 self._job.raise_if_fenced(error)

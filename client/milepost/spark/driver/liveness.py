@@ -124,15 +124,20 @@ class JvmProbe:
             self._open, self._refusals, self.silent, self._rest = 0, 0, 0.0, self._every
 
 
-def jvm_ends(spark: SparkSession) -> bool:
+def jvm_ends(spark: SparkSession, *, is_stopping: bool) -> bool:
     """Return whether Spark's JVM has ended, or is about to: its shutdown stops the SparkContext first.
 
     During a shutdown the queries fail, in any way. So this waits for a JVM whose SparkContext is stopped to end, but
-    not for long, since a program may have stopped the context itself.
+    not for long, since a program may have stopped the context itself. If the driver ``is_stopping``, a stopped
+    SparkContext is enough: the shutdown of a JVM may take longer on a busy machine.
     """
     until = time.monotonic() + _END_SECONDS
     while not _nobody_listens(spark):
-        if time.monotonic() > until or not context_is_stopped(spark):
+        if not context_is_stopped(spark):
+            return False
+        if is_stopping:
+            return True
+        if time.monotonic() > until:
             return False
         time.sleep(_END_POLL_SECONDS)
     return True

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
+from milepost.errors import JvmLost
+
 _log = logging.getLogger(__name__)
 
 
@@ -44,7 +46,8 @@ def on_sigterm(
 ) -> Iterator[None]:
     """Handle SIGTERM inside the block: call ``stop`` in a separate thread or, if ``running`` returns False, end the
     program. A SIGTERM during the block also ends the program at the end of the block, unless an exception ends the
-    block: work is unfinished, and the caller of the program must not take it for finished.
+    block: work is unfinished, and the caller of the program must not take it for finished. `JvmLost` is no such
+    exception: the sender of the signal may have sent it to Spark's JVM as well.
 
     If there are several blocks, SIGTERM stops every running job at once; if one of the jobs does not run yet, the
     program ends as well, block after block. ``stop`` and ``running`` need threads because a signal handler interrupts a
@@ -61,6 +64,10 @@ def on_sigterm(
     _led.append(led)
     try:
         yield
+    except JvmLost as error:
+        if not led.received:
+            raise
+        _log.warning("Spark ended before the query was stopped, and the next driver runs the batch again: %s", error)
     finally:
         _leave(led)
     if led.received:
