@@ -141,7 +141,7 @@ def lead(
             )
             led = Job(spark, name, taken, settings, connection, grace, max_entries)
             driver.lead(led)
-            # if the session was lost before the driver led the job, the driver stopped nothing
+            # if the session was lost before `driver.lead`, the driver stopped nothing
             taken.session.raise_if_lost()
             try:
                 yield led
