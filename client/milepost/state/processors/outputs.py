@@ -117,7 +117,7 @@ class Outputs:
             raise InvalidUse(f"the output column {field.name} cannot be {field.type}: {first}") from first
 
     def _zoned(self, value: Any) -> Any:
-        if isinstance(value, datetime) and value == value and value.tzinfo is None:  # not NaT
+        if isinstance(value, datetime) and value == value and value.tzinfo is None:  # NaT is not equal to itself
             return value.replace(tzinfo=self._zone)
         return value
 

@@ -37,7 +37,7 @@ are still being closed.
 
 
 _BODIES_PART: Final = 3
-"""A server may have one incomplete body for each this many connections that it may have.
+"""A server may have one incomplete body for every three connections that it may have.
 
 With their connections, bodies take two thirds of the room at most; the rest is for other connections.
 """
