@@ -146,7 +146,7 @@ def _all() -> Iterator[Backend]:
     for package in dict.fromkeys(_BUILT_IN.values()):
         yield _built_in(package)
     for name in {point.name for point in entry_points(group=GROUP)} - _BUILT_IN.keys():
-        with suppress(Misconfigured):  # a broken backend is reported when an address asks for it
+        with suppress(Misconfigured):  # a broken backend is reported only when an address uses it
             if (backend := _backend(f"{name}:")) is not None:
                 yield backend
 

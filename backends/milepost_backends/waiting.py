@@ -40,7 +40,7 @@ async def finish(
                 break
     if cancelled is not None:
         if task.done() and not task.cancelled():
-            task.exception()  # marked as retrieved; the cancellation takes precedence
+            task.exception()  # mark the exception as retrieved; the cancellation takes precedence
         raise cancelled
     if not task.done():
         raise TimeoutError

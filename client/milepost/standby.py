@@ -100,7 +100,7 @@ class Standby:
         began = time.monotonic()
         while True:
             session = self._session = self._session or self._another_session()
-            if self._cancelled:  # cancel() may have come before this session began, and then did not close it
+            if self._cancelled:  # cancel() may have come before this session began, and then did not close the session
                 session.close()
             handles = session.store(self._store)
             try:
@@ -155,7 +155,7 @@ class Standby:
     def cancel(self) -> None:
         """End the candidacy permanently, from another thread: this driver cannot lead any more."""
         self._cancelled = True
-        # the attribute stays set: by it the driver's own thread sees that the session has ended
+        # the attribute stays set, so that the driver's own thread sees that the session has ended
         session = self._session
         if session is not None:
             session.close()
@@ -172,7 +172,7 @@ class Standby:
         time.sleep(_PAUSE)
 
     def _lost(self, session: Session, _reason: str) -> None:
-        if session is self._session:  # not if the driver left this session earlier and it is lost only now
+        if session is self._session:  # skip a session that the driver left earlier
             self._on_lost()
 
     def _win(self, handles: StateHandleStore) -> None:

@@ -213,7 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         accounts = service_accounts(deployment, given.service_accounts) if given.service_accounts else None
         if given.check:
             sys.exit(asyncio.run(_checked(replace(deployment, accepted_losses=frozenset()), settings)))
-        sockets = bound(host, port)  # before anything is opened or logged: a port in use ends the start
+        sockets = bound(host, port)  # bound before anything is opened or logged, so that a port in use ends the start
         replica = open_replica(deployment, settings)
         by = "https" if serves_tls else "http"
         log.info("listening on %s by %s, pointers %s, blobs %s", given.listen, by, given.pointers, given.blobs)
@@ -258,7 +258,7 @@ def _log_from(level: int) -> None:
     handler.setFormatter(LogLines("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=max(level, logging.INFO), handlers=[handler])
     logging.getLogger("milepost.audit").setLevel(logging.INFO)  # shown at every log level
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # its lines about requests contain signed URLs
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # httpx logs signed URLs in its lines about requests
     if level < logging.INFO:
         for name in _OURS:
             logging.getLogger(name).setLevel(level)

@@ -211,7 +211,7 @@ class BlobTrial:
                 _require_success(await _send(client, put, body), _SIGNED_PUT)
                 _require_refused(await _send(client, put, body), _SIGNED_PUT)
                 part = await _send(client, get, None, {"Range": f"bytes=1-{_SMALL}"})
-            except httpx.HTTPError as error:  # its text may contain the URL, which is a secret
+            except httpx.HTTPError as error:  # the exception may quote the URL, which is a secret
                 return f"signed requests cannot be sent from this machine ({type(error).__name__})"
         _require_success(part, _SIGNED_GET)
         if part.status_code != httpx.codes.PARTIAL_CONTENT or part.content != self._content[1 : _SMALL + 1]:

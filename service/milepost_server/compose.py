@@ -56,7 +56,7 @@ from milepost_server.replica.probes import Probes
 from milepost_server.replica.replica import Replica
 from milepost_server.replica.settings import Settings
 
-# If the blob store waited for one answer as long as a whole step may take, it could never try another of its servers.
+# If the blob store waited for one answer for the whole time of a step, it could never try another server.
 _EXCHANGES_IN_A_STEP = 3
 
 _OF_STORES = (handles, states, uploads, stores, snapshots, files, lookups, sessions, epochs, credentials)

@@ -134,7 +134,7 @@ def run(
     protocol = encrypted(certificates.for_clients) if certificates and certificates.serve else HttpProtocol
     config = uvicorn.Config(
         app,
-        http=cast("type[asyncio.Protocol]", protocol),  # uvicorn does no more than call it
+        http=cast("type[asyncio.Protocol]", protocol),  # uvicorn only calls it
         loop="auto",
         lifespan="off",
         access_log=False,

@@ -74,7 +74,7 @@ class Reserve:
         try:
             free, kept = room_on(self._path.parent)
         except OSError:
-            return None  # the problem there is not a lack of room
+            return None  # a file system that cannot be read is not a lack of room
         if free >= 2 * kept:
             return None
         return f"the disk of {self._path.parent} has {free} bytes left, which are reserved for removals and locks"

@@ -80,7 +80,7 @@ class FileLock:
             lock = cls(path, descriptor)
             if lock.is_held():
                 return lock
-            lock.release()  # the file was replaced between open and lock: this lock decides no election
+            lock.release()  # the file was replaced between open and lock, so this lock decides no election
 
     @classmethod
     def place(cls, path: Path, content: bytes) -> FileLock:
@@ -105,7 +105,7 @@ class FileLock:
         try:
             return self._descriptor is not None and FileIdentity.of(self._path) == self._identity
         except OSError:
-            return False  # without a stat it is not certain
+            return False  # without a stat the answer is not certain
 
     def release(self) -> None:
         """Release the lock, so that another holder can take it. Idempotent."""
@@ -202,7 +202,7 @@ class LockLeadership:
 
     def remaining(self, now: float) -> float:
         """See `Leadership.remaining`. The result is infinite, or permanently zero."""
-        del now  # a lock does not age
+        del now  # a lock does not expire
         if self._locks[0].is_held():
             return math.inf
         self._end()

@@ -227,7 +227,7 @@ class SqlitePlace:
         except JournalDamaged as error:
             raise self.damaged(str(error)) from error
         except Misconfigured as error:
-            # as for a path or rights, which says nothing about the content
+            # an error with a cause is about the path or its rights, and says nothing about the content
             system_refused = error.__cause__ is not None
             if not system_refused and self.witness.path.exists() and self.path.exists():
                 raise self.damaged(str(error)) from error
@@ -238,7 +238,7 @@ class SqlitePlace:
         if self._is_filled() or not (traces := self._traces()):
             return
         if self._is_filled():
-            return  # another replica made it in this moment
+            return  # another replica has just made the directory
         state = "empty" if self.path.exists() else "gone"
         error = JournalDamaged(
             f"{self.path} is {state}, but {' and '.join(traces)} beside it show that a journal was founded here,"

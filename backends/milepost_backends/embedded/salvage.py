@@ -145,7 +145,7 @@ def _take(
 def _attempt(act: Callable[[], None], what: str) -> None:
     try:
         act()
-    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter is raised for SQLite's own message
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # UnicodeDecodeError: in a message of SQLite
         log.error("cannot read all of %s, and go on with what was read: %s", what, error)
 
 

@@ -46,7 +46,7 @@ _NOT_EMPTY = "PathIsNotEmptyDirectoryException"
 _IS_STANDBY = "StandbyException"
 # No DataNode was chosen for a block: either there is none, or none has room. This pattern is for the latter.
 _NO_ROOM = re.compile(r"could only be (?:written|replicated) to 0 .*There are [1-9][0-9]* datanode\(s\) running")
-# The client's own errors about its configuration or credentials begin with these names.
+# The messages of the client's own errors about its configuration or credentials begin with these names.
 _BAD_SETUP = ("InvalidArgument(", "UrlParseError(", "XmlParseError(", "SASLError(", "GSSAPIError(", "NoSASLMechanism")
 
 
@@ -87,7 +87,7 @@ def translate_errors(doing: str, *, set_up: bool = False) -> Iterator[None]:
         raise StorageUnavailable(f"cannot {doing}: HDFS did not answer in time") from error
     except OSError as error:
         raise ConnectionBroken(f"cannot {doing}: {_first_line(error)}") from error
-    except NotImplementedError as error:  # for example encryption zones
+    except NotImplementedError as error:  # raised for encryption zones, for example
         kind = Misconfigured if set_up else StorageRefused
         raise kind(f"cannot {doing}: the client does not support {_first_line(error)}") from error
     except RuntimeError as error:

@@ -28,13 +28,14 @@ from hdfs_native import Client
 from milepost_backends.hdfs.address import HdfsAddress
 from milepost_backends.waiting import begin_in_thread, finish
 
-# The most dropped clients on which calls may still hang. Each keeps as many threads as the machine has processors.
+# The most dropped clients on which calls may still hang. Each client keeps as many threads as the machine has
+# processors.
 _LET_GO: Final = 8
 # When a DataNode is silent, the client tries the next one by itself; that must happen before the end of the call.
 _SOCKET_TIMEOUTS_IN_A_DEADLINE: Final = 2
 _CONFIGURATION_FILES: Final = ("core-site.xml", "hdfs-site.xml")
 _AT_ONCE: Final = 32
-# The most threads that may be left behind. Each ends when its connection does.
+# The most threads that may be left behind. Each thread ends when its connection does.
 _LEFT_BEHIND: Final = 32
 
 T = TypeVar("T")
@@ -104,7 +105,7 @@ class ThreadsWithTimeout:
                     self._left_behind += 1
                 running.add_done_callback(self._ended)
             elif not result.cancelled():
-                result.exception()  # marked as retrieved, also if a cancellation came first
+                result.exception()  # mark the exception as retrieved, also if a cancellation came first
 
     def _started(self, call: Callable[[], T]) -> Future[T]:
         if self.full:
@@ -120,7 +121,7 @@ async def _end(result: asyncio.Future[T], seconds: float) -> T:
     try:
         return await finish(result, seconds)
     except TimeoutError as error:
-        if result.done():  # the call itself raised it
+        if result.done():  # the call itself raised the TimeoutError
             raise
         raise Unanswered from error
 

@@ -59,7 +59,7 @@ class TemporaryFile:
         try:
             size = await self._fill(stream)
             await self._publish()
-        except (PathMissing, PathExists) as error:  # the temporary file was removed, or begun twice
+        except (PathMissing, PathExists) as error:  # the temporary file was removed, or was begun twice
             await self._clean_up()
             raise StorageUnavailable(str(error)) from error
         except BaseException:
@@ -126,7 +126,7 @@ class TemporaryFile:
                 if await repeated(self._is_visible, self._patience):
                     return None
                 self._may_be_visible = False
-                self._temporary = self._aside()  # the file was moved there, or is gone
+                self._temporary = self._aside()  # the old temporary file was moved, or is gone
                 if isinstance(error, PathExists):
                     raise BlobExists(f"there is a blob at {self._target} already") from error
                 if not isinstance(error, StorageUnavailable):

@@ -48,7 +48,7 @@ class ServiceAccounts(Accounts):
             raise backend_error(answer, "ask whose a ServiceAccount token is (is system:auth-delegator granted?)")
         try:
             status = msgspec.json.decode(answer.body, type=_Review).status
-        except msgspec.MsgspecError:  # its text may repeat parts of the answer, which contains the token
+        except msgspec.MsgspecError:  # the exception may quote the answer, which contains the token
             raise StorageUnavailable("the Kubernetes API has answered a TokenReview with what is none") from None
         if not status.authenticated or self._audience not in status.audiences:
             return None

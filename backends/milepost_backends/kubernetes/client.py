@@ -141,7 +141,7 @@ def _configured(address: KubernetesAddress) -> tuple[Any, str]:
         return ApiClient(configuration), namespace
     except BackendError:
         raise
-    except OSError as error:  # mostly certificates that cannot be read
+    except OSError as error:  # usually a certificate cannot be read
         raise Misconfigured(f"{doing}: {type(error).__name__}: {error}") from error
     except Exception as error:  # noqa: BLE001 - a plugin may raise anything, and its message may hold a secret
         raise Misconfigured(f"{doing}: {type(error).__name__}") from None

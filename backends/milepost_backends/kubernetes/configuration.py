@@ -48,7 +48,7 @@ def configure(address: KubernetesAddress) -> tuple[Any, str]:
     try:
         if _SERVICE_HOST in os.environ and not explicit:
             config.load_incluster_config(client_configuration=configuration)
-            configuration.proxy = None  # a proxy of the environment leads outside, and seldom to the API server
+            configuration.proxy = None  # the environment's proxy is for outside hosts, seldom for the API server
             namespace = address.namespace or _POD_NAMESPACE.read_text().strip()
         else:
             of_context = _load(address, configuration)

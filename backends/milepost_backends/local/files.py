@@ -162,7 +162,7 @@ class TemporaryFile:
         try:
             os.link(self._temporary, self._target)
         except OSError as error:
-            if not self._is_at_target():  # over a network, a call that was carried out may fail, or be sent twice
+            if not self._is_at_target():  # over a network, a link may fail although it was made, or be sent twice
                 if isinstance(error, FileExistsError):
                     raise BlobExists(f"there is a blob at {self._target} already") from error
                 raise
@@ -202,7 +202,7 @@ def remove_temporary(path: Path) -> bool | None:
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         locked = _lock(descriptor)
-        if locked:  # removed while it is locked, so that no writer can begin on it
+        if locked:  # remove the file while it is locked, so that no writer can begin to use it
             path.unlink(missing_ok=True)
         return locked
     finally:

@@ -95,7 +95,7 @@ class BlobTree:
             try:
                 self._path(key).unlink()
             except IsADirectoryError:
-                return  # the key names no blob, but is a prefix of others
+                return  # the key names no blob, but is a prefix of other keys
             except OSError as error:
                 if not is_absent(error):
                     raise

@@ -13,7 +13,7 @@ _OPTIONS = ("endpoint_url", "region", "addressing_style")
 _STYLES = ("path", "virtual")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]\Z")
 _REGION = re.compile(r"[A-Za-z0-9-]{1,40}\Z")
-# A key of the contract has up to 900 characters, and a key of S3 up to 1,024.
+# A key of the blob contract has up to 900 characters, and a key of S3 up to 1,024.
 _MAX_PREFIX = 100
 
 

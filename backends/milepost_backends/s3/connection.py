@@ -28,7 +28,7 @@ from milepost_backends.waiting import run_in_executor
 T = TypeVar("T")
 
 _CONNECT_SECONDS = 5.0
-# boto3 renews credentials ten minutes before they end or earlier, and obstore asks for them more often than that.
+# boto3 renews credentials at least ten minutes before they expire, and obstore requests them more often than that.
 _CREDENTIALS_SECONDS = 300.0
 _READ_RETRIES = 2
 _ANY_SECONDS = 7 * 86400.0
@@ -56,7 +56,7 @@ class S3Connection:
             self._server = urlsplit(self.client.meta.endpoint_url).netloc.rpartition("@")[2]
             authority = _authority(core.get_config_variable("ca_bundle"))
         make = partial(_store, address.bucket, base, self.client.meta.region_name or "us-east-1", session, authority)
-        # The writer repeats a put, and not this client: only the writer can tell its own blob from another's.
+        # The writer repeats a put, not this client: only the writer can tell its own blob from another writer's.
         self.writing: S3Store = make(timeout=deadline, retries=0, deadline=deadline)
         # A slow reader may read a blob of any size, so each step has a deadline, but not the whole read.
         self.reading: S3Store = make(timeout=_ANY_SECONDS, retries=_READ_RETRIES, deadline=deadline)

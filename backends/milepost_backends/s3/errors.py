@@ -39,7 +39,7 @@ from milepost_backends.contract import (
 _FULL = frozenset({"InsufficientStorage", "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded"})
 _NO_BUCKET = "NoSuchBucket"
 _NO_UPLOAD = "NoSuchUpload"
-# A HEAD is answered without a body, and so without a code; botocore then gives the status instead.
+# The answer to a HEAD has no body, and so no code; botocore then gives the status in place of the code.
 _NO_KEY = frozenset({"NoSuchKey", "404", ""})
 # A code counts more than the status beside it: servers differ in the statuses, and S3 itself begins to answer the
 # completion of an upload with 200 before it knows the end, which only the code in the body shows.
@@ -64,10 +64,11 @@ _STATUS_OF: Final = {
     "SlowDown": 503,
     "TooManyRequests": 429,
 }
-# After these answers the same request may succeed a moment later; 409 says that another request for the key is running.
+# After these answers, the same request may succeed a moment later; 409 means that another request for the key is
+# running.
 _MOMENTARY = frozenset({408, 409, 425, 429})
 _NEVER = frozenset({501, 505})
-# These codes answer a request that was signed for another region than the bucket's.
+# S3 answers with these codes if a request was signed for another region than the bucket's.
 _ELSEWHERE = frozenset({"PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"})
 _SETUP = (
     ConfigParseError,
@@ -83,7 +84,7 @@ _SETUP = (
 _CLOCK_MAY_BE_OFF: Final = timedelta(minutes=5)
 """S3 refuses signatures when the clocks differ by 15 minutes, and some servers sooner."""
 
-# obstore gives status and code only in the text of its errors.
+# obstore gives the status and the code only in the text of its errors.
 _STATUS = re.compile(r"non-2xx status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 

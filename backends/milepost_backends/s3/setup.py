@@ -25,11 +25,10 @@ from milepost_backends.s3.errors import ConditionFailed
 
 log = logging.getLogger(__name__)
 
-# The probe stays in the bucket, an object below the prefix: one of two replicas would delete the other's.
+# The probe object stays in the bucket, below the prefix: if replicas deleted it, one would delete the other's.
 PROBE: Final = ".milepost-probe"
 ABANDONED_AFTER: Final = timedelta(hours=24)
-# The service names blobs by deployment, store, term and a random number; objects of other programs do not look like
-# that.
+# The service names blobs by deployment, store, term and a random number; names of other programs' objects differ.
 _BLOB: Final = re.compile(r"[0-9a-f]{12}/[^/]+/[0-9]{12,}/[0-9a-f]{32}(?:-listed)?\Z")
 
 

@@ -34,8 +34,7 @@ PART_BYTES: Final = 5 * 1024 * 1024
 _PARTS_OF_ONE_SIZE: Final = 1000
 _PARTS_AT_ONCE: Final = 2
 _TIDY_SECONDS: Final = 10.0
-# An object has its writer's mark under this name, so that no writer deletes an object of another one under the same
-# key.
+# The metadata key of the writer's mark, so that no writer deletes another writer's object under the same key.
 _ATTEMPT: Final = "milepost-attempt"
 
 
@@ -114,7 +113,7 @@ class PendingBlob:
         try:
             await self._connection.act("complete an upload", self._complete_upload)
         except UploadGone as error:
-            if not await self._is_ours():  # yet: the server may still be working on the earlier attempt
+            if not await self._is_ours():  # not yet: the server may still be working on the earlier attempt
                 raise StorageUnavailable(str(error)) from error
 
     # -- blocking calls, made in threads -----------------------------------------------------------------------------
@@ -171,7 +170,7 @@ class PendingBlob:
                 await asyncio.gather(*self._sending, return_exceptions=True)
             if self._upload is not None:
                 with self._connection.translate_errors("abort an upload"):
-                    # The connection's own threads are not used: they are gone if it was closed.
+                    # The connection's own threads are not used: they have ended if the connection was closed.
                     await asyncio.to_thread(self._abort_upload)
             if self._may_be_visible:
                 await self._delete_if_ours()

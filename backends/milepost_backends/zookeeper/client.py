@@ -141,7 +141,7 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         try:
             self.start_async()
         except (OSError, RuntimeError) as error:
-            self.handler._running = True  # even if only one of its two threads was started: that one must end
+            self.handler._running = True  # even if only one of its two threads was started, since that thread must end
             self.handler.stop()
             self._connection.connection_stopped.set()
             self.close()

@@ -281,7 +281,7 @@ class Bridge:
         """Let the loop run ``act`` soon. Any thread may call this; once the loop has ended, nothing happens."""
         self._acts.append(act)
         if not self._awake:
-            # Two threads may both come here. Then the loop is woken once too often, but never too seldom, since it
+            # Two threads may both come here. The loop is then woken once too often, but never too seldom, since it
             # clears the flag before it reads the queue.
             self._awake = True
             self._wake()

@@ -207,7 +207,7 @@ class CheckpointRegistry:
         except StateTruncated as cut:
             if hindrance(cut) is None:
                 raise
-            # The second read goes through the service, so it does not get wrong bytes of a blob store again.
+            # The second read goes through the service, so that it avoids wrong bytes from a blob store.
             log.warning("reading checkpoint %s failed, reading it once more: %s", handle.name, cut)
             state = read()
         if (len(state), hashlib.sha256(state).hexdigest()) != (handle.size, handle.sha256):

@@ -72,7 +72,7 @@ def led(store: StateHandleStore, wait: float = 30.0) -> Iterator[None]:
     finally:
         try:
             store.resign()
-        except MilepostError as error:  # the error of the work under the epoch is the one that ends the command
+        except MilepostError as error:  # the command ends with the error of the work under the epoch, not with this one
             typer.echo(f"the epoch could not be given up, and ends with its session: {error}", err=True)
 
 

@@ -47,7 +47,7 @@ _CERT_HELP = "File of the certificate to show (PEM), for a service that wants on
 _KEY_HELP = "File of its key (PEM)."
 _FORM_HELP = "How answers are printed."
 
-# Before a command: these have the environment and the defaults.
+# The options before a command, with defaults from the environment.
 Context = Annotated[
     str | None,
     typer.Option("--context", envvar="MILEPOST_CONTEXT", help=_CONTEXT_HELP, show_default="the current one"),
@@ -64,7 +64,7 @@ Key = Annotated[Path | None, typer.Option("--key", envvar="MILEPOST_KEY", help=_
 OutputForm = Annotated[Form | None, typer.Option("--output", "-o", help=_FORM_HELP, show_default=Form.TABLE.value)]
 AsJson = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
 
-# After a command: an option that is not given here has its value from before the command.
+# The options after a command: an option that is not given there has its value from before the command.
 _CONNECTION: Mapping[str, Any] = {
     "context_name": Annotated[str | None, typer.Option("--context", help=_CONTEXT_HELP)],
     "url": Annotated[str | None, typer.Option("--url", "-u", help=_URL_HELP)],
@@ -110,7 +110,7 @@ class Options:
             raise typer.BadParameter("is one place of the token, and --token another", param_hint="'--token-file'")
         given = {"context": context_name, "url": url, "ca": ca, "cert": cert, "key": key}
         changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        if token is not None or token_file is not None:  # a token and a token file replace each other
+        if token is not None or token_file is not None:  # a token replaces a token file, and the reverse
             changed |= {"token": token, "token_file": token_file}
         return Options(
             replace(self.flags, **changed),

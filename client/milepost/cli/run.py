@@ -25,15 +25,15 @@ from milepost.supervise import CannotStart, Supervisor, Terms
 from milepost.supervise.handover import check
 from milepost.types import FileCredential
 
-# the words after the command's name belong to that command
+# the words after the command of the job belong to that command
 RUN_SETTINGS: Final[dict[str, Any]] = {"allow_interspersed_args": False}
 
-# As in `env` and `timeout`.
+# The status for a failure of the tool itself, as in `env` and `timeout`.
 FAILED: Final = 125
 NOT_EXECUTABLE: Final = 126
 NOT_FOUND: Final = 127
 
-# As in sysexits.h: the data are incorrect.
+# The status for incorrect data, as in sysexits.h.
 DAMAGED: Final = 65
 
 _MOST = 1000
@@ -164,7 +164,7 @@ class PatientLog(logging.handlers.QueueHandler):
     """
 
     def __init__(self, descriptor: int) -> None:
-        # A signal handler may log as well, whatever it interrupted: only this kind of queue allows that.
+        # A signal handler may log too, whatever code it interrupted: only this kind of queue allows that.
         self._records: queue.SimpleQueue[Any] = queue.SimpleQueue()
         super().__init__(self._records)
         self._descriptor = os.dup(descriptor)
@@ -213,4 +213,4 @@ class PatientLog(logging.handlers.QueueHandler):
             while left:
                 left = left[os.write(self._descriptor, left) :]
         except OSError:
-            return  # no process will ever read it
+            return  # no process will ever read the file

@@ -35,7 +35,7 @@ def step_down(
         term, began = before.term or 0, time.monotonic()
         try:
             client.step_down(term, timeout=within)
-        except Fenced as error:  # that term is over already: this command ended it, if an answer was lost
+        except Fenced as error:  # the term is over already: if an answer was lost, this command ended it
             if int(error.extras.get("current") or 0) <= term:
                 raise
         leads = _successor(options, client, term, began + within)
@@ -53,7 +53,7 @@ def _successor(options: Options, client: Client, term: int, deadline: float) -> 
     while time.monotonic() < deadline:
         try:
             status = status_of_leader(options, client)
-        except (Unavailable, ConnectionFailed, DeadlineExceeded):  # the replica may be just starting, or just ending
+        except (Unavailable, ConnectionFailed, DeadlineExceeded):  # the replica may be starting or stopping
             status = None
         if status is not None and status.leader is not None and (status.term or 0) > term:
             return status  # a replica that has just begun to lead may not have read its own address yet

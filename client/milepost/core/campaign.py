@@ -10,7 +10,7 @@ from milepost.core.store import StoreOperations
 from milepost.errors import EpochHeld
 from milepost.types import Epoch
 
-POLL_SECONDS = 20.0  # below the service's limit, so that the client notices sooner that a leader vanished
+POLL_SECONDS = 20.0  # less than the service's limit, so that the client notices sooner that a leader is gone
 BETWEEN_SECONDS = 0.2
 
 

@@ -16,9 +16,9 @@ log = logging.getLogger("milepost.transfers")
 
 DIRECT_ABOVE = 1024 * 1024
 AVOID_SECONDS = 600.0
-AVOID_BRIEFLY_SECONDS = 60.0  # for trouble that will probably pass by itself
-ATTEMPT_TIMEOUT = 10.0  # of one request to the blob store, beside the time for its bytes
-CONNECT_SECONDS = 2.0  # short, so that behind a firewall there is time left to send through the service
+AVOID_BRIEFLY_SECONDS = 60.0  # for an error that will probably end by itself
+ATTEMPT_TIMEOUT = 10.0  # of one request to the blob store, without the time for its bytes
+CONNECT_SECONDS = 2.0  # short, so that behind a firewall there is time left to send the bytes through the service
 TELLING_CONNECT_SECONDS = 1.0  # a shorter wait proves nothing: a busy network may have lost a single packet
 SLOWEST_BYTES_PER_SECOND = 1024 * 1024
 

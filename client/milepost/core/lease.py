@@ -116,7 +116,7 @@ def _keep(caller: Caller, lease: Lease) -> Operation[str]:
         except SessionLost as error:
             lease.refused(str(error))
         except MilepostError as error:
-            # Whatever the error is (an outage, a token that is being replaced), the lease decides when to give up.
+            # For any error (an outage, a token that is being replaced), the lease decides when to give up.
             log.warning(
                 "session %s could not be renewed, trying again while its lease lasts (%.1f s left): %s",
                 lease.session,

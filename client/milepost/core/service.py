@@ -116,7 +116,7 @@ def end_session(caller: Caller, lease: Lease, timeout: float | None = None) -> O
     error.
     """
     timeout = END_SESSION_SECONDS if timeout is None else timeout
-    lease.end("it was closed")  # before the request is sent: from now on no call may use the session
+    lease.end("it was closed")  # ended before the request is sent: from now on no call may use the session
     try:
         yield from caller.call(Request(*call_of(END_SESSION, lease.session), answers.nothing), timeout=timeout)
     except SessionLost:

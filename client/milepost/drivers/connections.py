@@ -70,7 +70,7 @@ class Connections:
     """
 
     verify: Verify = True
-    proxy: str | None = field(default=None, repr=False)  # it may contain a password
+    proxy: str | None = field(default=None, repr=False)  # the URL may contain a password
     trust_env: bool = True
     transport: httpx.BaseTransport | httpx.AsyncBaseTransport | None = None
     proxies: Proxies = field(init=False, repr=False, compare=False)
@@ -80,7 +80,7 @@ class Connections:
         if self.transport is not None and (self.proxy is not None or self.verify is not True):
             raise ValueError("a transport of your own makes its connections itself: give proxy and certificates to it")
         if self.proxy is not None and urlsplit(self.proxy).scheme not in ("http", "https", "socks5", "socks5h"):
-            raise ValueError("a proxy is an http, https or socks5 URL")  # not quoted: it may contain a password
+            raise ValueError("a proxy is an http, https or socks5 URL")  # the URL may contain a password
         if isinstance(self.verify, (str, PathLike)):
             object.__setattr__(self, "verify", trusting(self.verify))
         trust_env = self.trust_env and self.transport is None
@@ -109,7 +109,7 @@ class Connections:
         try:
             proxy = self.proxies.of(httpx.URL(url))
         except (httpx.InvalidURL, UnicodeError):
-            return ""  # httpx makes no request of such a URL
+            return ""  # httpx cannot send a request to such a URL
         return "" if proxy is None else str(proxy)
 
 

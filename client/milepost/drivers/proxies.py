@@ -43,7 +43,7 @@ class Proxies:
         if given is not None:
             self._by_scheme["all"] = Proxy(given, "the argument proxy")
         elif trust_env:
-            found = getproxies()  # it also knows the settings of macOS and Windows
+            found = getproxies()  # getproxies() also reads the settings of macOS and Windows
             self._direct = Direct(found.get("no", "").split(","))
             for scheme in _SCHEMES:
                 if url := found.get(scheme):

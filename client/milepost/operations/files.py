@@ -140,7 +140,7 @@ DELETE_FILE = operation(
     query={"recursive": "`true`: delete a directory with all that is in it."},
 )
 
-# Files of jobs over Hadoop's WebHDFS. One path covers many of its operations.
+# Files of jobs over Hadoop's WebHDFS. One path serves many operations of WebHDFS.
 
 READ_FILES = operation(
     "readFiles", "GET", _WEBHDFS, Right.READ_OF_JOB, summary="Look at files, and read them", answer="FilesAnswer"

@@ -302,7 +302,7 @@ class Job:
         """
         try:
             if self._given_up is None:
-                # Not in this thread, since an exception may have cut one of its calls to the JVM short.
+                # Not called in this thread, since an exception may have cut one of the thread's calls to the JVM short.
                 within(self._grace + _CLOSE_SECONDS, self._stop)
         except (Py4JError, ConnectionError, TimeoutError) as error:
             _log.warning("Spark does not answer any more, leaving the query as it is: %s", describe(error))

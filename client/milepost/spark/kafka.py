@@ -193,7 +193,7 @@ def _client(jvm: Any, options: Mapping[str, str], timeout: float) -> Iterator[An
 
 
 def _offset(jvm: Any, answer: Any, timeout: float) -> int:
-    milliseconds = round(2000 * timeout)  # the Kafka client gives up before that
+    milliseconds = round(2000 * timeout)  # the Kafka client itself gives up before that
     try:
         return int(answer.get(milliseconds, jvm.java.util.concurrent.TimeUnit.MILLISECONDS).offset())
     except Py4JJavaError as error:

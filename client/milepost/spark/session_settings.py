@@ -164,7 +164,7 @@ def in_place(spark: SparkSession) -> Iterator[SessionSettings]:
         yield settings
     finally:
         try:
-            # Not in this thread, since an exception may have cut one of its calls to the JVM short.
+            # Not called in this thread, since an exception may have cut one of the thread's calls to the JVM short.
             within(_REMOVING_SECONDS, settings.remove)
         except (Py4JError, ConnectionError, TimeoutError) as error:
             _log.warning(

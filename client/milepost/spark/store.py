@@ -128,7 +128,7 @@ class ResolvingStore:
                 if look and (handle := committed()) is not None:
                     return handle
                 return write()
-            except LabelsLost as lost:  # people read the labels, and no program decides by them
+            except LabelsLost as lost:  # labels are for users, and no program depends on them
                 if not self._warned:
                     _log.warning("%s", lost)
                 self._warned = True
@@ -141,7 +141,7 @@ class ResolvingStore:
                 look = conflict = True
                 continue
             except (Fenced, SessionLost):
-                raise  # whatever the outcome of the write, the next driver finds it in the record
+                raise  # whatever the outcome of the write is, the next driver finds it in the record
             except Problem as error:
                 if error.outcome is not Outcome.UNKNOWN:
                     if doubt is not None:

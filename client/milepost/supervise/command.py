@@ -51,7 +51,7 @@ class Command:
     def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         self.signalled = False
         try:
-            if not arguments[0]:  # each directory of the PATH would be taken for the program
+            if not arguments[0]:  # each directory of the PATH would count as the program
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
             self._process = subprocess.Popen(arguments, env=environment, start_new_session=True)
         except OSError as error:

@@ -73,7 +73,7 @@ def environment(
         "MILEPOST_CHECKPOINT_LOCATION": location.url,
         "MILEPOST_JOB": job,
         "MILEPOST_EPOCH": str(epoch),
-        # without this, Spark's own scripts for servers would end, and leave the server behind
+        # without this, Spark's scripts for servers would end and leave the server running
         "SPARK_NO_DAEMONIZE": "1",
     }
 
@@ -100,7 +100,7 @@ def check(command: Sequence[str], environment: Mapping[str, str], location: Chec
         if key == DEFAULT_LOCATION and (value == location.url or value.startswith(f"{location.url}/")):
             continue
         if key == NAME_SERVICES and set(ours.get(key, "").split(",")) <= set(value.split(",")):
-            continue  # a job may have more of these options
+            continue  # a job may have additional options of this kind
         if key == REDACTION and key in ours:
             if not all(_hides(value, name) for name in (SECRET, CREDENTIAL)):
                 raise ValueError(

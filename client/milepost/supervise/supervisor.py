@@ -184,7 +184,7 @@ class Supervisor:
             elif loss is not None:
                 _log.error("epoch %s of job %s is lost, ending the command: %s", epoch, self._job, loss)
         finally:
-            # This also runs after an error here, so that no command continues unwatched.
+            # This also runs after an error in this process, so that no command continues unwatched.
             status = command.end(self._terms.grace if deadline is None else max(0.0, deadline - time.monotonic()))
             self._signals.passed_to(None)
         done = self._signals.asked is not None or (status == 0 and not command.signalled)

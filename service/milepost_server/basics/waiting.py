@@ -24,7 +24,7 @@ async def within(seconds: float, work: Awaitable[T]) -> T:
         await asyncio.wait((task,), timeout=seconds)
     finally:
         task.cancel()
-        task.add_done_callback(seen)  # also if the task ended just when the caller was cancelled
+        task.add_done_callback(seen)  # needed also if the task ended just when the caller was cancelled
     if not task.done():
         raise TimeoutError(f"no answer within {seconds:g} s")
     return task.result()

@@ -56,7 +56,7 @@ class WatchedFiles(Generic[T]):
         self._seen = found
         if found == self._used or found != before:
             return
-        self._used = found  # also if the files turn out to be wrong: the log says that once
+        self._used = found  # also if the files turn out to be wrong, so that this is logged only once
         try:
             new = self._read()
         except (ValueError, OSError) as error:

@@ -74,7 +74,7 @@ async def collect(
     if not orphans or not await pointers.confirm(journal.head) or not may_go_on():
         return 0
     known = set(orphans)
-    # a list is deleted with its file
+    # the list of a blob's digests is deleted with the blob
     orphans = [key for key in orphans if (owner := owner_of(key)) == key or owner not in known]
     log.info("discarding %d blobs of older leaderships that nothing names", len(orphans))
     for key in orphans:

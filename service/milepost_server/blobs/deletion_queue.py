@@ -75,7 +75,7 @@ class DeletionQueue:
     def _ended(self, key: str, discard: asyncio.Task[None]) -> None:
         del self._running[key]
         if not discard.cancelled():
-            discard.exception()  # marked as retrieved; it is no error if no caller waits
+            discard.exception()  # mark the exception as retrieved; it is no error if no caller waits
 
     async def try_delete(self, key: str, seconds: float | None = None) -> BackendError | None:
         """Delete ``key`` if that succeeds within ``seconds`` (default: `TRY_SECONDS`), and return None.

@@ -82,7 +82,7 @@ class DeploymentMarker:
                 deployment,
             )
             await self._blobs.delete_in_time(self.key)
-        with suppress(BlobExists):  # another leader wrote it at the same time: the next one checks again
+        with suppress(BlobExists):  # another leader wrote it at the same time; the next check compares it
             await self._blobs.put(self.key, stream_of(deployment.encode()))
 
     async def _read(self) -> str | None:

@@ -106,7 +106,7 @@ async def take_in(
         await blobs.put(key, counted(), patience=patience)
     except StorageFull as error:
         raise problem(Code.STORAGE_FULL, str(error)) from error
-    except (StorageUnavailable, BlobExists) as error:  # keys are fresh, and another attempt gets another key
+    except (StorageUnavailable, BlobExists) as error:  # keys are fresh, so another attempt gets another key
         raise problem(Code.STORAGE_UNAVAILABLE, str(error)) from error
     ref = BlobRef(key, size, digest.hexdigest())
     if ranges is not None and size > LISTED_ABOVE_BYTES:

@@ -84,7 +84,7 @@ class SharedKey:
                 self._known = await self._read()
 
     async def _made(self) -> bytes:
-        with suppress(BlobExists):  # another replica made it at the same time
+        with suppress(BlobExists):  # another replica made the key at the same time
             key = secrets.token_hex(32).encode()
             await self._blobs.put(self.name, stream_of(key + b"-" + _checksum(key)))
         made = await self._read()

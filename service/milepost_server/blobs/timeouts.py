@@ -59,14 +59,14 @@ class BlobsWithTimeout:
         try:
             while not putting.done():
                 now = loop.time()
-                # adding the seconds left to now may give less, by rounding
+                # computed from the beginning, since now plus the seconds left may be less by rounding
                 due = (now if began is None else began) + self._seconds
                 if now >= due:
                     raise StorageUnavailable(f"the blob store has not written a part within {self._seconds:g} s")
                 await asyncio.wait((putting,), timeout=due - now)
         finally:
             putting.cancel()
-            putting.add_done_callback(seen)  # also if it ended just when the waiting was cancelled
+            putting.add_done_callback(seen)  # needed also if the put ended just when the waiting was cancelled
         try:
             size = putting.result()
         except StorageFull as error:

@@ -84,7 +84,8 @@ class Application:
             status = response.status_code
             await response(scope, receive, send)
         except asyncio.CancelledError:
-            # The server stops and does not wait any longer. Only this client is told, if its answer has not begun.
+            # The server stops and does not wait any longer. Only this client gets a problem, if its answer has not
+            # begun.
             log.warning("%s %s was cancelled: this server is stopping (request %s)", scope["method"], path, request_id)
             if request.audit_name and not status:
                 _note(request, path, 0, request_id)
@@ -98,7 +99,7 @@ class Application:
             self._context.metrics.note(scope["method"], status, seconds)
             if self._context.access is not None and not (
                 path == HEARTBEAT_DATA_NODE.path and status == 200
-            ):  # a data node sends one each second
+            ):  # a data node sends a heartbeat each second
                 self._context.access.note(scope["method"], path, status, seconds, request_id, request.token_name)
 
     def refusal(self, error: Problem, fields: Fields, line: bytes) -> Response:

@@ -1,8 +1,8 @@
-"""The journal package keeps all records in order: group commit, commits in doubt and take-over.
+"""The journal package keeps all records in one order: group commit, in-doubt commits and take-over.
 
-It is the only caller of a pointer store, and `Journal` is what the rest of the service uses. A `Journal` takes over
-what is stored (`loading`), remembers what was committed (`memory`), admits requests (`admission`), commits them in
-groups (`commit`), and finds out what became of commits whose outcome is in doubt (`in_doubt`).
+It is the only caller of a pointer store, and `Journal` is its interface for the rest of the service. A `Journal` takes
+over the stored records (`loading`), remembers what was committed (`memory`), admits requests (`admission`), commits
+them in groups (`commit`), and finds out what became of commits whose outcome is in doubt (`in_doubt`).
 """
 
 from milepost_server.journal.interface import JournalObserver, JournalSettings

@@ -1,4 +1,4 @@
-"""The queue in front of the journal: a request waits here until a group takes it, or is withdrawn at its deadline."""
+"""The queue in front of the journal: a request waits here until it joins a group, or is withdrawn at its deadline."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from milepost_server.model.requests.base import Request, with_id
 class Admission:
     """The queue of requests that wait to be committed, at most ``most_waiting`` of them.
 
-    ``clock`` gives monotonic seconds. ``trouble`` is the error for which nothing can be committed at the moment, None
-    while there is none; a request that is withdrawn meanwhile names it.
+    ``clock`` gives monotonic seconds. ``trouble`` is the error that prevents commits at the moment, None while commits
+    are possible; the problem of a request that is withdrawn meanwhile states this error.
     """
 
     def __init__(self, clock: Callable[[], float], most_waiting: int, attempts: Attempts) -> None:
@@ -33,9 +33,9 @@ class Admission:
     def admit(self, request: Request, deadline: float, term: int) -> PendingRequest:
         """Queue a request that joins no running attempt (see `Attempts.joined`), and return it as pending.
 
-        A request without an idempotency key gets an id instead, made of ``term`` and a number, which no other has.
-
-        Raises a ``too-many-requests`` problem if too many are waiting already. The leader's own requests always pass.
+        A request without an idempotency key gets a unique id instead, made of ``term`` and a number. Raises a
+        ``too-many-requests`` problem if too many requests are waiting already. The leader's own requests are always
+        admitted.
         """
         internal = request.by_leader
         if not internal and len(self.queue) >= self._most_waiting:
@@ -54,8 +54,9 @@ class Admission:
     async def wait(self, pending: PendingRequest) -> Served:
         """Wait until the request has ended, at most until its deadline, and return how it ended.
 
-        Raises the problem that it ended with. At the deadline, a request that is still queued is withdrawn
-        (``storage-unavailable`` or ``storage-full``); one that is in flight goes on, as ``outcome-unknown``.
+        If the request ended with a problem, raises it. At the deadline, a request that is still queued is withdrawn
+        (``storage-unavailable`` or ``storage-full``); a request that is in flight goes on, and the caller gets
+        ``outcome-unknown``.
         """
         if not pending.done.done():
             await self._patiently(pending)
@@ -67,7 +68,7 @@ class Admission:
         return pending.done.result()
 
     async def _patiently(self, pending: PendingRequest) -> None:
-        """Wait until the request ends or its deadline comes: as `asyncio.wait` does, at a third of its price."""
+        """Wait until the request ends or its deadline comes, as `asyncio.wait` does, at a third of its cost."""
         loop = asyncio.get_running_loop()
         pending.waiter = loop.create_future()
         timer = loop.call_later(max(0.0, pending.deadline - self._clock()), pending.wake)
@@ -77,7 +78,7 @@ class Admission:
             timer.cancel()
 
     def again(self, requests: Sequence[PendingRequest]) -> None:
-        """Put requests that were taken from the queue back to its front, in their order."""
+        """Put requests that were taken from the queue back to its front, in their original order."""
         for pending in requests:
             pending.queued = True
         self.queue.extendleft(reversed(requests))

@@ -1,10 +1,10 @@
 """Attempts: of all requests that come in under one idempotency key, only one is applied, and all get its answer.
 
-What this leader knows of a key goes through these states:
+This leader keeps one of these states for each key:
 
 | State     | Begins when                              | Another attempt under the key                        |
 |-----------|------------------------------------------|------------------------------------------------------|
-| prepared  | its bytes come in, or it waits (`run`)   | stands for the key: the older one submits nothing    |
+| prepared  | its bytes come in, or it waits (`run`)   | replaces it: the older attempt submits nothing       |
 | submitted | the journal admits it (`submitted`)      | joins it (`joined`), and ends as it does             |
 | applied   | its request is committed                 | gets the first answer (`applied`, `rules.replays`)   |
 | forgotten | the time of the state before is over     | counts as a first attempt                            |
@@ -13,9 +13,9 @@ If each attempt were answered by itself, one could be answered "not applied" whi
 later.
 
 A record keeps the answers to its newest changes (`rules.replays`), so a new leader knows them too. A write of files
-needs more: a file may be renamed, deleted or replaced, and its record and the answers in it with it, before a data node
-sends the write again. So this leader remembers such writes by itself (`Request.remembered`), and also the number of
-their newest attempt: a late attempt with a lower number is refused.
+needs more: a file may be renamed, deleted or replaced, and its record with the answers in it, before a data node sends
+the write again. So this leader itself remembers such writes (`Request.remembered`), and also the number of their newest
+attempt: a late attempt with a lower number is refused.
 """
 
 from __future__ import annotations
@@ -35,19 +35,26 @@ from milepost_server.rules.decisions import Accepted, Answer
 T = TypeVar("T")
 
 REMEMBERED_SECONDS: Final = 4800.0
-"""How long a write of files is known after its commit. Data nodes publish nothing with a token that is older.
+"""How many seconds the leader remembers a write of files after its commit. Data nodes publish nothing with a token that
+is older.
 
 A body may therefore take more than an hour.
 """
 
 _NUMBER_SECONDS: Final = 600.0
-"""How long the number of the newest attempt is known. A data node tries for a fraction of that."""
+"""How many seconds the leader remembers the number of the newest attempt. A data node retries for a fraction of that
+time.
+"""
 
 MOST_REMEMBERED: Final = 100_000
-"""The most writes that are remembered, and the most numbers, of half a kilobyte each. The oldest make room."""
+"""The most writes that the leader remembers, and the most attempt numbers, of half a kilobyte each. New ones replace
+the oldest.
+"""
 
 MaySubmit = Callable[[Request], None]
-"""A function that an attempt calls right before it submits a request. It raises an error if the attempt must not."""
+"""A function that an attempt calls right before it submits a request. It raises an error if the attempt must not
+submit.
+"""
 
 
 class Superseded(Exception):
@@ -56,9 +63,9 @@ class Superseded(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A write of files that is committed: its fingerprint, its first answer marked as a replay, and the blob of a put.
+    """A committed write of files: its fingerprint, its first answer marked as a replay, and the blob of a put.
 
-    ``blob`` is None for a write without a blob, and where the blob of the first attempt is not known.
+    ``blob`` is None for a write without a blob, and if the blob of the first attempt is not known.
     """
 
     fingerprint: str
@@ -68,7 +75,8 @@ class Applied:
     def check_same(self, request: Request) -> None:
         """Raise an ``idempotency-mismatch`` problem unless ``request`` is this write: its kind, path and bytes.
 
-        To a client that sends other bytes under the same key, the first answer would say that its bytes are there.
+        Without this check, a client that sends other bytes under the same key would get the first answer, as if its
+        bytes were stored.
         """
         if self.fingerprint != request.fingerprint():
             why = "this token or key was used for other bytes, for another path or another call: ask with another one"
@@ -76,7 +84,7 @@ class Applied:
 
 
 class Attempts:
-    """What this leader knows of idempotency keys. ``clock`` gives monotonic seconds."""
+    """The state of each idempotency key that this leader knows. ``clock`` gives monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._prepared: dict[KeyScope, _Preparation] = {}
@@ -117,16 +125,17 @@ class Attempts:
         return result, joined
 
     def begin(self, request: Request) -> None:
-        """Remember the number of an attempt at a write of files that begins. Raises as `check_newest` does.
+        """Remember the number of an attempt at a write of files, as the attempt begins. Raises as `check_newest` does.
 
-        A first attempt takes no memory: it is newer than no other.
+        The number of a first attempt is not stored: it is newer than no other.
         """
         self.check_newest(request)
         if request.attempt.number > 1:
             self._numbers.put(_name(request), request.attempt.number)
 
     def check_newest(self, request: Request) -> None:
-        """Raise an ``outcome-unknown`` problem if a newer attempt has begun: that one learns how the write ends.
+        """Raise an ``outcome-unknown`` problem if a newer attempt has begun; the newer attempt learns how the write
+        ends.
 
         The problem is not retryable, since a later leader would not know that this attempt is late.
         """
@@ -138,14 +147,15 @@ class Attempts:
     # -- submitted -----------------------------------------------------------------------------------------------------
 
     def submitted(self, pending: PendingRequest) -> None:
-        """Know a submitted request until it ends, so that other attempts can join it."""
+        """Remember a submitted request until it ends, so that other attempts can join it."""
         self._submitted[pending.request.scope] = pending
         pending.done.add_done_callback(lambda done: self._ended(pending.request, done))
 
     def joined(self, request: Request, deadline: float) -> PendingRequest | None:
-        """Return a pending request that ends as the submitted attempt of the same key will; None if there is none.
+        """Return a pending request that ends as the submitted attempt of the same key does; None if no attempt is
+        submitted.
 
-        Raises an ``idempotency-mismatch`` problem if that attempt is another request under the same key.
+        Raises an ``idempotency-mismatch`` problem if the submitted attempt is another request under the same key.
         """
         first = None if request.key is None else self._submitted.get(request.scope)
         if first is None:
@@ -166,7 +176,7 @@ class Attempts:
         answer, is_put = decision.answer, isinstance(request, PutFile)
         if not (decision.changes or is_put) or (answer.replayed and self.applied(request) is not None):
             return
-        # An answer that a record kept may be that of a put with another blob.
+        # An answer kept in a record may belong to a put with another blob.
         blob = request.blob.key if isinstance(request, PutFile) and not answer.replayed else None
         self._applied.put(_name(request), Applied(request.fingerprint(), replace(answer, replayed=True), blob))
 
@@ -190,7 +200,7 @@ class _Preparation:
 
     def fail(self, error: Exception) -> None:
         self.ended.set_exception(error)
-        self.ended.exception()  # mark it as seen: asyncio would complain where no older attempt waits
+        self.ended.exception()  # mark the exception as retrieved: asyncio would log it if no older attempt waits
 
     async def result_of_newer(self, timeout: float) -> Any:
         newer = self.newer
@@ -205,13 +215,15 @@ class _Preparation:
 
 
 class _Remembered(Generic[T]):
-    """Values by key, each known for ``seconds`` after it was put; at most `MOST_REMEMBERED` of them."""
+    """Values by key, each remembered for ``seconds`` after it was put; at most `MOST_REMEMBERED` of them."""
 
     def __init__(self, clock: Callable[[], float], seconds: float) -> None:
         self._clock = clock
         self._seconds = seconds
         self._values: dict[KeyScope, tuple[T, float]] = {}
-        """Value and the time of the clock until which it is known, in the order in which they were put."""
+        """Each value with the time of the clock until which it is remembered, in the order in which the values were
+        put.
+        """
 
     def put(self, key: KeyScope, value: T) -> None:
         now = self._clock()
@@ -226,12 +238,14 @@ class _Remembered(Generic[T]):
 
 
 def _name(request: Request) -> KeyScope:
-    """Return the scope by which a write of files is remembered: it needs no session, and is the same write in each."""
+    """Return the scope under which a write of files is remembered. It has no session: the write is the same in each
+    session.
+    """
     return (request.store or "", "", request.key or "")
 
 
 def _end_alike(pending: PendingRequest, done: asyncio.Future[Served]) -> None:
-    """End a joined attempt as the first one ended. A success is marked as a replay."""
+    """End a joined attempt as the submitted attempt ended. A success is marked as a replay."""
     error = done.exception()
     if isinstance(error, Exception):
         pending.fail(error)

@@ -1,4 +1,4 @@
-"""The interface of a journal to the replica that has it: its settings, and the receiver of its events."""
+"""The interface between a journal and its replica: the journal's settings, and the receiver of its events."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from milepost_server.rules.decisions import Accepted
 class JournalSettings:
     """Limits of a journal. Times are in seconds.
 
-    ``commit_seconds`` bounds one commit, ``take_over_seconds`` each step of a take-over. ``give_up_seconds``: how long
-    a leader with a lease keeps trying to take the journal over before it lets another replica try. ``most_waiting``:
-    how many requests may wait to be committed. ``epoch_floor``: every granted epoch is above this number.
-    ``most_uploads``: how many pending uploads a store may have. ``accepted_losses``: the names of the losses that the
-    owner accepts.
+    ``commit_seconds`` bounds one commit, ``take_over_seconds`` each step of a take-over. ``give_up_seconds`` is how
+    long a leader with a lease keeps trying to take the journal over before it lets another replica try.
+    ``most_waiting`` is how many requests may wait to be committed. Every granted epoch is above ``epoch_floor``.
+    ``most_uploads`` is how many pending uploads a store may have. ``accepted_losses`` has the names of the losses that
+    the owner accepts.
     """
 
     commit_seconds: float = 10.0
@@ -49,7 +49,7 @@ class JournalObserver(Protocol):
         """
 
     def found(self, key: str, record: Record) -> None:
-        """Note that a record which was damaged or not known before is now in the store and in memory."""
+        """Note that a record which was damaged or unknown before is now in the store and in memory."""
 
 
 class NoObserver:

@@ -1,4 +1,4 @@
-"""The journal of a leader: it admits requests, commits them in groups, and answers each after its commit."""
+"""The journal of a leader: it admits requests, commits them in groups, and answers each request after its commit."""
 
 from __future__ import annotations
 
@@ -54,26 +54,26 @@ class Reading:
 
 
 class Marker(Protocol):
-    """The mark, kept outside the pointer store, that a deployment was already created there.
+    """The deployment marker, stored outside the pointer store, which shows that a deployment was already created there.
 
-    It prevents that a deployment whose records were all lost is silently created anew, as if it were empty.
+    Without it, a deployment whose records were all lost would silently be created again, as if it were empty.
     """
 
     async def refuse_to_found(self) -> None:
-        """Raise `JournalDamaged` if the mark names a deployment, of which the pointer store has nothing left.
+        """Raise `JournalDamaged` if the marker names a deployment; the caller found nothing of it in the pointer store.
 
-        Raises `StorageUnavailable` if the mark cannot be read.
+        Raises `StorageUnavailable` if the marker cannot be read.
         """
 
     async def set(self, deployment: str) -> None:
-        """Set the mark for the id ``deployment``. Raises `StorageUnavailable`, `StorageFull`."""
+        """Set the marker for the deployment with the id ``deployment``. Raises `StorageUnavailable`, `StorageFull`."""
 
 
 class Journal:
     """One journal of a pointer store, which this process leads for one period of leadership after another.
 
     ``clock`` gives monotonic seconds, ``wall`` the time of day as text. ``generation`` counts the leaderships of this
-    process; ``first_term`` is the term with which the current one began.
+    process; ``first_term`` is the term with which the current leadership began.
     """
 
     def __init__(
@@ -95,8 +95,8 @@ class Journal:
         self.generation = 0
         self.first_term = 0
         self.unproven: str | None = None
-        """Why the last take-over could not prove that the stored records are complete, so that this process does not
-        lead; None if it could.
+        """The reason why the last take-over could not prove that the stored records are complete, so that this process
+        does not lead; None if it could.
         """
         self._store = store
         self._marker = marker
@@ -133,7 +133,7 @@ class Journal:
 
     @property
     def head(self) -> Head:
-        """The head after the last commit."""
+        """The head of the journal after the last commit."""
         return self._memory.head
 
     @property
@@ -143,7 +143,7 @@ class Journal:
 
     @property
     def epoch_floor(self) -> int:
-        """The number above which all epochs are that this process grants."""
+        """The number that every epoch granted by this process exceeds."""
         return self._settings.epoch_floor
 
     @property
@@ -210,7 +210,7 @@ class Journal:
         )
 
     async def _create_deployment(self) -> str:
-        """Return the id of the deployment; create the deployment if the journal has none yet."""
+        """Return the id of the deployment, after creating the deployment if the journal has none yet."""
         memory = self._memory
         request = CreateDeployment(LEADER, deployment=secrets.token_hex(6))
         decision = self._decide(View(memory.view.state), request, self.context(memory.head.revision + 1))
@@ -234,7 +234,7 @@ class Journal:
         return deployment
 
     async def run(self) -> None:
-        """Commit submitted requests until cancelled. Raises `LeadershipLost` when this process has to stop leading."""
+        """Commit submitted requests until cancelled. Raises `LeadershipLost` when this process must stop leading."""
         pipeline = self._pipeline
         try:
             while True:
@@ -246,7 +246,7 @@ class Journal:
                 elif pipeline.may_launch():
                     pipeline.launch()
                     await asyncio.sleep(0)  # send this commit before answering the callers of the last one
-                    pipeline.acknowledge()  # and these before what waits is decided, however much it is
+                    pipeline.acknowledge()  # answer these callers before deciding the waiting requests
                 elif pipeline.has_answers:
                     pipeline.acknowledge()
                 else:
@@ -256,7 +256,7 @@ class Journal:
             self.lose_lease()
 
     async def drain(self) -> None:
-        """Stop admitting requests, and wait until those that were admitted have ended."""
+        """Stop admitting requests, and wait until all admitted requests have ended."""
         pipeline = self._pipeline
         self._closing = True
         pipeline.hurry()
@@ -268,7 +268,7 @@ class Journal:
     def lose_lease(self) -> None:
         """End the leadership and every pending request. Idempotent.
 
-        A request that was never sent to the store, or was refused there, ends as not applied; any other ends with
+        A request that was never sent to the store, or that the store refused, ends as not applied; any other ends with
         outcome unknown.
         """
         self._lease.leadership = None
@@ -280,7 +280,9 @@ class Journal:
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def lease_remaining(self) -> float | None:
-        """Return the seconds that the lease still runs, infinite if it ends with the process; None without a lease."""
+        """Return the seconds that the lease still runs, infinite if it ends only with the process; None without a
+        lease.
+        """
         return self._lease.remaining()
 
     def leading_for(self) -> float | None:
@@ -298,11 +300,13 @@ class Journal:
         return Reading(View(self._memory.view.state), self._memory.head.revision, self._memory.head.term)
 
     def context(self, revision: int) -> DecisionContext:
-        """Return what the rules may know of the present when they decide the change to ``revision``."""
+        """Return the context for the rules when they decide the change to ``revision``: times, horizons and limits."""
         return self._memory.contexts()(revision)
 
     def revision_before(self, seconds: float) -> int:
-        """Return the latest revision that surely was committed so long ago, 0 if none was under this leadership."""
+        """Return the latest revision that was surely committed at least ``seconds`` ago; 0 if there is none under this
+        leadership.
+        """
         return self._memory.revision_before(seconds)
 
     # -- writing ---------------------------------------------------------------------------------------------------
@@ -310,13 +314,13 @@ class Journal:
     def submit(self, request: Request, deadline: float, generation: int | None = None) -> PendingRequest:
         """Admit a request and return it as pending; a retry joins the attempt of its key that is still running.
 
-        ``generation`` is the leadership under which the request's blob was put, None if it has none. Under another
-        leadership the request is refused, since the blob may have been collected.
+        ``generation`` is the leadership under which the request's blob was put, None for a request without a blob.
+        Under another leadership the request is refused, since its blob may have been collected.
 
         Raises ``no-leader``, ``shutting-down``, ``too-many-requests`` and ``idempotency-mismatch`` problems.
         """
         if (joined := self.attempts.joined(request, deadline)) is not None:
-            return joined  # before any refusal: that would say "not applied" of an attempt that may be applied yet
+            return joined  # before any refusal, which would say "not applied" of an attempt that may still be applied
         if self._closing:
             raise problem(Code.SHUTTING_DOWN, "this replica is shutting down, or gives the lead to another")
         if not self.leading or generation not in (None, self.generation):
@@ -326,7 +330,7 @@ class Journal:
         return pending
 
     def wait(self, pending: PendingRequest) -> Awaitable[Served]:
-        """Return an awaitable that gives the end of a submitted request, at its deadline at the latest.
+        """Return an awaitable for the end of a submitted request; it ends at the request's deadline at the latest.
 
         See `Admission.wait` for what it raises.
         """

@@ -10,14 +10,14 @@ from milepost_backends.contract import Leadership
 class LeadershipLost(Exception):
     """Raised when this process must stop leading.
 
-    As a rule its lease is over, or another replica took the journal over.
+    Usually its lease has ended, or another replica has taken the journal over.
     """
 
 
 class NotTakenOver(LeadershipLost):
     """Raised when this process stops leading although its lease still runs.
 
-    It could not take the journal over for so long that another replica should try.
+    It has failed to take the journal over for so long that another replica should try.
     """
 
 
@@ -25,7 +25,7 @@ class LeaderLease:
     """The lease under which this process leads the journal.
 
     ``leadership`` is the won election that the lease comes from. `Journal` sets it once the journal is taken over and
-    loaded, and it is None while this process does not lead. ``clock`` gives monotonic seconds.
+    loaded; it is None while this process does not lead. ``clock`` gives monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -35,7 +35,7 @@ class LeaderLease:
 
     @property
     def leadership(self) -> Leadership | None:
-        """The won election under which this process leads."""
+        """The won election under which this process leads; None while it does not lead."""
         return self._leadership
 
     @leadership.setter
@@ -59,13 +59,13 @@ class LeaderLease:
         return None if self.leadership is None else max(0.0, self.leadership.remaining(self._clock()))
 
     def require(self, leadership: Leadership) -> None:
-        """Raise `LeadershipLost` unless the lease of ``leadership`` still runs. Call it after each take-over.
+        """Raise `LeadershipLost` unless the lease of ``leadership`` still runs. Call this method after each take-over.
 
-        This is for a process that was paused before its take-over was committed. In the pause its lease may have run
-        out, and a successor may have taken the journal over. The late take-over then takes the journal from that
-        successor, which still answers from memory. But where the lease runs after the take-over, there is no successor
-        yet: any later one takes over under a higher term, and fences everything that is written under this term. No
-        other check is needed.
+        It protects against a process that was paused before its take-over was committed. During the pause, its lease
+        may have run out, and a successor may have taken the journal over. The late take-over then takes the journal
+        from that successor, which still answers from memory. But if the lease still runs after the take-over, there is
+        no successor yet: any later successor takes over under a higher term, and fences everything that is written
+        under this term. No other check is needed.
         """
         if leadership.remaining(self._clock()) <= 0:
             raise LeadershipLost("the lease ran out while the journal was taken over")

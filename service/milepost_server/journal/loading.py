@@ -25,7 +25,7 @@ class Loaded:
 
     ``proof`` has the hashes of the records whose checksum is right, even if this release does not know their kind.
     ``damaged`` has the keys of Milepost's records whose checksum is wrong, each with the hash that the record states.
-    A key that is in neither was put there by somebody else.
+    Another program put every key that is in neither into the store.
     """
 
     state: State
@@ -35,9 +35,9 @@ class Loaded:
 
 
 async def load(store: PointerStore, head: Head, on_progress: Callable[[], None] = lambda: None) -> Loaded:
-    """Return the journal as the store has it under ``head``.
+    """Return the journal that the store has under ``head``.
 
-    ``on_progress`` is called after every 500 records; it raises in order to stop the load.
+    ``on_progress`` is called after every 500 records; it raises an exception to stop the load.
     """
     loaded = Loaded(State(), Proof())
     count = 0
@@ -60,9 +60,9 @@ async def load(store: PointerStore, head: Head, on_progress: Callable[[], None] 
 def verify(loaded: Loaded, head: Head, accepted: Collection[str]) -> None:
     """Compare the loaded records with the digest of ``head``.
 
-    A digest that differs is accepted if damaged records explain it and no record is missing; the proof then counts each
-    damaged record with the hash that it had. It is also accepted if ``accepted``, the losses that the owner accepts,
-    names this loss. Otherwise `JournalDamaged` is raised.
+    A digest that differs is accepted if damaged records explain the difference and no record is missing; the proof then
+    counts each damaged record with the hash that it had before the damage. A difference is also accepted if
+    ``accepted``, the losses that the owner accepts, names this loss. Otherwise the function raises `JournalDamaged`.
     """
     proof, damaged = loaded.proof, loaded.damaged
     proof.count(damaged.items())
@@ -99,7 +99,7 @@ def verify(loaded: Loaded, head: Head, accepted: Collection[str]) -> None:
         what,
         error.loss,
     )
-    if damaged:  # their right content may still be put back later
+    if damaged:  # the right content of these records may still be put back later
         proof.mark_unknown(damaged, proof.total, lost=1)
 
 
@@ -113,11 +113,11 @@ async def take_over(
     taken: Callable[[Head], None],
     seconds: float,
 ) -> Loaded:
-    """Take the journal ``name`` over, and load what the store has under the head of the next term.
+    """Take the journal ``name`` over, and load the records that the store has under the head of the next term.
 
     ``taken`` is called with the new head before anything else can fail, so that the caller never mistakes that head for
-    a successor's. ``seconds`` bounds each step, not the whole load: a load that makes progress may take as long as it
-    needs, or a journal that has grown too large could never be led again. ``ours``: see `PointerStore.take_over`.
+    a successor's. ``seconds`` bounds each step, not the whole load: a load that makes progress may take any time, or a
+    journal that has grown too large could never be led again. ``ours``: see `PointerStore.take_over`.
 
     Raises `LeadershipLost`, TimeoutError, and what `PointerStore.take_over` and `PointerStore.load` raise.
     """

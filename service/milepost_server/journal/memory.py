@@ -1,6 +1,6 @@
 """The leader's copy of its journal in memory: all records, their checksums, their size, and the ages of revisions.
 
-While the lease holds, this copy is the truth, whatever somebody else does to the pointer store.
+While the lease holds, this copy is authoritative, whatever other processes do to the pointer store.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class JournalMemory:
 
     @property
     def damaged(self) -> list[str]:
-        """The sorted keys of records that are not served because their checksum is wrong, and of ``unwritten`` ones."""
+        """The sorted keys of records that are not served because of a wrong checksum, and of ``unwritten`` records."""
         corrupt = (key for key in self._damaged if isinstance(self.view.state.get(key), Corrupt))
         return sorted({*corrupt, *self.unwritten})
 
@@ -77,7 +77,8 @@ class JournalMemory:
                 log.error("the record %s of journal %s is damaged and not served: %s", key, self.name, record.reason)
 
     def contexts(self) -> Callable[[int], DecisionContext]:
-        """Return a function from a revision to what the rules may know when they decide the change to that revision.
+        """Return a function that maps a revision to the context of the rules when they decide the change to that
+        revision.
 
         The clock is read only once, for all requests of a group.
         """
@@ -92,7 +93,9 @@ class JournalMemory:
         return context
 
     def revision_before(self, seconds: float) -> int:
-        """Return the latest revision that surely was committed so long ago, 0 if none was under this leadership."""
+        """Return the latest revision that was surely committed at least ``seconds`` ago; 0 if there is none under this
+        leadership.
+        """
         return self._ages.before(self._clock() - seconds)
 
     def stage(self, group: Group) -> None:
@@ -102,9 +105,9 @@ class JournalMemory:
         self.size_limit.taken += group.growth
 
     def commit(self, group: Group) -> None:
-        """Make a committed group what readers see from now on, with the snapshots that its inventories need.
+        """Show the changes of a committed group to readers, and take the snapshots that its inventories need.
 
-        A snapshot shows the records right after this group, without any later change.
+        Such a snapshot shows the records right after this group, without any later change.
         """
         self.view.commit(group.number)
         for member in group.members:
@@ -115,7 +118,9 @@ class JournalMemory:
         self._ages.note(self._clock(), group.revision)
 
     def conclude_flight(self, committed: Sequence[Group], others: Sequence[Group]) -> None:
-        """Take all groups out of flight: those that ``committed`` are shown to readers, the ``others`` are undone."""
+        """Take all groups out of flight: apply the ``committed`` groups, so that readers see them, and undo the
+        ``others``.
+        """
         for group in reversed(others):
             self.proof.put_back(group.replaced)
             self.size_limit.taken -= group.growth
@@ -124,7 +129,7 @@ class JournalMemory:
         self.view.discard_in_flight()
 
     def resolve(self, head: Head, unwritten: Sequence[str]) -> None:
-        """Note that the store holds these records under ``head``, except for those that are ``unwritten``."""
+        """Note that the store holds the records of memory under ``head``, except for those that are ``unwritten``."""
         self.head = head
         self.unwritten = set(unwritten)
         self._ages.note(self._clock(), head.revision)
@@ -134,9 +139,10 @@ class JournalMemory:
 class _RevisionAges:
     """A history of which revision was current at which time: one entry each ``step`` seconds, and always the latest.
 
-    The latest is always kept, since perhaps no other revision follows it. Entries older than ``keep`` seconds are
-    forgotten. A new leader knows nothing about the time before its leadership, so nothing counts as old until it has
-    led for that long itself. If an age is wrong, it is too low, so that records are kept too long and never too short.
+    The latest entry is always kept, since perhaps no other revision follows it. Entries older than ``keep`` seconds are
+    forgotten. A new leader knows nothing about the time before its leadership, so no revision counts as old until the
+    leader has led for that long. An age may be too low but never too high, so records may be kept too long but never
+    too short.
     """
 
     def __init__(self, keep: float, step: float = 5.0) -> None:

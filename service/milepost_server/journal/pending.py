@@ -11,7 +11,7 @@ from milepost_server.model.requests.base import Request
 from milepost_server.rules.decisions import Accepted, Blocked, Decision, DecisionContext, Refused
 
 Decide = Callable[[View, Request, DecisionContext], Decision]
-"""Decides a request on the state that will be there when it is committed."""
+"""A function that decides a request against the state at the time of the request's commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +25,13 @@ class Served:
 
 @dataclass(eq=False, slots=True)
 class PendingRequest:
-    """A request on its way through the journal, its deadline (monotonic seconds), and its end.
+    """A request on its way through the journal, with its deadline (monotonic seconds) and its end.
 
     ``done`` ends with what truly became of the request, even when no caller waits for it any more: with a `Served`, or
     with a problem whose outcome is ``not_applied`` (it can never be committed) or ``unknown`` (leadership was lost).
     ``queued`` is true while the request waits for a group. ``abandoned``: its caller was already answered that the
     outcome is unknown. ``waiter`` ends with ``done``, or at the deadline if that comes first. ``spared``: the request
-    was tried once more although the store was full, since it frees room; that is done only once.
+    was tried once more although the store was full, since it frees room; the leader does so only once.
     """
 
     request: Request
@@ -52,7 +52,7 @@ class PendingRequest:
         """End the request with ``error``, without a decision of the rules."""
         if not self.done.done():
             self.done.set_exception(error)
-            self.done.exception()  # mark it as seen: asyncio would complain where no caller waits
+            self.done.exception()  # mark the exception as retrieved: asyncio would log it if no caller waits
             self.wake()
 
     def wake(self) -> None:

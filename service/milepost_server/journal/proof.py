@@ -1,12 +1,13 @@
-"""The hashes of all records of a journal and their sum: they prove that what was loaded is what was committed.
+"""The hashes of all records of a journal and their sum: they prove that the loaded records are the committed ones.
 
-`milepost_server.model.checksums` says what is summed up. A `Proof` is kept in step with the view: it includes the
+`milepost_server.model.checksums` defines what is summed up. A `Proof` is kept in step with the view: it includes the
 groups in flight.
 
-A damaged record counts with the hash that it had before the damage, so that its right content may be put back later.
-If one record alone is damaged, that hash is what the sum of the others lacks. If several are, only the sum of their
-hashes is known: that sum stays in the digest until the last of them is replaced, removed or put back. When one of them
-is replaced or removed earlier, its old hash stays in that sum, and the digest says of how many records this is true.
+A damaged record counts with the hash that it had before the damage, so that its right content may be put back later. If
+only one record is damaged, its hash is the stored sum minus the hashes of the others. If several are damaged, only the
+sum of their hashes is known: that sum stays in the digest until the last of them is replaced, removed or put back. If
+one of them is replaced or removed earlier, its old hash stays in that sum, and the digest states how many records this
+is true of.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from typing import Final
 from milepost_server.model.checksums import MODULUS, Digest, hash_of
 
 UNKNOWN: Final = -1
-"""Stands for the hash of a damaged record, where only the sum of the hashes of several such records is known."""
+"""The placeholder for the hash of a damaged record, if only the sum of the hashes of several such records is known."""
 
 Replaced = dict[str, int | None]
-"""The hashes that the records of some keys had before a change; None where there was no record."""
+"""The hashes that the records of some keys had before a change; None for a key that had no record."""
 
 
 class Proof:
@@ -30,7 +31,7 @@ class Proof:
         self.hashes: dict[str, int] = {}
         self.total = 0
         self._unknown: set[str] = set()
-        self._residue = 0  # the sum of the hashes that are not known one by one
+        self._residue = 0  # the sum of the hashes that are not known individually
         self._summed = 0  # the number of hashes in that sum
 
     @property
@@ -41,11 +42,11 @@ class Proof:
         return str(Digest(len(self.hashes), self.total + self._residue, self._summed - len(self._unknown)))
 
     def apply(self, changes: Iterable[tuple[str, bytes | None]]) -> Replaced:
-        """Add changes to the proof. Return the hashes that were there before, with which `put_back` undoes it."""
+        """Add changes to the proof. Return the hashes that the changes replaced, with which `put_back` undoes them."""
         return self.count((key, None if value is None else hash_of(key, value)) for key, value in changes)
 
     def count(self, hashes: Iterable[tuple[str, int | None]]) -> Replaced:
-        """Do as `apply` does, with hashes in place of values."""
+        """Do as `apply` does, with hashes instead of values."""
         return {key: self._set(key, hashed) for key, hashed in hashes}
 
     def put_back(self, replaced: Mapping[str, int | None]) -> None:
@@ -54,9 +55,9 @@ class Proof:
             self._set(key, hashed)
 
     def mark_unknown(self, damaged: Iterable[str], total: int, lost: int = 0) -> None:
-        """Note that the right hashes of the ``damaged`` records are not known one by one.
+        """Note that the right hashes of the ``damaged`` records are not known individually.
 
-        Until now they were counted with the hashes that they state themselves. ``total`` is the right sum over all
+        Until now the proof counted them with the hashes that they state themselves. ``total`` is the right sum over all
         records; ``lost`` is the number of records that are gone, but whose hashes are still part of that sum.
         """
         for key in damaged:
@@ -72,7 +73,7 @@ class Proof:
         self._infer_the_last()
 
     def _infer_the_last(self) -> None:
-        """If the sum consists of one hash only, that is the hash of the last damaged record."""
+        """If the sum of unknown hashes consists of one hash only, set it as the hash of the last damaged record."""
         if self._summed == 1:
             for key in list(self._unknown):
                 self._set(key, self._residue % MODULUS)

@@ -1,4 +1,4 @@
-"""Index the records of one store, and the sessions that a listing shows with the epochs that each holds."""
+"""Index the records of one store, and the sessions in a listing with the stores whose epochs they hold."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from milepost_server.model.records import Corrupt, Handle, Record, Session, Stor
 from milepost_server.model.trees import TreePath
 
 _LAST = "\U0010ffff"
-"""This sorts after every name."""
+"""A string that sorts after every name."""
 
 _Life = tuple[str, int]
 """A session's id and the revision at which it was created: an id may be used again long after its session ended."""
 
 
 class StoreIndex:
-    """These indexes cover the records of one store. Updating them does not cost more in a larger store.
+    """The indexes over the records of one store. The cost of an update does not grow with the store.
 
-    ``names`` holds the handles that a listing shows, sorted. It is never emptied: a clear puts another list in its
-    place, so that a task which goes through the old one can go on. ``created`` holds, for every handle that is not
-    gone, the revision at which it was added and its name; those that were cleared come first. ``damaged`` holds the
-    names of handles whose records cannot be read, and ``pending`` the keys of pending uploads. ``paths`` holds every
-    path of the store's tree that has a record, sorted, ``deleted`` the revision at which each of its dead entries died,
-    and the path, and ``temporary_files`` the revision at which a file under a temporary name was born, and its path.
-    ``unfinished`` says whether the tree has range tombstones or rollbacks that not every path knows of.
+    ``names`` has the handles in a listing, sorted. It is never emptied: a clear replaces the list, so that a task that
+    iterates over the old list can continue. ``created`` has, for every handle that is not gone, the revision at which
+    it was added and its name; handles that were cleared come first. ``damaged`` has the names of handles whose records
+    cannot be read, and ``pending`` the keys of pending uploads. ``paths`` has every path of the store's tree that has a
+    record, sorted. ``deleted`` has the revision and path of each deleted entry, and ``temporary_files`` the creation
+    revision and path of each file under a temporary name. ``unfinished`` is whether the tree has range tombstones or
+    rollbacks that the records of some paths do not reflect yet.
     """
 
     __slots__ = (
@@ -57,16 +57,16 @@ class StoreIndex:
         self.cleared = 0
 
     def clear(self, cleared: int) -> None:
-        """Count handles born at or before this revision as absent from now on.
+        """Count handles that were created at or before revision ``cleared`` as absent from now on.
 
-        As a rule no handle was born after it, so this takes no longer in a large store.
+        Usually no handle was created after that revision, so this takes no longer in a large store.
         """
         self.cleared = cleared
         born_after = [name for _, name in self.created.irange((cleared, _LAST))]
         self.names = SortedList([*born_after, *self.damaged])
 
     def handle_changed(self, name: str, old: Record | None, new: Record | None) -> None:
-        """Note that a handle has another record now, or none."""
+        """Note that the record of a handle was replaced or removed."""
         was_born, is_born = _born(old), _born(new)
         was_damaged, is_damaged = type(old) is Corrupt, type(new) is Corrupt
         if (was_born, was_damaged) == (is_born, is_damaged):
@@ -85,11 +85,11 @@ class StoreIndex:
         _keep(self.damaged, name, is_damaged)
 
     def upload_changed(self, key: str, new: Record | None) -> None:
-        """Note that an upload has another record now, or none."""
+        """Note that the record of an upload was replaced or removed."""
         _keep(self.pending, key, is_pending(new))
 
     def path_changed(self, old: Record | None, new: Record | None) -> None:
-        """Note that a path of the tree has another record now, or none."""
+        """Note that the record of a path of the tree was replaced or removed."""
         was, is_ = (record if isinstance(record, TreePath) else None for record in (old, new))
         if was is None and is_ is not None:
             self.paths.add(is_.path)
@@ -104,20 +104,20 @@ class StoreIndex:
 
     @property
     def may_be_trimmed(self) -> bool:
-        """Return whether the tree has anything that may have to be dropped."""
+        """Return whether the tree has anything that maintenance may have to drop."""
         return bool(self.deleted or self.temporary_files or self.unfinished)
 
     @property
     def has_cleared(self) -> bool:
-        """Return whether there are records of handles that were cleared away."""
+        """Return whether the store still has records of cleared handles."""
         return bool(self.created) and self.created[0][0] <= self.cleared
 
     def cleared_names(self) -> Iterator[str]:
-        """Yield the handles that were cleared away and whose records are still there, the oldest first."""
+        """Yield the names of cleared handles whose records still exist, the oldest first."""
         return (name for _, name in self.created.irange(maximum=(self.cleared, _LAST)))
 
     def count_above(self, cleared: int) -> int:
-        """Return how many handles a listing would show if those born up to revision ``cleared`` were cleared."""
+        """Return how many handles a listing would show if those created up to revision ``cleared`` were cleared."""
         born_after: int = len(self.created) - self.created.bisect_right((cleared, _LAST))
         return born_after + len(self.damaged)
 
@@ -127,7 +127,7 @@ def _born(record: Record | None) -> int | None:
 
 
 def _deleted(record: TreePath | None) -> set[tuple[int, str]]:
-    """Return when the entries of a path died, each with the path."""
+    """Return the revision at which each entry of a path was deleted, with the path."""
     return (
         set()
         if record is None
@@ -136,7 +136,7 @@ def _deleted(record: TreePath | None) -> set[tuple[int, str]]:
 
 
 def _temporary(record: TreePath | None) -> tuple[int, str] | None:
-    """Return when the file under a temporary name was born, and its path; None if it is none."""
+    """Return the creation revision and the path of a file under a temporary name; None for any other record."""
     entry = None if record is None else record.newest
     if record is None or entry is None or entry.directory or not is_temporary(record.path):
         return None
@@ -159,9 +159,9 @@ def _keep(names: dict[str, None], name: str, there: bool) -> None:
 
 
 class SessionIndex:
-    """The sessions that live or cannot be read, sorted by id, and for each life of a session the stores that it leads.
+    """The sessions that live or cannot be read, sorted by id, and the stores that each life of a session leads.
 
-    Updating this does not cost more with more sessions or stores.
+    The cost of an update does not grow with the number of sessions or stores.
     """
 
     def __init__(self) -> None:
@@ -169,7 +169,7 @@ class SessionIndex:
         self._led: dict[_Life, SortedList[str]] = {}
 
     def session_changed(self, session: str, old: Record | None, new: Record | None) -> None:
-        """Note that a session has another record now, or none."""
+        """Note that the record of a session was replaced or removed."""
         was, is_ = _is_listed(old), _is_listed(new)
         if was and not is_:
             self._listed.remove(session)
@@ -177,7 +177,7 @@ class SessionIndex:
             self._listed.add(session)
 
     def store_changed(self, store: str, old: Record | None, new: Record | None) -> None:
-        """Note that a store's own record is another one now, which may name another session as its epoch's."""
+        """Note that a store's own record was replaced, so that another session may hold the store's epoch."""
         was, is_ = _leader(old), _leader(new)
         if was == is_:
             return
@@ -190,7 +190,7 @@ class SessionIndex:
             self._led.setdefault(is_, SortedList()).add(store)
 
     def listed(self, after: str) -> Iterator[str]:
-        """Yield the ids of the sessions that live or cannot be read, sorted, from the one after ``after`` on."""
+        """Yield the ids of the sessions that live or cannot be read, sorted, beginning after the id ``after``."""
         return iter(self._listed.irange(after, inclusive=(False, True)))
 
     def led_by(self, session: Session, most: int) -> list[str]:
@@ -199,7 +199,9 @@ class SessionIndex:
 
 
 def _is_listed(record: Record | None) -> bool:
-    """Return whether a listing shows this record. One of an ended session is there only to be told from none."""
+    """Return whether a listing shows this record. The record of an ended session is not shown; it only proves that the
+    session existed.
+    """
     return isinstance(record, Corrupt) or (isinstance(record, Session) and not record.ended)
 
 

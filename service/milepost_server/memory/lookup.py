@@ -1,4 +1,4 @@
-"""Look records up, wherever they come from: committed state, a view of what will be, a snapshot of what was."""
+"""Look up records in committed state, in a view with the changes in flight, or in a snapshot of an earlier state."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from milepost_server.model.trees import Tree, TreePath
 
 
 class ManifestsNotLoaded(LookupError):
-    """A path was looked up in a tree whose manifests are not all in memory, so that it is not known what is there."""
+    """Raised when a path is looked up in a tree whose manifests are not all in memory, so its record is unknown."""
 
 
 class Lookup(ABC):
-    """A lookup finds records by key, and each kind by its names; ``held`` has the manifests that are in memory."""
+    """A lookup of records, by key and by the names of each kind; ``held`` has the manifests that are in memory."""
 
     held: Mapping[str, ManifestRows] = MappingProxyType({})
 
     @abstractmethod
     def get(self, key: str) -> Record | None:
-        """Return the record under ``key``."""
+        """Return the record under ``key``; None if there is none."""
 
     def session(self, session: str) -> Session | Corrupt | None:
         """Return a session's record."""
@@ -49,12 +49,12 @@ class Lookup(ABC):
         return record if isinstance(record, Store | Corrupt) else None
 
     def store_or_new(self, store: str) -> Store:
-        """Return a store's own record; that of a store which is not there yet, or whose record is damaged, is new."""
+        """Return a store's own record, or a new one if the store has none or its record is damaged."""
         record = self.store(store)
         return record if isinstance(record, Store) else Store(store)
 
     def acting_session(self, session: str) -> Session:
-        """Return the session that makes a request, which `milepost_server.rules.guards.session_lives` has checked."""
+        """Return the living session that makes a request; call `milepost_server.rules.guards.session_lives` before."""
         record = self.session(session)
         assert isinstance(record, Session)
         return record
@@ -70,16 +70,17 @@ class Lookup(ABC):
         return record if isinstance(record, Upload | Corrupt) else None
 
     def tree(self, store: str) -> Tree | Corrupt | None:
-        """Return the record of a store's tree as a whole."""
+        """Return the record of a store's tree, which describes the tree as a whole."""
         record = self.get(tree_key(store))
         return record if isinstance(record, Tree | Corrupt) else None
 
     def rows(self, blob: str) -> ManifestRows | None:
-        """Return the rows of the manifest in this blob; None while they are not in memory."""
+        """Return the rows of the manifest in the blob ``blob``; None while they are not in memory."""
         return self.held.get(blob)
 
     def path(self, store: str, path: str) -> TreePath | Corrupt | None:
-        """Return the record of a path in a store's tree: its own, or else the one in the newest manifest that has it.
+        """Return the record of a path in a store's tree: its own record, or else the row in the newest manifest with
+        the path.
 
         Raises `ManifestsNotLoaded`.
         """
@@ -87,7 +88,7 @@ class Lookup(ABC):
         return record if isinstance(record, TreePath | Corrupt) else self.compacted(store, path)
 
     def compacted(self, store: str, path: str) -> TreePath | None:
-        """Return the record of a path that the manifests have. Raises `ManifestsNotLoaded`."""
+        """Return the record of a path in the newest manifest that has a row for it. Raises `ManifestsNotLoaded`."""
         for rows in reversed(self.manifests(store)):
             if (record := rows.get(path)) is not None:
                 return record
@@ -107,14 +108,15 @@ class Lookup(ABC):
 
 
 def is_pending(record: Record | None) -> TypeGuard[Upload]:
-    """Return whether the record is an upload that no handle has taken yet, and whose time is not up."""
+    """Return whether the record is an upload that no handle has taken yet, and that has not expired."""
     return isinstance(record, Upload) and not record.ended
 
 
 def is_listed(record: Record | None, cleared: int) -> bool:
     """Return whether a listing shows this record, in a store that was cleared at revision ``cleared``, 0 for never.
 
-    Of a handle that is gone, or was born before the clear, only the answers in its record still matter.
+    A listing does not show a handle that is gone or was created before the clear; only the answers in its record still
+    matter.
     """
     return isinstance(record, Corrupt) or (
         isinstance(record, Handle) and not record.gone and record.created_revision > cleared

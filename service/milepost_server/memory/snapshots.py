@@ -1,7 +1,7 @@
-"""Keep the state as it was at some revision, for answers so large that they are assembled while changes go on.
+"""Keep the state as it was at some revision, for large answers that are assembled while changes go on.
 
-Nothing is copied when a snapshot is taken. From then on, when a change replaces or removes a record for the first time,
-the old record is kept here, for as long as somebody holds the snapshot.
+Taking a snapshot copies nothing. When a later change replaces or removes a record for the first time, the snapshot
+keeps the old record, for as long as the snapshot is referenced.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Snapshot(Lookup):
     """A snapshot shows committed records as they were when it was taken.
 
     It keeps the old records only of changes that came before the next snapshot was taken; for later changes it looks
-    into that one, its ``newer``. So each change is noted once, however many snapshots there are.
+    into that snapshot, its ``newer``. So each change is noted once, however many snapshots there are.
     """
 
     def __init__(self, get: Callable[[str], Record | None], names_of: Callable[[str], SortedList[str] | None]) -> None:
@@ -32,7 +32,7 @@ class Snapshot(Lookup):
 
     @property
     def is_current(self) -> bool:
-        """Return whether nothing has changed since it was taken."""
+        """Return whether nothing has changed since the snapshot was taken."""
         return not self._before
 
     def note(self, key: str, old: Record | None) -> None:
@@ -48,21 +48,21 @@ class Snapshot(Lookup):
             names.add(name)
 
     def note_names(self, store: str, names: SortedList[str]) -> None:
-        """Note that these were the store's names until now; nobody changes the list any more."""
+        """Note that ``names`` were the store's names until now; the caller does not change this list any more."""
         self._lists.setdefault(store, names)
 
     def get(self, key: str) -> Record | None:
-        """Return the record that was under ``key``."""
+        """Return the record that was under ``key`` when the snapshot was taken."""
         for snapshot in self._chain():
             if key in snapshot._before:
                 return snapshot._before[key]
         return self._get(key)
 
     def names(self, store: str, after: str = "") -> Iterator[str]:
-        """Yield the names of the store's handles in the snapshot, sorted, from the one after ``after`` on.
+        """Yield the names of the store's handles in the snapshot, sorted, beginning after the name ``after``.
 
-        Other names may be among them, so look each of them up. Once something has changed, do not read on, but call
-        this again with the last name.
+        The result may include other names too, so the caller must look up each name. After any change, the caller must
+        not continue the iteration, but call this method again with the last name.
         """
         chain = list(self._chain())
         kept = [snapshot._names[store] for snapshot in chain if store in snapshot._names]

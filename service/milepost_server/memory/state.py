@@ -17,16 +17,16 @@ from milepost_server.model.requests.base import KeyScope
 from milepost_server.model.trees import Tree, TreePath
 
 Aged = tuple[int, str]
-"""The key of a record that waits to be dropped, behind the revision from which its age counts."""
+"""The revision from which the age of a record counts, and the key of the record, which waits to be dropped."""
 
 _LAST = "\U0010ffff"
-"""This sorts after every name and key."""
+"""A string that sorts after every name and key."""
 
 
 class State(TreeIndex):
-    """The state is the committed records, with indexes for answers and maintenance, so that nobody scans all records.
+    """The committed records, with indexes for answers and maintenance, so that no operation scans all records.
 
-    `apply` keeps every index at a cost that does not grow with the number of records.
+    `apply` updates every index at a cost that does not grow with the number of records.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,9 @@ class State(TreeIndex):
         self._snapshot: weakref.ref[Snapshot] | None = None
 
     def apply(self, changes: Iterable[tuple[str, Record | None]]) -> None:
-        """Apply committed changes, those of stores first: handles that survive a clear were added after it."""
+        """Apply committed changes. Changes of stores come first, since handles that survive a clear were added after
+        it.
+        """
         of_handles: list[tuple[str, Record | None]] = []
         for key, record in changes:
             if key.count("/") > 1:
@@ -123,11 +125,13 @@ class State(TreeIndex):
             self.sessions.pop(name, None)
 
     def _index_handle(self, key: str, name: str, index: StoreIndex, old: Record | None, new: Record | None) -> None:
-        """Update the indexes of a handle. Most changes and loading go through this, so what is equal is skipped."""
+        """Update the indexes of a handle. Most changes and all loading call this, so it skips parts that did not
+        change.
+        """
         was = old if type(old) is Handle else None
         is_ = new if type(new) is Handle else None
         if is_ is not None and is_.name == name:
-            name = is_.name  # the same string, so that the indexes keep no other
+            name = is_.name  # use the record's own string, so that the indexes keep no second copy
         index.handle_changed(name, old, new)
         was_gone = (was.changed, key) if was is not None and was.gone else None
         is_gone = (is_.changed, key) if is_ is not None and is_.gone else None
@@ -193,7 +197,7 @@ class State(TreeIndex):
         return self.records.get(key)
 
     def snapshot(self) -> Snapshot:
-        """Return the state as it is now, to be looked at later."""
+        """Return a snapshot of the current state, for reading it later."""
         newest = self._newest()
         if newest is not None and newest.is_current:
             return newest
@@ -211,14 +215,14 @@ class State(TreeIndex):
         return index.names if index is not None else None
 
     def names(self, store: str, after: str = "") -> Iterator[str]:
-        """Yield the names of a store's handles that a listing shows, sorted, from the one after ``after`` on."""
+        """Yield the names of a store's handles in a listing, sorted, beginning after the name ``after``."""
         names = self._names_of(store)
         return iter(names.irange(after, inclusive=(False, True)) if names else ())
 
     def count(self, store: str, cleared: int | None = None) -> int:
         """Return how many handles of a store a listing shows.
 
-        With ``cleared``: how many it would show if those born up to that revision were cleared.
+        With ``cleared``: how many it would show if those created up to that revision were cleared.
         """
         index = self._store_indexes.get(store)
         if index is None:
@@ -230,7 +234,7 @@ class State(TreeIndex):
         return self._damaged.keys()
 
     def damaged_paths(self, store: str) -> Iterator[str]:
-        """Yield the keys of the records of a tree that cannot be read: nobody knows of which paths they are."""
+        """Yield the keys of the records of a tree that cannot be read. Their paths are unknown."""
         damaged = self.damaged() if self.has_unreadable(store) else ()
         return (key for key in damaged if key.startswith(path_keys(store)))
 
@@ -240,7 +244,7 @@ class State(TreeIndex):
         return index.damaged if index is not None else ()
 
     def stores(self, after: str = "") -> Iterator[str]:
-        """Yield the names of the stores, sorted, from the one after ``after`` on."""
+        """Yield the names of the stores, sorted, beginning after the name ``after``."""
         return iter(self._store_indexes.irange(after, inclusive=(False, True)))
 
     def locked_by(self, session: str, after: tuple[str, str] = ("", "")) -> Iterator[tuple[str, str]]:
@@ -251,8 +255,8 @@ class State(TreeIndex):
     def may_hold(self, session: str, after: tuple[str, str] = ("", "")) -> Iterator[tuple[str, str]]:
         """Yield store and name of the handles that the session may hold, sorted, after ``after``.
 
-        These are the ones whose records say so, and all of a store that it locked as a whole. `holders` says which of
-        them it holds.
+        These are the handles whose records have a lock of the session, and all handles of each store that the session
+        locked as a whole. `holders` tells which of them the session really holds.
         """
         whole = self._locked_stores.get(session, SortedList())
         store, name = after
@@ -275,7 +279,7 @@ class State(TreeIndex):
     def count_locks(self, session: str) -> int:
         """Return how many handles have a lock of the session in their own records.
 
-        Locks that it gave back with a whole store are among them until their records are written again.
+        This includes locks that the session released with a whole store, until the handles' records are written again.
         """
         first: int = self._locks.bisect_left((session, "", ""))
         behind: int = self._locks.bisect_left((session, _LAST, ""))
@@ -288,12 +292,12 @@ class State(TreeIndex):
     def names_blob(self, store: str, blob: str) -> bool:
         """Return whether a handle or the tree of a store names the blob, or a handle may yet take it from an upload.
 
-        Raises `ManifestsNotLoaded`: it cannot be known while manifests of the tree are not in memory.
+        Raises `ManifestsNotLoaded` while manifests of the tree are not in memory, since the answer is then unknown.
         """
         return blob in self._blobs or any(rows.may_name(blob) for rows in self.manifests(store))
 
     def times_named(self, blob: str) -> int:
-        """Return how many handles, uploads, and entries of trees name the blob."""
+        """Return how often handles, pending uploads, records of paths and records of trees name the blob."""
         return self._blobs.get(blob, 0)
 
     def _index_manifests(self, old: Record | None, new: Record | None) -> None:
@@ -310,15 +314,16 @@ class State(TreeIndex):
         return self._unreadable.get(store, 0)
 
     def has_unreadable(self, store: str) -> bool:
-        """Return whether the store has a record which cannot be read: damaged, or of a newer release."""
+        """Return whether the store has a record that cannot be read: damaged, or of a newer release."""
         return store in self._unreadable
 
     def removing(self, after: str = "") -> Iterator[str]:
-        """Yield the keys of handles whose removal has begun, sorted, from the one after ``after`` on."""
+        """Yield the keys of handles whose removal has begun, sorted, beginning after the key ``after``."""
         return iter(self._removing.irange(after, inclusive=(False, True)))
 
     def gone(self, until: int, after: Aged = (0, "")) -> Iterator[Aged]:
-        """Yield handles and uploads of which only answers are left, as old as revision ``until`` or older.
+        """Yield handles and uploads whose records only keep answers, and whose age counts from revision ``until`` or
+        before.
 
         The oldest come first.
         """
@@ -329,13 +334,13 @@ class State(TreeIndex):
         return iter(self._ended.irange(after, (until, _LAST), inclusive=(False, True)))
 
     def stores_with_cleared(self, after: str = "") -> list[str]:
-        """Return the stores after ``after`` in which records of cleared handles wait to be dropped."""
+        """Return the stores after ``after`` that still have records of cleared handles, which wait to be dropped."""
         return [store for store in self._cleared if store > after]
 
     def cleared(self, store: str, until: int) -> Iterator[str]:
         """Yield the keys of records of cleared handles, the oldest first.
 
-        There are none unless the store was cleared at or before revision ``until``.
+        Yields nothing unless the store was cleared at or before revision ``until``.
         """
         index = self._store_indexes.get(store)
         if index is None or index.cleared > until:
@@ -356,7 +361,7 @@ class State(TreeIndex):
         return len(index.pending) if index is not None else 0
 
     def answered_in(self, scope: KeyScope) -> str | None:
-        """Return the key of the record that keeps the answer of that scope."""
+        """Return the key of the record that keeps the answer of that scope; None if no record does."""
         return self._answers.get(scope)
 
 
@@ -370,7 +375,7 @@ def scopes(key: str, record: Record | None) -> Iterator[KeyScope]:
 
 
 def _mark(stores: dict[str, None], name: str, marked: bool) -> None:
-    """Let a store be among these, in the order in which they came, or not."""
+    """Add a store to ``stores`` if ``marked``, else remove it. Stores keep the order in which they were added."""
     if marked:
         stores[name] = None
     else:
@@ -386,7 +391,9 @@ def _move(index: SortedList[Aged] | SortedList[str], old: Aged | str | None, new
 
 
 def _used_up_since(key: str, record: Record | None) -> Aged | None:
-    """Age an ended upload from its beginning, since the answer that it keeps was given then."""
+    """Return the creation revision and key of an ended upload, since the answer that it keeps was given then; else
+    None.
+    """
     return (record.created_revision, key) if isinstance(record, Upload) and record.ended else None
 
 

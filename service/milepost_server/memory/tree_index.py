@@ -1,6 +1,4 @@
-"""The part of the state that is about trees: paths in order, in manifests as well, and what maintenance may drop or
-compact.
-"""
+"""The tree part of the state: paths in order, including those in manifests, and what maintenance drops or compacts."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from milepost_server.model.trees import Manifest, Tree, TreePath
 
 
 class TreeIndex(Lookup):
-    """The committed records, the manifests that are in memory, and lookups of the paths of trees over both."""
+    """The committed records, the manifests that are in memory, and lookups of the paths of trees in both."""
 
     def __init__(self) -> None:
         self.records: dict[str, Record] = {}
@@ -35,8 +33,8 @@ class TreeIndex(Lookup):
     def holding(self, blob: str, rows: ManifestRows) -> Iterator[None]:
         """Keep the rows of a manifest in memory while the context lasts, and afterwards as `hold` does.
 
-        So they are there before a decision looks for them, and are forgotten if no record of a tree names them after
-        all.
+        So the rows are there before a decision looks for them, and are forgotten if no record of a tree names them
+        after all.
         """
         self.hold(blob, rows)
         try:
@@ -46,9 +44,9 @@ class TreeIndex(Lookup):
                 self.held.pop(blob, None)
 
     def path_after(self, store: str, path: str, manifests: Sequence[ManifestRows] | None = None) -> str | None:
-        """Return the first path after this one that has a record, of its own or in a manifest; None if none does.
+        """Return the first path after ``path`` that has a record, its own or in a manifest; None if there is none.
 
-        ``manifests`` are those to look into, if they are not the ones that the tree has. Raises `ManifestsNotLoaded`.
+        ``manifests`` are the manifests to search, if they are not those of the tree. Raises `ManifestsNotLoaded`.
         """
         index = self._store_indexes.get(store)
         if index is None:
@@ -61,7 +59,7 @@ class TreeIndex(Lookup):
     def paths(
         self, store: str, directory: str, after: str = "", manifests: Sequence[ManifestRows] | None = None
     ) -> Iterator[str]:
-        """Yield the paths below a directory that have a record, sorted, from the one after ``after`` on.
+        """Yield the paths below a directory that have a record, sorted, beginning after the path ``after``.
 
         ``manifests`` is as in `path_after`. Raises `ManifestsNotLoaded`.
         """
@@ -72,7 +70,7 @@ class TreeIndex(Lookup):
             path = self.path_after(store, path, manifests)
 
     def children(self, store: str, directory: str, after: str = "") -> Iterator[str]:
-        """Yield the paths right in a directory that have a record, sorted, from the one after ``after`` on.
+        """Yield the paths directly in a directory that have a record, sorted, beginning after the path ``after``.
 
         Raises `ManifestsNotLoaded`.
         """
@@ -84,12 +82,14 @@ class TreeIndex(Lookup):
                 return
             child, below, _ = path[len(before) :].partition("/")
             if below:
-                path = f"{before}{child}/{LAST}"  # past all that lies in it
+                path = f"{before}{child}/{LAST}"  # skip everything inside the child
             else:
                 yield path
 
     def own_paths(self, store: str, after: str = "") -> Iterator[TreePath]:
-        """Yield the records that paths of a tree have of their own, sorted by path, from the one after ``after`` on."""
+        """Yield the records that paths of a tree have outside of manifests, sorted by path, beginning after the path
+        ``after``.
+        """
         index = self._store_indexes.get(store)
         for path in index.paths.irange(after, inclusive=(False, True)) if index is not None else ():
             record = self.records[path_key(store, path)]
@@ -97,7 +97,7 @@ class TreeIndex(Lookup):
                 yield record
 
     def may_be_compacted(self, store: str, least: int) -> bool:
-        """Return whether at least so many paths of a store's tree have own records, or its manifests are stale."""
+        """Return whether at least ``least`` paths of a store's tree have own records, or its manifests are stale."""
         tree = self.tree(store)
         return len(self._store_indexes[store].paths) >= least or (isinstance(tree, Tree) and tree.stale)
 
@@ -108,15 +108,19 @@ class TreeIndex(Lookup):
         return [manifest for manifest in named if manifest.blob not in self.held]
 
     def stores_to_trim(self) -> list[str]:
-        """Return the stores whose trees may have something to drop."""
+        """Return the stores whose trees may have something that maintenance can drop."""
         return list(self._to_trim)
 
     def dead_paths(self, store: str, after: tuple[int, str], until: int) -> Iterator[tuple[int, str]]:
-        """Yield when an entry of a path died, and the path, from the one after ``after`` up to revision ``until``."""
+        """Yield the deletion revision and path of deleted entries, in order, after the pair ``after`` and up to
+        revision ``until``.
+        """
         index = self._store_indexes.get(store)
         return index.deleted.irange(after, (until, LAST), (False, True)) if index is not None else iter(())
 
     def temporary_files(self, store: str, after: tuple[int, str], until: int) -> Iterator[tuple[int, str]]:
-        """Yield when a file under a temporary name was born, and its path, in the same way."""
+        """Yield the creation revision and path of files under temporary names, after the pair ``after`` and up to
+        revision ``until``.
+        """
         index = self._store_indexes.get(store)
         return index.temporary_files.irange(after, (until, LAST), (False, True)) if index is not None else iter(())

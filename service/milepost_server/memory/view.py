@@ -1,6 +1,6 @@
-"""The state as it will be once the groups in flight have been committed: their changes, laid over the committed state.
+"""The state as it will be once the groups in flight have been committed: their changes on top of the committed state.
 
-A group is in flight from when it is built until it is known what became of its write.
+A group is in flight from the time it is built until the outcome of its write is known.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from milepost_server.model.trees import TreePath
 
 
 class _Layer:
-    """A layer holds the changes of one group in flight.
+    """The changes of one group in flight.
 
-    ``records`` holds them by key, None for a deletion. ``answers`` says which record keeps the answer of a scope.
+    ``records`` has them by key, None for a deletion. ``answers`` maps a scope to the key of the record that keeps its
+    answer.
     """
 
     def __init__(self, group: int) -> None:
@@ -29,10 +30,10 @@ class _Layer:
 
 
 class View(Lookup):
-    """A view shows committed state under the changes of the groups in flight, one layer for each group.
+    """The committed state under the changes of the groups in flight, one layer for each group.
 
     ``depends`` is the number of the latest group in flight whose changes were read through this object, 0 for none. A
-    decision made from such a reading holds only if that group is committed; see `Decision`.
+    decision based on such changes is valid only if that group is committed; see `Decision`.
     """
 
     def __init__(self, state: State) -> None:
@@ -44,7 +45,7 @@ class View(Lookup):
     def fresh(self) -> View:
         """Return another view of the same state and the same layers, whose ``depends`` begins at 0.
 
-        Both views go on showing the same, also after later changes.
+        Both views share later changes, so they always show the same state.
         """
         view = View(self.state)
         view._layers = self._layers
@@ -61,7 +62,7 @@ class View(Lookup):
                 layer.answers[scope] = key
 
     def commit(self, group: int) -> None:
-        """Commit what was staged up to ``group``; later groups stay on top."""
+        """Commit the staged changes of all groups up to ``group``; the changes of later groups stay on top."""
         while self._layers and self._layers[0].group <= group:
             self.state.apply(self._layers.pop(0).records.items())
 
@@ -70,7 +71,7 @@ class View(Lookup):
         self._layers.clear()
 
     def get(self, key: str) -> Record | None:
-        """Return the record that will be there."""
+        """Return the record that will be under ``key``; None if there will be none."""
         for layer in reversed(self._layers):
             if key in layer.records:
                 self.depends = max(self.depends, layer.group)
@@ -96,7 +97,7 @@ class View(Lookup):
     def count(self, store: Store) -> int:
         """Return how many handles a listing will show, if ``store`` will be the store's record.
 
-        That record says which handles were cleared.
+        The record ``store`` tells which handles were cleared.
         """
         staged = self._staged(handle_key(store.name, ""))
         more = sum(
@@ -106,7 +107,7 @@ class View(Lookup):
         return self.state.count(store.name, store.cleared) + more
 
     def paths(self, store: str, directory: str) -> Iterator[TreePath]:
-        """Yield the records of the paths below a directory of a tree that will be there, in no order.
+        """Yield the records of the paths that will exist below a directory of a tree, in no order.
 
         Raises `ManifestsNotLoaded`.
         """
@@ -133,16 +134,16 @@ class View(Lookup):
     def damaged(self, store: str) -> list[str]:
         """Return the names of handles whose records cannot be read, except for those that a group in flight replaces.
 
-        No group brings a record that cannot be read.
+        No group writes a record that cannot be read.
         """
         return [name for name in self.state.damaged_in(store) if isinstance(self.handle(store, name), Corrupt)]
 
     def damaged_path(self, store: str) -> str | None:
-        """Return the key of a record of a path that cannot be read, and that no group in flight replaces."""
+        """Return the key of an unreadable record of a path that no group in flight replaces; None if there is none."""
         return next((key for key in self.state.damaged_paths(store) if isinstance(self.get(key), Corrupt)), None)
 
     def answered(self, scope: KeyScope) -> Answered | None:
-        """Return the answer that was given first under an idempotency key; None if there is none, or none any more."""
+        """Return the first answer under an idempotency key; None if there was none, or if it is not kept any more."""
         staged = (layer.answers[scope] for layer in reversed(self._layers) if scope in layer.answers)
         key = next(staged, None) or self.state.answered_in(scope)
         record = self.get(key) if key else None

@@ -1,4 +1,4 @@
-"""The model: what is stored, as immutable records, and what can be asked for, as requests.
+"""The model: the stored data, as immutable records, and the operations that change it, as requests.
 
-Nothing here decides anything, and nothing here can change.
+Nothing in this package decides anything or has state that changes.
 """

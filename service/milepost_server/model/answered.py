@@ -1,4 +1,4 @@
-"""Define what every stored record has: a schema number, and the answers that it keeps for retries."""
+"""Define the common parts of all stored records: a schema number, and the answers that a record keeps for retries."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import msgspec
 
 SCHEMA: Final = 1
 WITH_DATA: Final = 2
-"""The schema number of a handle's record that has the bytes of its state in it, which older releases cannot read.
+"""The schema number of a handle's record that contains the bytes of its state, which older releases cannot read.
 
-To them such a record is damaged, by name; without the number they would take the state for an empty one.
+To an older release, such a record is damaged, and reported by name. Without this number, the release would read the
+state as an empty one.
 """
 
 STORED_AS: Final = {
@@ -23,16 +24,18 @@ STORED_AS: Final = {
     "snapshots": "cuts",
     "savepoints": "pins",
 }
-"""The members of stored records whose names are older than those in the code: what was stored before is read."""
+"""The members of stored records that keep an older name than the one in the code, so that older records can be read."""
 
 
 def schema() -> int:
-    """Return the schema number: msgspec would leave an ordinary default out of what is stored, and read a later one."""
+    """Return the schema number. As an ordinary default, msgspec would not store it, and would read a later default
+    instead.
+    """
     return SCHEMA
 
 
 class Answered(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """This is the first answer to an idempotency key, kept with the record that it changed."""
+    """The first answer under an idempotency key, kept in the record that its request changed."""
 
     session: str
     key: str

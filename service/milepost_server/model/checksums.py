@@ -1,10 +1,12 @@
 """Seal stored records with checksums, and keep the digest that proves all of them together.
 
 Each record begins with a checksum over its key and its content. The hash of a record is that checksum, as a number. The
-digest of a journal is the sum of the hashes of all its records. A leader updates it with each change, and whoever loads
-the journal compares it with what was found: then no record is missing, none is an older copy, and none is a stranger's.
-It is a sum, since a chain of digests over all changes could only be checked with all changes at hand. What a sum lacks
-is the hash that a damaged record had, so a damaged record does not spoil the proof of the others.
+digest of a journal is the sum of the hashes of all its records. A leader updates the digest with each change. A replica
+that loads the journal compares the digest with the loaded records; if they match, no record is missing, none is an
+older copy, and none was put there by another program.
+
+The digest is a sum, since a chain of digests over all changes could only be checked with all changes at hand. If one
+record is damaged, its hash is the difference to the sum, so a damaged record does not spoil the proof of the others.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ def seal(key: str, content: bytes) -> bytes:
 
 
 def unseal(key: str, value: bytes) -> bytes:
-    """Return the record's JSON as it was sealed. Raises `ValueError`, which says what is wrong."""
+    """Return the JSON of a sealed record. Raises a `ValueError` that says what is wrong with the record."""
     found = _SEALED.match(value)
     if found is None:
         raise ValueError("it does not begin with a checksum")
@@ -46,16 +48,18 @@ def is_sealed(key: str, value: bytes) -> bool:
 
 
 def hash_of(key: str, value: bytes) -> int:
-    """Return what a stored record adds to its journal's digest; of a damaged one, what it says of itself."""
+    """Return the hash that a stored record adds to its journal's digest. For a damaged record, this is the hash it
+    states.
+    """
     found = _SEALED.match(value)
     return int(found[1], 16) if found else int(_check(key, value), 16)
 
 
 class Digest(NamedTuple):
-    """A digest holds the number of a journal's records and, modulo 2**128, the sum of their hashes.
+    """The number of a journal's records and, modulo 2**128, the sum of their hashes.
 
-    ``lost`` counts records whose hashes are in the sum but which are gone. Each was damaged along with others, of which
-    only the sum was known when it was replaced or removed.
+    ``lost`` counts records whose hashes are in the sum but which are gone. Each of them was damaged together with
+    others, and when it was replaced or removed, only the sum of their hashes was known.
     """
 
     records: int

@@ -1,8 +1,8 @@
 """Read and write manifests: the records of many paths of a tree, sorted, in one blob.
 
-A manifest is text. Its first line says what it is, and each further line is the row of one path: the path, and its
-entries. What only a retry could ask for (answers, where a file was renamed from) is not in it: records are compacted
-once nobody asks again.
+A manifest is text. Its first line identifies the format, and each further line is the row of one path: the path, and
+its entries. A manifest leaves out data that only a retry needs (answers, the path that a file was renamed from), since
+records are compacted only after the time for retries.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Row(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class _RowEntry(msgspec.Struct, array_like=True, frozen=True, omit_defaults=True, gc=False):
-    """An `Entry` in a row; a directory has the size -1, and ``start`` is -1 where the file is all of its blob."""
+    """An `Entry` in a row; a directory has the size -1, and ``start`` is -1 if the file is the whole of its blob."""
 
     created_revision: int
     deleted_revision: int
@@ -40,7 +40,7 @@ class _RowEntry(msgspec.Struct, array_like=True, frozen=True, omit_defaults=True
 
 
 class _Path(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The first value of a row, which is all that a search reads."""
+    """The first value of a row, its path. A search decodes nothing else."""
 
     path: str
 
@@ -51,9 +51,9 @@ _PATHS: Final = msgspec.json.Decoder(_Path)
 
 
 class ManifestRows:
-    """The rows of one manifest in memory: as the bytes that are stored, and where each row ends.
+    """The rows of one manifest in memory: the stored bytes, and the position of each row.
 
-    A row takes the bytes of its line and at most sixteen more. Raises ValueError for bytes that are no manifest.
+    A row takes the bytes of its line and at most sixteen more. Raises ValueError for bytes that are not a manifest.
     """
 
     def __init__(self, content: bytes) -> None:
@@ -79,11 +79,11 @@ class ManifestRows:
 
     @classmethod
     def of(cls, records: Iterable[TreePath]) -> ManifestRows:
-        """Write a manifest of these records, which are sorted by their paths."""
+        """Build a manifest of these records, which must be sorted by their paths."""
         return cls(_HEADER + b"".join(_ENCODER.encode(_row_of(record)) + b"\n" for record in records))
 
     def manifest(self, blob: str) -> Manifest:
-        """Say what is stored once these rows are in the blob."""
+        """Return the description of this manifest for the tree's record, if ``blob`` is the blob with the rows."""
         return Manifest(blob, len(self.content), hashlib.sha256(self.content).hexdigest(), len(self))
 
     def __len__(self) -> int:
@@ -93,7 +93,7 @@ class ManifestRows:
         return (_record_of(self._row(number)) for number in range(len(self)))
 
     def get(self, path: str) -> TreePath | None:
-        """Return the record of a path; None if there is no row of it."""
+        """Return the record of a path; None if the manifest has no row for it."""
         number = self._first_from(path)
         if number == len(self) or self._path(number) != path:
             return None
@@ -103,14 +103,14 @@ class ManifestRows:
         return isinstance(path, str) and self.get(path) is not None
 
     def after(self, path: str) -> str | None:
-        """Return the first path that comes after this one, whether or not it has a row; None if none does."""
+        """Return the path of the first row after ``path``, which itself need not have a row; None if there is none."""
         number = self._first_from(path)
         if number < len(self) and self._path(number) == path:
             number += 1
         return self._path(number) if number < len(self) else None
 
     def may_name(self, blob: str) -> bool:
-        """Return whether a row names the blob. One in very many times this is true of a blob that none names."""
+        """Return whether a row names the blob. In very rare cases, returns True for a blob that no row names."""
         hashed = _hashed(blob)
         number = bisect_left(self._named, hashed)
         return number < len(self._named) and self._named[number] == hashed

@@ -1,4 +1,6 @@
-"""Name the files of a tree: a path is relative to the tree's root, which is the empty path, and ends in no slash."""
+"""Name the files of a tree. A path is relative to the tree's root, has no slash at its end, and is empty for the root
+itself.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +12,16 @@ from milepost.wire import UNSEEN
 
 MOST_PARTS: Final = 32
 MOST_BYTES: Final = 1024
-"""A path has so many directories and bytes at most, so that no lookup and no record grows beyond reason."""
+"""A path has at most `MOST_PARTS` directories and `MOST_BYTES` bytes, to bound the size of lookups and records."""
 
 LAST: Final = "\U0010ffff" * (MOST_BYTES // 4)
-"""No path sorts after this one, which is as long as a path may be and has the last character only."""
+"""A path that no other path sorts after: it has the greatest length, and only the last character of Unicode."""
 
 SNAPSHOTS: Final = ".snapshot"
-"""The directory in the root of a tree where it can be read as it was at each snapshot and savepoint, as HDFS has it."""
+"""The directory in a tree's root that shows the tree at each snapshot and savepoint, as in HDFS."""
 
 TRASH: Final = ".Trash"
-"""The directory in the root of a tree that Hadoop's clients move to what they are told to remove, if they keep a trash.
-"""
+"""The directory in a tree's root into which Hadoop's clients move files instead of deleting them, if configured."""
 
 _COMMIT = re.compile(r"(?:(.*)/)?commits/(0|[1-9]\d{0,17})")
 
@@ -28,7 +29,8 @@ _COMMIT = re.compile(r"(?:(.*)/)?commits/(0|[1-9]\d{0,17})")
 def checked_path(path: str) -> str:
     """Return the path without slashes at its ends. Raises ValueError if no file of a tree may have this name.
 
-    How long it may be is asked of what it names in the tree: in a snapshot, too, every file has a path.
+    For a path inside a snapshot, the limits apply to the part after the snapshot's name, so that a snapshot can show
+    every file.
     """
     path = path.strip("/")
     parts = path.split("/") if path else []
@@ -48,22 +50,24 @@ def checked_path(path: str) -> str:
 
 
 def path_key(store: str, path: str) -> str:
-    """Return the key of the record of a path. It is made of a hash, since not every store takes every name as a key."""
+    """Return the key of the record of a path. The key contains a hash, since not every pointer store takes every path
+    as a key.
+    """
     return f"{path_keys(store)}{path_id(path)}"
 
 
 def path_keys(store: str) -> str:
-    """Return what the keys of all paths of a store's tree begin with."""
+    """Return the common prefix of the keys of all paths of a store's tree."""
     return f"stores/{store}/files/"
 
 
 def path_id(path: str) -> str:
-    """Return the last part of the key."""
+    """Return the last part of the key of a path's record: a hash of the path."""
     return hashlib.blake2b(path.encode(), digest_size=16).hexdigest()
 
 
 def parent_of(path: str) -> str:
-    """Return the directory that a path lies in; the root lies in itself."""
+    """Return the directory of a path; the root's directory is the root itself."""
     return path.rpartition("/")[0]
 
 
@@ -74,17 +78,21 @@ def ancestors_of(path: str) -> list[str]:
 
 
 def is_below(path: str, directory: str) -> bool:
-    """Return whether a path lies somewhere in a directory."""
+    """Return whether a path is somewhere below a directory."""
     return path.startswith(f"{directory}/") if directory else path != ""
 
 
 def moved(path: str, source: str, target: str) -> str:
-    """Return where a path that is ``source``, or lies below it, is once that has become ``target``."""
+    """Return the new path of ``path``, which is ``source`` or below it, after ``source`` was renamed to ``target``."""
     return target + path[len(source) :]
 
 
 def snapshot_of(path: str) -> tuple[str, str] | None:
-    """Return which snapshot a path lies in, and its path there; None if it lies in none. `SNAPSHOTS` has no name."""
+    """Return the name of the snapshot that a path is in, and the path inside the snapshot; None if it is in no
+    snapshot.
+
+    For the directory `SNAPSHOTS` itself, the name is empty.
+    """
     directory, _, inner = path.partition("/")
     if directory != SNAPSHOTS:
         return None
@@ -93,18 +101,19 @@ def snapshot_of(path: str) -> tuple[str, str] | None:
 
 
 def is_temporary(path: str) -> bool:
-    """Return whether this is the name of a file that is to be renamed once it is whole.
+    """Return whether a path has a temporary name, that of a file that is renamed once it is complete.
 
-    Spark's CheckpointFileManager names these ``.<name>.<uuid>.tmp``, and others ``__temp…``.
+    Spark's CheckpointFileManager uses names of the form ``.<name>.<uuid>.tmp``, and other programs ``__temp…``.
     """
     name = path.rpartition("/")[2]
     return (name.startswith(".") and name.endswith(".tmp")) or name.startswith("__temp")
 
 
 def commit_of(path: str) -> tuple[str, int] | None:
-    """Return the query's directory and the batch's number, if this file says that Spark has committed a batch.
+    """Return the query's directory and the batch's number, if the path is the file by which Spark commits a batch; else
+    None.
 
-    No query runs in the trash.
+    Files in the trash do not count.
     """
     found = None if path.startswith(f"{TRASH}/") else _COMMIT.fullmatch(path)
     return None if found is None else (found[1] or "", int(found[2]))

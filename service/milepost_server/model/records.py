@@ -1,11 +1,11 @@
-"""Define what is stored: immutable records, their keys, and their JSON form with a checksum and a schema number.
+"""Define the stored data: immutable records, their keys, and their JSON form with a checksum and a schema number.
 
 Keys are paths: ``deployment``, ``sessions/<id>``, ``stores/<store>``, ``stores/<store>/handles/<name>``,
 ``stores/<store>/uploads/<id>``, ``stores/<store>/tree`` and ``stores/<store>/files/<hash of the path>``. A record that
-cannot be read becomes a `Corrupt` in memory: it is reported, and never hides or blocks another.
+cannot be read becomes a `Corrupt` in memory: it is reported, and never hides or blocks another record.
 
-The garbage collector ignores records (``gc=False``): they are never part of a cycle, and going through all of them
-would stop everything else for as long.
+Python's garbage collector ignores records (``gc=False``): they are never part of a cycle, and scanning all of them
+would pause the process.
 """
 
 from __future__ import annotations
@@ -22,17 +22,21 @@ from milepost_server.model.trees import Tree, TreePath
 KEPT_KEYS: Final = 64
 KEPT_KEYS_BYTES: Final = 32 * 1024
 KEPT_KEYS_SECONDS: Final = 600.0
-"""A record keeps at most so many answers, in so many bytes, for so long, for retries under the same idempotency key.
+"""For retries under the same idempotency key, a record keeps at most this many answers, this many bytes of them, and
+each for this many seconds.
 
-The newest is kept whatever its size. Each store bounds records (512 KiB), and the answers must not use that up.
+The newest answer is kept whatever its size. Each pointer store bounds the size of a record (512 KiB), and answers must
+not use all of it.
 """
 
 ENDED_SESSION_SECONDS: Final = 3600.0
-"""For this long an ended session is answered 410 rather than 404."""
+"""For this many seconds after its end, a session is answered with 410 rather than 404."""
 
 
 class Lock(msgspec.Struct, rename=STORED_AS, frozen=True, gc=False):
-    """A lock is valid while the session of ``created_revision`` is alive; it was taken at revision ``at``."""
+    """A lock, valid while the session that was created at ``created_revision`` is alive; it was taken at revision
+    ``at``.
+    """
 
     session: str
     created_revision: int
@@ -40,10 +44,10 @@ class Lock(msgspec.Struct, rename=STORED_AS, frozen=True, gc=False):
 
 
 class Session(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc=False):
-    """A session is a client's lease. ``ended`` is the revision at which it ended, 0 while it lives. See `Store`.
+    """A session, the lease of a client. ``ended`` is the revision at which it ended, 0 while it lives. See `Store`.
 
-    ``owner`` is the name of the client that opened it; empty for one that was opened where clients have no names, or by
-    a release that did not keep them.
+    ``owner`` is the name of the client that opened the session. It is empty if clients had no names, or if the session
+    was opened by a release that did not store them.
     """
 
     id: str
@@ -58,12 +62,13 @@ class Session(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True,
 
 
 class Store(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc=False):
-    """A store's own record holds what concerns it as a whole: its epoch, and the acts on all of its handles at once.
+    """A store's own record: its epoch, and the effects of operations on all of its handles at once.
 
-    Handles created at or before revision ``cleared`` count as absent. ``locked`` holds sessions that locked every
-    handle there was at that revision, and ``released`` sessions that released all that they held at that revision.
-    ``evicted_answers_at`` is the revision of the newest answer that had to make room for younger ones. ``granted`` is
-    the revision at which the epoch was granted, to the session of ``epoch_session_created``.
+    Handles created at or before revision ``cleared`` count as absent. Each lock in ``locked`` covers all handles that
+    existed at its revision, and each lock in ``released`` ends all locks that its session held at its revision.
+    ``evicted_answers_at`` is the revision of the newest answer that was dropped to make room for newer ones.
+    ``granted`` is the revision at which the epoch was granted, to the session that was created at
+    ``epoch_session_created``.
     """
 
     name: str
@@ -81,10 +86,11 @@ class Store(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, g
 
 
 class Handle(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc=False):
-    """A handle is a named, versioned pointer to one blob, or has the bytes of its state itself, as ``data``.
+    """A handle: a named, versioned pointer to one blob, or to the bytes of its state in the record itself, as ``data``.
 
-    ``removing`` says that its removal has begun, and ``gone`` that it was removed; the record stays for a while for the
-    answers it keeps. ``freed`` holds sessions whose lock through `Store.locked` was released for this handle alone.
+    ``removing``: the removal of the handle has begun. ``gone``: the handle was removed, but its record stays for a
+    while because of the answers in it. ``freed`` has sessions whose lock through `Store.locked` was released for this
+    handle alone.
     """
 
     name: str
@@ -108,17 +114,17 @@ class Handle(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, 
     schema: int = msgspec.field(default_factory=schema)
 
     def holding(self, blob: str, data: bytes | None, **changed: Any) -> Handle:
-        """Return the record with these bytes, and with other members ``changed``."""
+        """Return a copy of the record with this blob or these bytes, and with other members ``changed``."""
         number = SCHEMA if data is None else WITH_DATA
         return msgspec.structs.replace(self, blob=blob, data=data, schema=number, **changed)
 
 
 class Upload(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc=False):
-    """An upload is bytes that a client puts under ``blob`` itself, for one handle to take.
+    """An upload: bytes that a client itself puts under ``blob``, for one handle to take.
 
-    ``session`` asked for it; anybody may use it, for ``ttl`` seconds. ``ended`` is the revision at which a handle took
-    the bytes, and ``blob`` with them, or at which the time was up; 0 while it is pending. Afterwards the record stays
-    for a while for the answer it keeps.
+    ``session`` asked for the upload; any client may use it, for ``ttl`` seconds. ``ended`` is the revision at which a
+    handle took over ``blob`` with the bytes, or at which the upload expired; 0 while it is pending. After its end, the
+    record stays for a while because of the answer in it.
     """
 
     id: str
@@ -134,19 +140,19 @@ class Upload(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, 
 
 
 class Deployment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The deployment's id is drawn once, when the journal is first led. The keys of all its blobs begin with ``id``."""
+    """The deployment. Its ``id`` is drawn once, when the journal is first led, and begins the keys of all its blobs."""
 
     id: str
     schema: int = msgspec.field(default_factory=schema)
 
     @property
     def answered(self) -> tuple[Answered, ...]:
-        """Return no answers: no caller asks for a deployment."""
+        """Return no answers, since no client sends a request about the deployment."""
         return ()
 
 
 class Corrupt(msgspec.Struct, frozen=True, gc=False):
-    """A corrupt record is one that cannot be read."""
+    """A record that cannot be read."""
 
     name: str
     reason: str
@@ -193,12 +199,12 @@ def upload_key(store: str, upload: str) -> str:
 
 
 def tree_key(store: str) -> str:
-    """Return the key of the record of a store's tree."""
+    """Return the key of the record of a store's tree as a whole."""
     return f"stores/{store}/tree"
 
 
 def store_of(key: str) -> str | None:
-    """Return the store that a key belongs to; None for a session's."""
+    """Return the store that a key belongs to; None for the key of a session or of the deployment."""
     parts = key.split("/", 2)
     return parts[1] if parts[0] == "stores" and len(parts) > 1 else None
 
@@ -229,7 +235,7 @@ def encode(key: str, record: Stored) -> bytes:
 
 
 def decode(key: str, value: bytes) -> Record:
-    """Return the record under ``key``, or a `Corrupt` that says what is wrong with it."""
+    """Return the record under ``key``, or a `Corrupt` with the reason if it cannot be read."""
     parts = key.split("/")
     name = parts[-1]
     kind = _kind_of(parts)
@@ -256,12 +262,12 @@ def _about(record: Session | Upload | Store | Handle | Tree | TreePath) -> str:
 
 
 def is_ours(key: str) -> bool:
-    """Return whether a record of ours may have this key."""
+    """Return whether the key has the form of a key of Milepost's records."""
     return _kind_of(key.split("/")) is not None
 
 
 def _kind_of(parts: list[str]) -> type[Stored] | None:
-    """Return the kind of record for a key that is listed at the head of this file; None for one that only looks so."""
+    """Return the kind of record under a key, by the forms in the module's docstring; None for any other key."""
     match parts:
         case ["stores", _, "handles" | "uploads" | "files" as below, _]:
             return _KINDS[below]

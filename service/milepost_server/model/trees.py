@@ -1,4 +1,4 @@
-"""Define what is stored of a tree: one record for each path, and one for the tree as a whole."""
+"""Define the stored data of a tree: one record for each path, and one for the tree as a whole."""
 
 from __future__ import annotations
 
@@ -9,32 +9,30 @@ import msgspec
 from milepost_server.model.answered import STORED_AS, Answered, schema
 
 MOST_RANGE_TOMBSTONES: Final = 64
-"""So many directories may have been deleted whose files have not been dropped yet."""
+"""The most deleted directories of a tree whose files have not been dropped yet."""
 
 MOST_SNAPSHOTS: Final = 256
-"""So many snapshots are kept in a tree at most, however many queries there are: its record is written with each
-batch.
-"""
+"""The most snapshots of a tree, for all of its queries together: the tree's record is written with each batch."""
 
 MOST_SAVEPOINTS: Final = 64
-"""A tree has at most this many savepoints."""
+"""The most savepoints of a tree."""
 
 MOST_ROLLBACKS: Final = 8
-"""So many rollbacks may be on record of which not every path knows yet."""
+"""The most rollbacks of a tree that the records of some paths do not reflect yet."""
 
 MOST_KEPT_PATHS: Final = 16
-"""A rollback may leave so many paths alone, with what is below them."""
+"""The most paths that one rollback may leave unchanged, each with everything below it."""
 
 
 class Entry(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc=False):
-    """An entry is a file or a directory at a path, from ``created_revision`` until ``deleted_revision`` (0: until now).
+    """A file or a directory at a path, from ``created_revision`` until ``deleted_revision`` (0: until now).
 
-    The bytes of a file are ``data`` if they are few, and else in the blob ``blob``: all of it, or, if ``start`` is not
-    None, ``size`` bytes of it from there on, since small files share a blob once they are compacted. ``modified`` is
-    for people and for Hadoop; nothing is compared with it. ``epoch`` is the one under which it was written, None in a
-    store that never had one, and ``moved_from`` the path that it was renamed from, if it was. ``shared`` says that an
-    entry of another path may name the same blob, since a snapshot shows the file under the name that it had before a
-    rename.
+    A small file has its bytes in ``data``, any other in the blob ``blob``. The file is the whole blob, or, if ``start``
+    is not None, ``size`` bytes from there on, since small files share a blob once they are compacted. ``modified`` is
+    for users and for Hadoop; Milepost compares nothing with it. ``epoch`` is the epoch under which the entry was
+    written, None in a store that never had one. ``moved_from`` is the path that the entry was renamed from, if it was
+    renamed. ``shared``: an entry of another path may name the same blob, since a snapshot shows the file under its name
+    before a rename.
     """
 
     created_revision: int
@@ -52,15 +50,15 @@ class Entry(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, g
 
     @property
     def has_own_blob(self) -> bool:
-        """Whether its bytes are all of a blob, and not in the record or in a blob with others."""
+        """Whether the file's bytes are a whole blob, rather than in the record or in a blob with other files."""
         return bool(self.blob) and self.start is None
 
 
 class TreePath(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc=False):
-    """The record of a path: all entries that it has, and those that it had and that a snapshot shows, the oldest first.
+    """The record of a path: its current entry, and older entries that a snapshot shows, the oldest first.
 
-    A record without entries says that nothing is there any more, although a manifest still names the path.
-    ``rolled_back`` is the revision of the last rollback that is in the entries already.
+    A record without entries means that the path does not exist any more, although a manifest still names it.
+    ``rolled_back`` is the revision of the last rollback that the entries already reflect.
     """
 
     path: str
@@ -72,17 +70,19 @@ class TreePath(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True
 
     @property
     def newest(self) -> Entry | None:
-        """The entry that was written last, if nobody has deleted it since (a range tombstone may have)."""
+        """The last entry; None if there is none or its record marks it as deleted. A range tombstone may have deleted
+        it, too.
+        """
         return self.entries[-1] if self.entries and not self.entries[-1].deleted_revision else None
 
     @property
     def blobs(self) -> tuple[str, ...]:
-        """The keys of all blobs that it names, each once."""
+        """The keys of all blobs that the entries name, each once."""
         return tuple(dict.fromkeys(entry.blob for entry in self.entries if entry.blob))
 
     @property
     def whole_blobs(self) -> dict[str, bool]:
-        """The keys of all blobs that are one file of this path each, and whether another path may name them."""
+        """The keys of the blobs that are one whole file of this path, with whether another path may name it too."""
         found: dict[str, bool] = {}
         for entry in self.entries:
             if entry.has_own_blob:
@@ -91,7 +91,7 @@ class TreePath(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True
 
 
 class TreeSnapshot(msgspec.Struct, frozen=True, gc=False):
-    """A snapshot is the tree at ``revision``, right after Spark committed ``batch`` of the query in ``directory``."""
+    """A snapshot: the tree at ``revision``, right after Spark committed ``batch`` of the query in ``directory``."""
 
     directory: str
     batch: int
@@ -99,7 +99,7 @@ class TreeSnapshot(msgspec.Struct, frozen=True, gc=False):
 
 
 class Savepoint(msgspec.Struct, frozen=True, gc=False):
-    """A savepoint keeps the snapshot at ``revision`` under a ``name``, until it is dropped."""
+    """A savepoint: the snapshot at ``revision``, kept under a ``name`` until the savepoint is dropped."""
 
     name: str
     directory: str
@@ -108,10 +108,10 @@ class Savepoint(msgspec.Struct, frozen=True, gc=False):
 
 
 class Rollback(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """At revision ``at`` the tree became again what it was at revision ``to``, that of a snapshot or of a savepoint.
+    """A rollback: at revision ``at``, the tree returned to revision ``to``, that of a snapshot or of a savepoint.
 
-    So one small commit undoes any number of changes. It is dropped once each record of a path says itself what came of
-    it. What is at the paths ``keep`` and below them is not undone.
+    So one small commit undoes any number of changes. The rollback is dropped once the records of all paths reflect it.
+    The paths ``keep`` and everything below them stay unchanged.
     """
 
     to: int
@@ -119,16 +119,15 @@ class Rollback(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     keep: tuple[str, ...] = ()
 
     def keeps(self, path: str) -> bool:
-        """Return whether this path stays as it is."""
+        """Return whether the rollback leaves this path unchanged."""
         return any(path == kept or path.startswith(f"{kept}/") for kept in self.keep)
 
 
 class RangeTombstone(msgspec.Struct, frozen=True, gc=False):
-    """A directory was deleted with all that is in it: what lies below ``path`` and was created up to ``revision`` is
-    deleted.
+    """The deletion of a directory: every entry below ``path`` that was created up to ``revision`` is deleted.
 
-    So one small commit deletes any number of files. The range tombstone is dropped once each of their records says it
-    itself.
+    So one small commit deletes any number of files. The range tombstone is dropped once the records of all these files
+    reflect it.
     """
 
     path: str
@@ -136,7 +135,7 @@ class RangeTombstone(msgspec.Struct, frozen=True, gc=False):
 
 
 class Manifest(msgspec.Struct, frozen=True, gc=False):
-    """A manifest holds the records of many paths, in a blob: what `ManifestRows` reads."""
+    """A reference to a manifest: a blob with the records of many paths, which `ManifestRows` reads."""
 
     blob: str
     size: int
@@ -145,20 +144,21 @@ class Manifest(msgspec.Struct, frozen=True, gc=False):
 
 
 class Tree(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc=False):
-    """The record of a tree as a whole: snapshots and savepoints, the oldest first; range tombstones and rollbacks that
-    are not finished.
+    """The record of a tree as a whole: its snapshots and savepoints, the oldest first, and its unfinished range
+    tombstones and rollbacks.
 
-    The records of paths that have not changed for long are in ``manifests``, the oldest first. What a newer one says of
-    a path counts, and what a record of the path itself says counts more. While the next one is being made, no record
-    of a path goes: a row that was made of it would show the file again. ``compacting`` is the revision at which that
-    began, 0 if none is made. ``stale`` says that the manifests have rows that were kept for a savepoint which is gone.
+    ``manifests`` has the records of paths that have not changed for long, the oldest manifest first. A newer manifest
+    overrides an older one, and the path's own record overrides all manifests. While the next manifest is being made, no
+    record of a path is dropped, since a row made of that record would show the file again. ``compacting`` is the
+    revision at which that manifest was begun, 0 if none is being made. ``stale``: the manifests have rows that were
+    kept for a savepoint which was dropped.
 
-    ``passed_over`` are snapshots that came after the one that a rollback went back to, and what was there right before
-    it. They are of a history that the query no longer continues, so nothing takes one of them for the newest snapshot;
-    but each can be gone back to, which undoes the rollback.
+    ``passed_over`` has the snapshots that came after the target of a rollback, and the state right before the rollback.
+    They belong to a history that the query no longer continues, so none of them counts as the newest snapshot; but each
+    can be the target of another rollback, which undoes the first.
 
-    ``unsure`` is the last revision at which a damaged record of a path was deleted, 0 if none was: snapshots and
-    savepoints before it may have shown what it said.
+    ``unsure`` is the last revision at which a damaged record of a path was deleted, 0 if none was: earlier snapshots
+    and savepoints may have shown a file of that record.
     """
 
     name: str
@@ -177,12 +177,14 @@ class Tree(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc
 
     @property
     def revisions(self) -> dict[str, int]:
-        """The revisions of all that is kept by the names of the snapshots: a savepoint's own, and ``@revision``."""
+        """The revisions of all snapshots and savepoints by name: a savepoint has its own name, a snapshot
+        ``@revision``.
+        """
         snapshots = {f"@{revision}": revision for revision in self.kept}
         return snapshots | {savepoint.name: savepoint.revision for savepoint in self.savepoints}
 
     @property
     def kept(self) -> tuple[int, ...]:
-        """The revisions of all snapshots and savepoints, the oldest first, with those that a rollback passed over."""
+        """The revisions of all snapshots and savepoints, and of those that a rollback passed over, the oldest first."""
         snapshots = {snapshot.revision for snapshot in (*self.snapshots, *self.passed_over)}
         return tuple(sorted(snapshots | {savepoint.revision for savepoint in self.savepoints}))

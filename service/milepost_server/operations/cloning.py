@@ -1,7 +1,7 @@
-"""Clone the files of a job: let the tree of another job begin with copies of what a snapshot or a savepoint shows.
+"""Clone the files of a job: fill the tree of another job with copies of the files in a snapshot or a savepoint.
 
-Nothing is shared, so that either job can go on, and end, without the other. All copies are there, in one manifest,
-before a single commit names it: a clone that breaks off leaves an empty tree.
+The two jobs share nothing, so that either job can continue, and end, without the other. All copies are stored, and
+listed in one manifest, before a single commit refers to the manifest: a clone that fails leaves an empty tree.
 """
 
 from __future__ import annotations
@@ -40,15 +40,16 @@ from milepost_server.rules.trees.manifests import packed
 from milepost_server.rules.trees.visibility import visible_at
 
 _AT_ONCE = 8
-"""So many files are copied at the same time."""
+"""How many files are copied at the same time."""
 
 _PACK_BYTES = 8 * 1024 * 1024
-"""The bytes of so many small files are in memory at most, with those of files that are being copied."""
+"""About how many bytes of small files are collected in memory before they are put into one blob."""
 
 
 @dataclass(slots=True)
 class _Copies:
-    """What was copied so far: ``records`` by path, and the keys of the blobs that were put for it.
+    """The files that were copied so far: ``records`` by path, and ``blobs``, the keys of the blobs that were put for
+    the clone.
 
     The bytes of small files are kept in ``small`` until they make a blob.
     """
@@ -65,23 +66,23 @@ class _Copies:
 
     @property
     def original(self) -> bytes:
-        """What the absolute paths of the source's files have in them."""
+        """The bytes that occur in each absolute path of the source's files."""
         return f"/jobs/{self.source}/".encode()
 
     def add(self, path: str, entry: Entry) -> None:
-        """Note a file or directory that was copied."""
+        """Note a copied file or directory."""
         kept = self.records if entry.data is None else self.small
         kept.append(TreePath(path, (entry,)))
         self.small_bytes += len(entry.data or b"")
 
     def take_small(self) -> list[TreePath]:
-        """Take the small files out."""
+        """Return the small files that were collected, and begin to collect anew."""
         taken, self.small, self.small_bytes = self.small, [], 0
         return taken
 
 
 class Cloning:
-    """Clones trees. Its work on the event loop is divided into turns."""
+    """Clones trees. Long work is done in turns, so that the event loop stays responsive."""
 
     def __init__(
         self,
@@ -100,10 +101,10 @@ class Cloning:
         self._manifests = manifests
 
     async def clone(self, caller: Caller, store: str, source: str, snapshot: str) -> Reply:
-        """Let the empty tree of ``store`` begin with what a snapshot of ``source`` shows. Raises problems.
+        """Fill the empty tree of ``store`` with copies of the files in a snapshot of ``source``. Raises problems.
 
-        Absolute paths in Spark's own descriptions of state are changed to those of the copies. Any other file that
-        names the source's directory is refused: nobody knows what its copy would lead to.
+        Absolute paths in Spark's own descriptions of state are changed to those of the copies. The clone is refused if
+        any other file names the source's directory, since its copy would still refer to the source.
         """
         for tree in (source, store):
             await self._manifests.ready(tree)
@@ -151,7 +152,7 @@ class Cloning:
         return reply_of(served)
 
     async def _prepared(self, copies: _Copies, request: CloneTree) -> tuple[ManifestRows, CloneTree]:
-        """Copy all that there is; return the rows of the manifest, and the request that names it."""
+        """Copy all files of the snapshot; return the rows of the manifest, and the request that names the manifest."""
         await self._copy_all(copies)
         blob = self._key(copies)
         rows, request = await asyncio.to_thread(_compacted, copies, blob, request)
@@ -167,13 +168,13 @@ class Cloning:
                 copies.add(path, await self._copy(copies, path, entry))
                 if copies.small_bytes >= _PACK_BYTES:
                     await self._pack(copies)
-                await asyncio.sleep(0)  # not every copy waits for something, and there may be thousands
+                await asyncio.sleep(0)  # some copies wait for nothing, and there may be thousands
 
         await gather_or_cancel(some() for _ in range(_AT_ONCE))
         await self._pack(copies)
 
     async def _pack(self, copies: _Copies) -> None:
-        """Put the bytes of small files, which are in memory, into one blob."""
+        """Put the collected bytes of small files into one blob."""
         small, pack = copies.take_small(), self._key(copies)
         compacted, content = await asyncio.to_thread(packed, small, pack)
         if content:
@@ -204,7 +205,7 @@ class Cloning:
         return found
 
     async def _copy(self, copies: _Copies, path: str, entry: Entry) -> Entry:
-        """Copy a file; what is returned was created before the clone is committed, under the caller's epoch."""
+        """Copy a file, and return its new entry, created before the clone is committed and under the caller's epoch."""
         made = Entry(self._journal.read().revision, entry.modified, copies.caller.epoch, entry.directory)
         if entry.directory:
             return made
@@ -258,7 +259,7 @@ class Cloning:
 
 
 def _compacted(copies: _Copies, blob: str, request: CloneTree) -> tuple[ManifestRows, CloneTree]:
-    """Return the rows of the copies, and the request that names them."""
+    """Return the manifest rows of the copies, and the request that names the manifest."""
     rows = ManifestRows.of(sorted(copies.records, key=lambda record: record.path))
     sizes = [entry.size for record in copies.records for entry in record.entries if not entry.directory]
     return rows, replace(request, manifest=rows.manifest(blob), files=len(sizes), bytes=sum(sizes))

@@ -21,11 +21,11 @@ from milepost_server.rules.decisions import Answer
 from milepost_server.rules.guards import session_is_callers, session_lives
 
 _LOOK_SECONDS = 5.0
-"""How often a waiting caller checks by itself, even if nothing wakes it."""
+"""How many seconds a waiting caller waits at most before it checks again, even if nothing wakes it."""
 
 
 class EpochOperations:
-    """The operations that ask for the epoch of a store, give it back, and read it."""
+    """The operations that request the epoch of a store, resign it, and read it."""
 
     def __init__(
         self,
@@ -44,10 +44,10 @@ class EpochOperations:
     async def campaign(
         self, caller: Caller, store: str, wait: float, gone: asyncio.Future[None] | None = None
     ) -> Reply:
-        """Ask for the epoch, and wait ``wait`` seconds at most while another session holds it.
+        """Request the epoch, and wait ``wait`` seconds at most while another session holds it.
 
         ``gone`` ends when the caller has closed its connection. A waiting caller is granted the epoch only in its turn,
-        not after it is known to be gone, and only if its session was renewed less than half of its TTL ago: the client
+        not after it is known to be gone, and only if its session was renewed less than half of its TTL ago. The client
         counts its TTL from when it sent that renewal, so it still trusts the session, unless the renewal took more than
         the other half to arrive.
         """
@@ -76,8 +76,9 @@ class EpochOperations:
     def held(self, caller: Caller, store: str) -> Reply:
         """Return the current epoch if the caller's session holds it.
 
-        Raises ``fenced`` problems if it does not, ``session-unknown`` and ``session-expired`` ones if it does not live.
-        To a retry they do not say that its first attempt was not applied: the session may have held the epoch then.
+        Raises a ``fenced`` problem if the session does not hold it, and ``session-unknown`` or ``session-expired`` if
+        the session does not live. For a retry, the problem's outcome is unknown rather than not applied: the session
+        may have held the epoch at the first attempt.
         """
         try:
             return self._held(caller, store)
@@ -110,10 +111,10 @@ class EpochOperations:
         return Reply(Answer(body), reading.revision, reading.term)
 
     async def _may_ask_again(self, place: CampaignPlace, end: float, gone: asyncio.Future[None] | None) -> bool:
-        """Wait until it is time to ask for the epoch again, and return True; False if there is nothing to wait for.
+        """Wait until it is time to request the epoch again, and return True; False if there is nothing to wait for.
 
-        It is time when the epoch is free in the caller's turn, or when the session has ended, which the rules then
-        answer. False means that the time is over, or that the caller is gone.
+        It is time when the epoch is free in the caller's turn, or when the session has ended, so that the rules can
+        report this. False means that the time is over, or that the caller is gone.
         """
         while (left := end - self._clock()) > 0 and not (gone is not None and gone.done()):
             view = self._journal.read().view
@@ -133,9 +134,9 @@ class EpochOperations:
 
 
 def _still_held(place: CampaignPlace, held: EpochHeld) -> EpochHeld:
-    """Return the error for a caller that has waited in vain.
+    """Return the error for a caller that has waited without getting the epoch.
 
-    As a rule another session holds the epoch. If the epoch is free, the error says why the caller did not get it.
+    Usually another session holds the epoch. If the epoch is free, the error says why the caller did not get it.
     """
     if place.queue.holder:
         return held

@@ -1,4 +1,4 @@
-"""The bytes of files of trees: read from the leader itself, and published where a data node has taken them."""
+"""Operations on the bytes of files: read them from the leader, and publish files whose bytes a data node stored."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from milepost_server.rules.answers import file_version
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file that is at a path, with its version, and the revision and the term that this reflects."""
+    """A file at a path, with its version, and the revision and term of the state in which it was found."""
 
     entry: Entry
     version: str
@@ -45,7 +45,7 @@ class FileDelivery:
 
 
 class FileReader:
-    """The operations that read files. `TreeOperations.ready` has to have been awaited."""
+    """The operations that read files. Callers must await `TreeOperations.ready` first."""
 
     def __init__(self, journal: Journal, blobs: BlobStore, trees: TreeOperations) -> None:
         self._journal = journal
@@ -53,7 +53,7 @@ class FileReader:
         self._trees = trees
 
     def find(self, at: At, version: str | None = None) -> FoundFile:
-        """Return the file at a path, which has to be at ``version`` if that is given.
+        """Return the file at a path. If ``version`` is given, the file must have that version.
 
         Raises ``not-exist`` problems, also for a directory, and ``version-mismatch`` problems.
         """
@@ -71,10 +71,11 @@ class FileReader:
         return found
 
     async def read(self, at: At, version: str | None, span_of: Callable[[Entry], Span]) -> FileDelivery:
-        """Return the bytes of a file. Without ``version``, the newer file is read if it is replaced meanwhile.
+        """Return the bytes of a file. If the file is replaced meanwhile, the newer file is read, unless ``version`` is
+        given.
 
-        ``span_of`` picks the range of bytes, and raises a problem for one that lies outside of the file. For which of
-        them are proven see `RangeDelivery.deliver`.
+        ``span_of`` selects the range of bytes, and raises a problem for a range outside of the file.
+        `RangeDelivery.deliver` documents which bytes are verified.
         """
         while True:
             found = self.find(at, version)
@@ -92,12 +93,12 @@ class FileReader:
         return stream_of((await self._trees.bytes_of_small(entry))[span.start : span.end])
 
     def _moved_on(self, at: At, found: FoundFile) -> bool:
-        """Return whether another file is at the path by now, or none, or it lies in a shared blob."""
+        """Return whether the path now has another file or none, or the file was moved into a shared blob."""
         return self.find(at).entry != found.entry
 
 
 class Publisher:
-    """Let a file be at a path, whose bytes are there."""
+    """Publishes files whose bytes are already stored."""
 
     def __init__(
         self,
@@ -123,16 +124,18 @@ class Publisher:
         attempt: int,
         begun: Begun = NOW,
     ) -> Reply | int:
-        """Let a file be at a path; ``key`` is known if it is published again. Raises problems.
+        """Publish a file at a path; a repeated call with the same ``key`` counts as the same write. Raises problems.
 
-        An attempt that comes in late, after a newer one or after one that has been committed, does nothing: the file
-        may have been renamed or deleted since. One with other bytes than those that have been committed is refused.
+        A late attempt does nothing: one that comes after a newer attempt has begun, or after an attempt was committed,
+        since the file may have been renamed or deleted meanwhile. An attempt with other bytes than the committed ones
+        is refused.
 
-        Nothing is done if its blob was put under an older leadership: the collector of this one may be about to delete
-        it, since it trusts that nobody begins to name such a blob any more. The present term is returned then, under
-        which the bytes have to be put first. Else the answer is returned, or the first one again.
+        Nothing is published if the blob was put under an older leadership: the garbage collector of this leadership may
+        be about to delete it, since it relies on no new record naming such a blob. The method then returns the current
+        term, under which the data node must put the bytes again. Otherwise it returns the answer, or the first answer
+        again.
 
-        The blob of a refused attempt is left to the data node: it may ask again, and then not be refused.
+        The blob of a refused attempt is left to the data node, which may retry with it.
         """
         journal = self._journal
         if not journal.lease_holds():
@@ -156,9 +159,10 @@ class Publisher:
         return reply_of(await self._submitter.submit_and_wait(request, journal.generation, attempts.check_newest))
 
     def check_put(self, at: At, epoch: int | None, attempt: Attempt, *, overwrite: bool) -> None:
-        """Refuse early, before any byte is taken, a put that the rules would refuse now. Raises problems.
+        """Refuse a put early, before any byte is received, if the rules would refuse it now. Raises problems.
 
-        One whose key is known has been committed: it is answered once it is seen whether its bytes are the same.
+        A put whose key was already committed passes: it is answered once its bytes can be compared with the committed
+        ones.
         """
         request = PutFile(attempt, at.store, at.path, epoch, NO_BLOB, b"", overwrite)
         journal = self._journal

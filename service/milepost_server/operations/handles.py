@@ -21,7 +21,7 @@ from milepost_server.rules.handlers.handles import absent, present
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of a store's handles, sorted by name, with those whose record is damaged.
+    """A page of a store's handles, sorted by name, with a separate list of handles whose record is damaged.
 
     ``next`` is the name after which the next page begins, None on the last page.
     """
@@ -53,7 +53,7 @@ class HandleOperations:
         self._submitter = submitter
 
     def get(self, store: str, name: str) -> Reply:
-        """Return the record of a handle without taking a lock. It also serves as ``exists`` of Flink's contract."""
+        """Return the record of a handle without taking a lock. This also serves as ``exists`` of Flink's contract."""
         reading = self._journal.read()
         handle = existing(reading.view, store, name)
         body = handle_body(reading.view, store_in(reading.view, store), handle)
@@ -92,8 +92,8 @@ class HandleOperations:
     async def remove(self, caller: Caller, store: str, name: str, version: str | None) -> Reply:
         """Release the caller's lock, and remove the handle unless another session holds it.
 
-        This is Flink's ``releaseAndTryRemove``. It returns once the blob is deleted and the record is dropped. A
-        ``version`` other than None must be the current one.
+        This is Flink's ``releaseAndTryRemove``. The method returns once the blob is deleted and the record is dropped.
+        If ``version`` is not None, it must be the current version.
         """
         reply = await self._submitter.perform(Remove(caller.attempt, store, name, caller.epoch, version))
         if reply.finish is not None:

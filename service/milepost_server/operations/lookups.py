@@ -1,4 +1,4 @@
-"""Look up keys of the managed state of jobs, in processes that decode the files of state apart from this one."""
+"""Look up keys of the managed state of jobs. Separate worker processes decode the files of the state."""
 
 from __future__ import annotations
 
@@ -26,19 +26,23 @@ log = logging.getLogger("milepost.state")
 
 _NEEDED = ("msgpack", "pyarrow", "sortedcontainers")
 SECONDS = 20.0
-"""A look-up takes milliseconds; its first one starts a process, which takes seconds on a busy machine."""
+"""How many seconds a look-up may take. It takes milliseconds, but the first one starts a process, which takes seconds
+on a busy machine.
+"""
 
 _MOST_WAITING = 32
 _MOST_BYTES = 16 * 1024 * 1024
-"""A process may ask for so many bytes at once: one record batch of a file of state is in memory here, and no more."""
+"""The most bytes that a worker process may request at once: one record batch of a state file. The server holds no more
+in memory.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked: the values of a key (JSON) in a state of a job, in all variables of it or one.
+    """A look-up: the values of a key (JSON) in a state of a job, in one variable of the state or in all of them.
 
-    ``version`` is that of the snapshot, None the newest. The answer begins after so many values and has ``limit`` at
-    most.
+    ``version`` is the version of the snapshot, None for the newest. The answer skips the first ``after`` values and has
+    ``limit`` values at most.
     """
 
     state: str
@@ -50,7 +54,7 @@ class Question:
 
 
 class Found(msgspec.Struct):
-    """The values of a key at a snapshot. ``next`` is how many come before the next page, None on the last one."""
+    """The values of a key at a snapshot. ``next`` is the value of ``after`` for the next page, None on the last."""
 
     version: int
     values: list[dict[str, Any]]
@@ -71,7 +75,7 @@ class _Asked(msgspec.Struct):
 
 
 class StateLookups:
-    """The operation that looks up a key of managed state. It reads, and changes nothing."""
+    """The operation that looks up a key of managed state, without changing anything."""
 
     def __init__(
         self,
@@ -89,9 +93,9 @@ class StateLookups:
         self._seconds = seconds
 
     async def look_up(self, store: str, question: Question) -> Found:
-        """Return what a key has. `TreeOperations.ready` has to have been awaited.
+        """Return the values of a key. Callers must await `TreeOperations.ready` first.
 
-        Raises problems, ``not-supported`` where the program is not installed.
+        Raises problems, ``not-supported`` if the packages that decode state are not installed.
         """
         missing = _missing(_NEEDED)
         if missing:
@@ -121,7 +125,7 @@ class StateLookups:
         return found
 
     async def _once_or_twice(self, store: str, question: Question) -> Found | Problem:
-        """Ask a process, and another one if that has ended, which it may have done while it waited."""
+        """Ask a worker process. If the process has ended, perhaps while it was idle, ask another one."""
         try:
             async with self._pool.borrow() as worker:
                 return await self._asked(worker, store, question)
@@ -131,7 +135,7 @@ class StateLookups:
             return await self._asked(worker, store, question)
 
     async def _asked(self, worker: Worker, store: str, question: Question) -> Found | Problem:
-        """Return the answer of a process, or why it has none. Raises `WorkerEnded`."""
+        """Return the answer of a worker process, or the problem for which it has none. Raises `WorkerEnded`."""
         await worker.send(asdict(question))
         failed: Problem | None = None
         while True:
@@ -155,7 +159,7 @@ class StateLookups:
             await worker.send(answered, content)
 
     async def _result(self, store: str, asked: _Asked) -> tuple[dict[str, Any], bytes]:
-        """Return what a process asked back for. Raises problems."""
+        """Return the data that a worker process requests while it answers. Raises problems."""
         match asked.ask:
             case "handle":
                 return {}, await self._handle(store, asked.name)
@@ -207,7 +211,7 @@ _KINDS = {
 
 @cache
 def _missing(modules: tuple[str, ...]) -> list[str]:
-    """Return those that are not installed. They are not imported: only the processes need them."""
+    """Return the modules that are not installed, without importing any: only the worker processes need them."""
     return [name for name in modules if importlib.util.find_spec(name) is None]
 
 

@@ -1,4 +1,4 @@
-"""Put the operations of a replica together, each from the parts that it needs, with those on the lead itself."""
+"""Combine the operations of a replica, each with the parts that it needs, and define those on leadership itself."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from milepost_server.replica.submitter import Reply
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """All operations that clients can ask of a replica, grouped by what they work on.
+    """All operations that clients can request of a replica, grouped by their subject.
 
-    ``perform`` submits a request for which there is nothing else to do, and returns its reply (`Submitter.perform`).
+    ``perform`` submits a request that needs no other work, and returns its reply (`Submitter.perform`).
     """
 
     perform: Callable[[Request], Coroutine[Any, Any, Reply]]
@@ -102,18 +102,17 @@ def operations_of(replica: Replica) -> Operations:
 
 
 class LeadingOperations:
-    """The operations that say who leads. ``step_down`` gives the lead up, and returns the term that ended with it."""
+    """The operations on leadership. ``step_down`` makes the leader step down, and returns the term that ended."""
 
     def __init__(self, journal: Journal, step_down: Callable[[], Awaitable[int]]) -> None:
         self._journal = journal
         self._step_down = step_down
 
     async def step_down(self, term: int | None) -> int:
-        """Give the lead up, if this replica leads at ``term``; return the term that ended.
+        """Step down, if this replica leads at ``term``; return the term that ended. None as ``term`` means any term.
 
-        With a term it is safe to ask again: another leader, or this one at a later term, is not deposed by a request
-        that was meant for the one before. Raises ``fenced`` problems for another term, ``no-leader``,
-        ``outcome-unknown``.
+        With a term, the request is safe to repeat: it never deposes another leader, or this one at a later term. Raises
+        ``fenced`` problems for another term, ``no-leader``, ``outcome-unknown``.
         """
         current = self._journal.term
         if term is not None and term != current:

@@ -1,4 +1,4 @@
-"""Read the records that several operations need."""
+"""Read a record that several operations need."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from milepost_server.rules.guards import store_readable
 def store_in(view: Lookup, name: str) -> Store:
     """Return the store's own record, or a new one if there is none.
 
-    Raises a ``corrupt`` problem if the record cannot be read: then it is unknown which handles were cleared, and which
+    Raises a ``corrupt`` problem if the record cannot be read: it is then unknown which handles were cleared, and which
     epoch is the current one.
     """
     if damaged := store_readable(view, name):

@@ -1,4 +1,4 @@
-"""Operations on sessions: a session is the lease of a client, which it keeps alive by keepalives."""
+"""Operations on sessions: a session is the lease of a client, which the client renews by keepalives."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from milepost_server.rules.guards import session_is_callers, session_lives
 from milepost_server.rules.locks import holders
 
 MOST_EPOCHS_SHOWN: Final = 20
-"""So many epochs of each session are told in a listing."""
+"""The most epochs of each session in a listing."""
 
 
 @dataclass(slots=True)
 class SessionPage:
-    """A page of the list of all sessions, sorted by id, with those whose records are damaged in a list of their own.
+    """A page of the list of all sessions, sorted by id, with a separate list of sessions whose records are damaged.
 
     ``next`` is the id after which the next page begins, None on the last page.
     """
@@ -65,11 +65,12 @@ class SessionOperations:
         self._clock = clock
 
     async def open(self, caller: Caller, ttl: float, holder: str, owner: str = "") -> Reply:
-        """Create a session that belongs to ``owner``, or renew the one that lives under the caller's id.
+        """Create a session that belongs to ``owner``, or renew the session that lives under the caller's id.
 
         The lease of a new session counts from its commit. For a living session the call is a renewal: as with
-        `keepalive`, it is refused once the expiry has begun, and 410 is answered if the session has ended. Such an
-        answer does not say "not applied" if this call changed the record before, as to another TTL.
+        `keepalive`, it is refused once the expiry has begun, and 410 is answered if the session has ended. If this call
+        changed the record before such a refusal, such as its TTL, the problem's outcome is ``applied`` rather than
+        ``not_applied``.
         """
         received = self._clock()
         served = await self._submitter.submit_and_wait(OpenSession(caller.attempt, ttl, holder, owner))
@@ -85,10 +86,11 @@ class SessionOperations:
         return reply
 
     async def keepalive(self, session_id: str, received: float | None = None, client: str | None = None) -> Reply:
-        """Renew the lease of a session from ``received`` (monotonic), when the request came in; None means now.
+        """Renew the lease of a session, counted from ``received`` (monotonic), when the request came in; None means
+        now.
 
-        ``client`` is that of `Attempt`. It is refused once the expiry has begun. This then waits until the expiry is
-        committed, so that 410 is never answered before.
+        ``client`` is that of `Attempt`. The renewal is refused once the expiry has begun. The method then waits until
+        the expiry is committed, so that 410 is never answered before.
         """
         began, attempt = self._clock(), Attempt(session_id, client=client)
         self._check_owner(self._journal.read(), attempt)
@@ -105,15 +107,15 @@ class SessionOperations:
     async def get(
         self, session_id: str, client: str | None = None, shown: Callable[[str], bool] = lambda _: True
     ) -> Reply:
-        """Return a session with the seconds that it has left and the locks that it holds.
+        """Return a session with its remaining seconds and the locks that it holds.
 
-        Those in stores that are not ``shown`` are left out. ``client`` is that of `Attempt`. The locks are collected in
-        slices: one that is taken or released meanwhile may be in the answer or not.
+        Locks in stores that are not ``shown`` are left out. ``client`` is that of `Attempt`. The locks are collected in
+        slices: a lock that is taken or released meanwhile may be in the answer or not.
         """
         reading = self._journal.read()
         session = self._living(reading, Attempt(session_id, client=client))
         locks = await self._locks(reading.view.state, session.id, shown)
-        self._journal.read()  # raises unless the lease still holds
+        self._journal.read()  # raises a problem unless the lease still holds
         body: dict[str, Any] = {
             **session_body(session),
             "expires_in": self._leases.expires_in(session.id),
@@ -124,8 +126,8 @@ class SessionOperations:
     async def list_page(self, after: str, limit: int) -> SessionPage:
         """Return a page of at most ``limit`` sessions, living or damaged, whose ids come after ``after``.
 
-        Each is told of as it was when the page came to it. Locks are counted as they stand in records, by indices: to
-        look at each of them would take the longer the more there are.
+        Each session is described as it was when the page reached it. Indexes count the locks in the records of handles,
+        since checking each lock would take longer the more locks there are.
         """
         page = SessionPage([], [], None, self._journal.read().term)
         last = after
@@ -147,11 +149,11 @@ class SessionOperations:
         await self._loop_time.each_after(
             lambda last: self._journal.read().view.state.session_index.listed(last), after, add
         )
-        page.term = self._journal.read().term  # raises unless the lease still holds
+        page.term = self._journal.read().term  # raises a problem unless the lease still holds
         return page
 
     def _summary(self, state: State, session: Session) -> dict[str, Any]:
-        """Return what a listing says of a living session."""
+        """Return the description of a living session for a listing."""
         led = state.session_index.led_by(session, MOST_EPOCHS_SHOWN + 1)
         epochs = [{"store": store, "epoch": _epoch_of(state, store)} for store in led[:MOST_EPOCHS_SHOWN]]
         return {
@@ -164,7 +166,7 @@ class SessionOperations:
         }
 
     def owner(self, session_id: str) -> str:
-        """Return the name of the client that opened a session; empty if nobody knows, or there is no such session."""
+        """Return the name of the client that opened a session; empty if it is unknown, or there is no such session."""
         session = self._journal.read().view.session(session_id)
         return session.owner if isinstance(session, Session) else ""
 

@@ -1,6 +1,4 @@
-"""Operations on what is kept of a tree: look at its snapshots, make a savepoint, verify their files, go back to one,
-clone one.
-"""
+"""Operations on the snapshots of a tree: list them, make savepoints, verify their files, roll back, and clone."""
 
 from __future__ import annotations
 
@@ -41,7 +39,8 @@ class SnapshotOperations:
         self._cloning = cloning
 
     def kept(self, store: str) -> Reply:
-        """Return what is kept of a tree: snapshots, savepoints, and what rollbacks passed over, each the oldest first.
+        """Return the snapshots and savepoints of a tree, and the snapshots that rollbacks passed over, each list the
+        oldest first.
 
         Raises ``corrupt`` problems.
         """
@@ -60,10 +59,10 @@ class SnapshotOperations:
         return Reply(Answer(body), reading.revision, reading.term)
 
     async def verify(self, store: str, *, digests: bool) -> Reply:
-        """Check that the bytes of all files are there, now and at each snapshot and savepoint; with ``digests``, read
+        """Check that the bytes of all files are stored, now and at each snapshot and savepoint; with ``digests``, read
         them all.
 
-        Raises problems: ``corrupt`` if it is not known what the tree has, ``storage-unavailable``, ``no-leader``.
+        Raises problems: ``corrupt`` if the content of the tree is unknown, ``storage-unavailable``, ``no-leader``.
         """
         await self._manifests.ready(store)
         report = await self._verification.verify(store, digests=digests)
@@ -71,16 +70,17 @@ class SnapshotOperations:
         return replace(kept, answer=Answer(report.body(kept.answer.body)))
 
     async def roll_back(self, caller: Caller, store: str, revision: int, keep: tuple[str, ...]) -> Reply:
-        """Let the tree be what it was at the revision of a snapshot or a savepoint, under the caller's epoch; but what
-        is at the paths ``keep``, and below them, stays. Raises problems.
+        """Roll the tree back to the revision of a snapshot or a savepoint, under the caller's epoch. Raises problems.
+
+        The paths ``keep`` and everything below them stay unchanged.
         """
         await self._manifests.ready(store)
         return await self._submitter.perform(RollBack(caller.attempt, store, "", caller.epoch, revision, keep))
 
     async def clone(self, caller: Caller, store: str, source: str, snapshot: str) -> Reply:
-        """Let the empty tree of ``store`` begin with what a snapshot of ``source`` shows. Raises problems.
+        """Fill the empty tree of ``store`` with copies of the files in a snapshot of ``source``. Raises problems.
 
-        Its files are copied first, which takes long if they are many.
+        The files are copied first, which takes long if there are many.
         """
         return await self._cloning.clone(caller, store, source, snapshot)
 
@@ -91,8 +91,8 @@ def snapshot_body(snapshot: TreeSnapshot | Savepoint) -> dict[str, Any]:
 
 
 def _commit(view: Lookup, store: Store, tree: Tree, snapshot: TreeSnapshot | Savepoint) -> dict[str, Any]:
-    """Return when the batch of a snapshot was committed, and under which epoch, as JSON; null where that is not
-    known.
+    """Return the time and the epoch at which the batch of a snapshot was committed, as JSON; null for each that is
+    unknown.
     """
     inside = f"{snapshot.directory}/" if snapshot.directory else ""
     commit = shown(view, store, tree, f"{SNAPSHOTS}/@{snapshot.revision}/{inside}commits/{snapshot.batch}")

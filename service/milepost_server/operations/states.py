@@ -1,6 +1,6 @@
-"""Operations on the bytes of states: add a handle with them, replace them, and read them.
+"""Operations on the bytes of states: add a handle with a state, replace the state, and read it.
 
-A reader gets them through the service, or by a signed URL to them in the blob store.
+A reader gets the bytes through the service, or by a signed URL from the blob store.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from milepost_server.replica.submitter import Caller, Reply, Submitter, reply_of
 from milepost_server.rules.decisions import Accepted, Decision
 
 State = Incoming | Reference
-"""A state that a client brings: its bytes, or a reference to an upload that has them already."""
+"""A state that a client sends: its bytes, or a reference to an upload that already has the bytes."""
 
 RequestOf = Callable[[BlobRef, bytes | None, UploadRef | None], Request]
 
 _AWAY = frozenset({Code.SHUTTING_DOWN, Code.NO_LEADER})
 _AWAY_SECONDS = 0.5
-"""How long the blob of a request may take to be deleted if its refusal sends the caller on to another replica.
+"""How many seconds deleting the blob of a refused request may take, if the refusal sends the caller to another replica.
 
-A slow deletion here must not keep the caller from that replica for longer. `_AWAY` has the codes of such refusals.
+A slow deletion must not delay the caller for longer. `_AWAY` has the codes of such refusals.
 """
 
 T = TypeVar("T")
@@ -46,8 +46,8 @@ T = TypeVar("T")
 class StateOperations:
     """The operations add and replace: they put the blob first, and move the pointer second.
 
-    A state has at most ``max_state_bytes`` bytes; None sets no limit. With fewer than ``inline_below`` it is kept in
-    its record.
+    A state has at most ``max_state_bytes`` bytes; None sets no limit. A state of fewer than ``inline_below`` bytes is
+    stored in the handle's record.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class StateOperations:
     async def _with_blob(self, caller: Caller, store: str, incoming: Incoming, request_of: RequestOf) -> Reply:
         """Put the bytes, then move the pointer. Bytes that no record can ever name any more are deleted at once.
 
-        If they are fewer than ``inline_below``, they go into the record, and are no blob.
+        A state of fewer than ``inline_below`` bytes goes into the record, and has no blob.
         """
         journal = self._journal
         if not journal.lease_holds():
@@ -140,7 +140,9 @@ class StateOperations:
 
 
 def _took(decision: Decision, blob: BlobRef) -> bool:
-    """Return whether the pointer was moved to this very blob. The replay of an earlier attempt does not use it."""
+    """Return whether the pointer was moved to this blob. The replay of an earlier attempt does not move it to this
+    blob.
+    """
     return isinstance(decision, Accepted) and any(
         isinstance(record, Handle) and record.blob == blob.key for record in decision.changes.values()
     )
@@ -156,7 +158,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """The bytes of a state that are being sent to a reader, with the revision and the term that they reflect."""
+    """The bytes of a state that are being sent to a reader, with the revision and term of the state that was read."""
 
     handle: Handle
     span: Span
@@ -187,9 +189,10 @@ class StateReader:
         self._download_seconds = download_seconds
 
     async def read(self, store: str, name: str, version: str | None, span_of: Callable[[Handle], Span]) -> Delivery:
-        """Return the bytes of a handle. Without ``version``, the newer state is read if it is replaced meanwhile.
+        """Return the bytes of a handle. If the state is replaced meanwhile, the newer one is read, unless ``version``
+        is given.
 
-        ``span_of`` picks the range of bytes, and raises a problem for a range that lies outside of the state.
+        ``span_of`` selects the range of bytes, and raises a problem for a range outside of the state.
         """
 
         async def delivered(handle: Handle, span: Span) -> AsyncIterator[bytes]:
@@ -205,8 +208,8 @@ class StateReader:
     ) -> Location | None:
         """Return a signed URL to the bytes that `read` would deliver.
 
-        None if the blob store cannot sign, or if the record has the bytes. This checks that the blob is there, but does
-        not read it: the client that fetches it checks size and digest.
+        Returns None if the blob store cannot sign, or if the bytes are in the record. The method checks that the blob
+        exists, but does not read it: the client that fetches it checks size and digest.
         """
 
         async def located(handle: Handle, _: Span) -> str | None:
@@ -244,7 +247,7 @@ class StateReader:
             return handle, span, got, reading
 
     def _moved_on(self, store: str, name: str, handle: Handle) -> bool:
-        """Return whether the handle has another version now or is gone, so that its old blob is rightly missing."""
+        """Return whether the handle has another version now or is gone, which explains why its old blob is missing."""
         now = self._journal.read().view.handle(store, name)
         return not isinstance(now, Handle) or now.version != handle.version or now.removing or now.gone
 

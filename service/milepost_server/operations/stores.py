@@ -26,7 +26,7 @@ from milepost_server.rules.handlers.stores import inventory_entry
 log = logging.getLogger("milepost.stores")
 
 _NO_EPOCH = {"epoch": None, "session": None, "holder": None, "since": None}
-"""What is said of the epoch of a store whose own record cannot be read."""
+"""The epoch in a listing for a store whose own record cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ class StoreOperations:
     async def lock_all(self, caller: Caller, store: str) -> Reply:
         """Lock all handles of a store for the caller's session, and return them: Flink's ``getAllAndLock``.
 
-        The answer lists the handles by name as they were when the lock was committed, and those whose record is damaged
-        in a list of their own. The answer to a replay lists the handles as they are now, since the first answer is too
-        large to be kept.
+        The answer lists the handles by name as they were when the lock was committed, and handles whose record is
+        damaged in a separate list. The answer to a replay lists the handles as they are now, since the first answer is
+        too large to be kept.
         """
         served = await self._submitter.submit_and_wait(LockAll(caller.attempt, store))
         reply = reply_of(served)
@@ -79,12 +79,12 @@ class StoreOperations:
     async def list_page(self, after: str, limit: int, shown: Callable[[str], bool] = lambda _: True) -> StorePage:
         """Return a page of at most ``limit`` stores, whose names come after ``after``.
 
-        Those that are not ``shown`` are passed over as if they were not there.
+        Stores that are not ``shown`` are skipped as if they did not exist.
 
-        Each comes with its number of handles, its epoch (0 before the first one) and who holds it, the newest snapshot
-        of its tree, the number of its records that cannot be read, and the revision at which all this was read. If the
-        store's own record cannot be read, the epoch is None, and the number of handles may include some that were
-        cleared, since only that record says which were.
+        Each store comes with its number of handles, its epoch (0 before the first one) with the session that holds it,
+        the newest snapshot of its tree, the number of its records that cannot be read, and the revision at which all
+        this was read. If the store's own record cannot be read, the epoch is None, and the number of handles may
+        include cleared ones, since only that record tells which handles were cleared.
         """
         found: list[dict[str, Any]] = []
         following: str | None = None
@@ -119,9 +119,9 @@ class StoreOperations:
         return StorePage(found, following, self._journal.read().term)
 
     def _snapshot_for_replay(self) -> Snapshot:
-        """Return the state as it is now.
+        """Return a snapshot of the current state, for the answer to a replay.
 
-        The lock was committed earlier, so a problem that is raised here says outcome ``applied``.
+        The lock was committed earlier, so the outcome of a problem raised here is ``applied``.
         """
         try:
             return self._journal.read().view.state.snapshot()

@@ -1,4 +1,4 @@
-"""Operations on trees: look at files, rename and delete them. Their bytes go through data nodes (`files`)."""
+"""Operations on trees: list, rename and delete files. The bytes of files go through data nodes (`files`)."""
 
 from __future__ import annotations
 
@@ -44,8 +44,10 @@ class At:
 
 @dataclass(frozen=True, slots=True)
 class FilePage:
-    """A page of what lies in a directory, sorted by name. ``next`` is the name after which the next one begins, None on
-    the last page. ``now`` is the time by the clock that said when each file came.
+    """A page of the files in a directory, sorted by name.
+
+    ``next`` is the name after which the next page begins, None on the last page. ``now`` is the current time by the
+    clock that the files' modification times come from.
     """
 
     files: list[dict[str, Any]]
@@ -57,7 +59,7 @@ class FilePage:
 
 @dataclass(slots=True)
 class Summary:
-    """How many files and directories there are, and how many bytes the files have."""
+    """The number of files and of directories, and of the bytes of the files."""
 
     files: int = 0
     directories: int = 0
@@ -71,7 +73,7 @@ class Summary:
 
 
 class TreeOperations:
-    """The operations on the files of a store's tree. A write names the driver's epoch, and needs no session."""
+    """The operations on the files of a store's tree. A write needs the driver's epoch, but no session."""
 
     def __init__(
         self,
@@ -94,9 +96,9 @@ class TreeOperations:
         most: int | None = None,
         shown: Callable[[str], bool] = lambda _: True,
     ) -> None:
-        """Call ``visit`` in turns with the names of stores after ``after``, ``most`` of them if that is given.
+        """Call ``visit`` in turns with the names of stores after ``after``, at most ``most`` of them if that is given.
 
-        Those that are not ``shown`` are passed over as if they were not there.
+        Stores that are not ``shown`` are skipped as if they did not exist.
         """
         given = 0
 
@@ -110,21 +112,21 @@ class TreeOperations:
         await self._loop_time.each_after(lambda last: self._journal.read().view.state.stores(last), after, add)
 
     async def ready(self, store: str) -> None:
-        """Wait until all is in memory that says what is in a store's tree; the other operations need that.
+        """Wait until all manifests of a store's tree are in memory; the other operations need them.
 
         Raises problems: ``corrupt``, ``storage-unavailable``, ``no-leader``.
         """
         await self._manifests.ready(store)
 
     def entry(self, at: At) -> Entry:
-        """Return what is at a path. Raises ``not-exist`` and ``corrupt`` problems."""
+        """Return the entry at a path. Raises ``not-exist`` and ``corrupt`` problems."""
         found = self.find(at)
         if found is None:
             raise problem(Code.NOT_EXIST, f"{at.path!r} does not exist in the tree of {at.store!r}")
         return found
 
     def find(self, at: At) -> Entry | None:
-        """Return what is at a path; None if nothing is. Raises ``corrupt`` problems."""
+        """Return the entry at a path; None if there is none. Raises ``corrupt`` problems."""
         view = self._journal.read().view.state
         found = shown(view, store_in(view, at.store), tree_in(view, at.store), at.path)
         if isinstance(found, Corrupt):
@@ -132,9 +134,9 @@ class TreeOperations:
         return found
 
     async def children(self, at: At, after: str = "", most: int | None = None) -> list[tuple[str, Entry]]:
-        """Return the names and entries of what lies in a directory; of a file, its own entry under an empty name.
+        """Return the names and entries of the children of a directory; for a file, its own entry under an empty name.
 
-        They are sorted, and begin after the name ``after``; ``most`` is how many there may be.
+        They are sorted by name, begin after the name ``after``, and are at most ``most``.
         """
         found: list[tuple[str, Entry]] = []
         await self.each_child(at, lambda name, entry: found.append((name, entry)), after, most)
@@ -145,7 +147,7 @@ class TreeOperations:
     ) -> None:
         """Call ``visit`` with each of the `children`, in turns.
 
-        What is renamed while a long directory is read may be missing, or be there under either name.
+        A file that is renamed while a long directory is read may be missing, or appear under either name.
         """
         entry = self.entry(at)
         if not entry.directory:
@@ -169,12 +171,12 @@ class TreeOperations:
 
         await self._loop_time.each_after(paths, f"{at.path}/{after}" if at.path else after, add)
         if snapshot_of(at.path) is not None:
-            self.entry(at)  # of a snapshot that went meanwhile, the rest would be missing
+            self.entry(at)  # fails for a snapshot that was dropped meanwhile, whose rest would be missing
 
     async def summary(self, at: At) -> Summary:
-        """Count what is at a path and everything below it, in turns. Raises ``not-exist`` and ``corrupt`` problems.
+        """Count the entry at a path and everything below it, in turns. Raises ``not-exist`` and ``corrupt`` problems.
 
-        What is renamed while a large directory is counted may be missing, or be counted twice.
+        A file that is renamed while a large directory is counted may be missing, or be counted twice.
         """
         found, entry = Summary(), self.entry(at)
         found.add(entry)
@@ -189,7 +191,7 @@ class TreeOperations:
                 found.add(there)
 
         await self._loop_time.each_after(lambda last: _below(self._journal.read().view.state, at, last), "", add)
-        self.entry(at)  # of a snapshot that went meanwhile, the rest would be missing
+        self.entry(at)  # fails for a snapshot that was dropped meanwhile, whose rest would be missing
         return found
 
     def readable(self, at: At) -> Entry:
@@ -204,9 +206,10 @@ class TreeOperations:
         return await bytes_of_small(self._blobs, entry)
 
     def may_put(self, at: At, epoch: int | None, *, overwrite: bool, parents: bool) -> Begun:
-        """Refuse early, before any byte is sent, a put that the rules would refuse now. Raises problems.
+        """Refuse a put early, before any byte is sent, if the rules would refuse it now. Raises problems.
 
-        Return what has to be there still once the bytes have come. Without ``parents`` no directory is made.
+        Return the directory that must still exist once the bytes have come. Without ``parents``, the put creates no
+        directory.
         """
         begun = Begun(parents=parents)
         self._submitter.dry_run(PutFile(LEADER, at.store, at.path, epoch, NO_BLOB, b"", overwrite, begun))
@@ -219,7 +222,8 @@ class TreeOperations:
     async def page(self, at: At, after: str, limit: int) -> FilePage:
         """Return a page of at most ``limit`` `children` of a directory, whose names come after ``after``.
 
-        Of a store that does not exist there are none. Raises ``not-exist`` problems, and ``not-directory`` for a file.
+        For a store that does not exist, the page is empty. Raises ``not-exist`` problems, and ``not-directory`` for a
+        file.
         """
         if not self.entry(at).directory:
             raise problem(Code.NOT_DIRECTORY, f"{at.path!r} is a file")
@@ -235,31 +239,33 @@ class TreeOperations:
         )
 
     async def make_directory(self, at: At, epoch: int | None) -> None:
-        """Let there be a directory, with those above it. Raises problems."""
+        """Create a directory, with all directories above it. Raises problems."""
         await self.make_directory_once(at, epoch, LEADER)
 
     async def make_directory_once(self, at: At, epoch: int | None, attempt: Attempt) -> Reply:
-        """Do `make_directory`, unless a later attempt at it has begun; ``created`` says whether it was not there."""
+        """Do `make_directory`, unless a later attempt at it has begun; ``created`` in the answer is whether it did not
+        exist.
+        """
         return await self._perform(MakeDirectory(attempt, at.store, at.path, epoch))
 
     async def rename(self, at: At, target: str, epoch: int | None, onto: OntoExisting) -> bool:
-        """Rename a file or a directory; whether that was done. Raises problems."""
+        """Rename a file or a directory; return whether it was renamed. Raises problems."""
         reply = await self._submitter.perform(RenamePath(LEADER, at.store, at.path, epoch, target, onto))
         return bool(reply.answer.body["renamed"])
 
     async def delete(self, at: At, epoch: int | None, *, recursive: bool) -> bool:
-        """Delete a file or a directory; whether there was one. Raises problems."""
+        """Delete a file or a directory; return whether it existed. Raises problems."""
         reply = await self.delete_once(at, epoch, LEADER, recursive=recursive)
         return bool(reply.answer.body["deleted"])
 
     async def delete_once(self, at: At, epoch: int | None, attempt: Attempt, *, recursive: bool) -> Reply:
-        """Do `delete`, unless a later attempt at it has begun: something else may be at the path since then."""
+        """Do `delete`, unless a later attempt at it has begun: the path may have another file since then."""
         return await self._perform(DeletePath(attempt, at.store, at.path, epoch, recursive))
 
     async def _perform(self, request: TreeRequest) -> Reply:
         """Submit a request, unless it has been committed under its key, or a later attempt has begun.
 
-        What it would be about then may not be what it was about the first time.
+        By then, the path may have another file than at the first attempt.
         """
         if request.key is None:
             return await self._submitter.perform(request)
@@ -281,7 +287,10 @@ def tree_in(view: Lookup, store: str) -> Tree:
 
 
 def _children(view: State, at: At, after: str) -> Iterator[str]:
-    """Yield what may lie right in a directory, sorted, from after ``after`` on. Snapshots are listed nowhere else."""
+    """Yield candidates for the children of a directory, sorted, beginning after the path ``after``.
+
+    Only the directory `SNAPSHOTS` itself lists snapshots.
+    """
     inside = snapshot_of(at.path)
     if inside is None:
         yield from view.children(at.store, at.path, after)
@@ -297,7 +306,7 @@ def _children(view: State, at: At, after: str) -> Iterator[str]:
 
 
 def _below(view: State, at: At, after: str) -> Iterator[str]:
-    """Yield what may lie somewhere below a directory, from after ``after`` on; in `SNAPSHOTS` one after the other."""
+    """Yield candidates for the paths below a directory, after ``after``; in `SNAPSHOTS`, one snapshot after another."""
     inside = snapshot_of(at.path)
     if inside is None:
         yield from view.paths(at.store, at.path, after)
@@ -314,7 +323,8 @@ def _below(view: State, at: At, after: str) -> Iterator[str]:
 
 
 def all_readable(state: State, at: At) -> None:
-    """Refuse to list what may lack a file: of a record that cannot be read, nobody knows which path it is of.
+    """Refuse to list a directory while a record of the tree cannot be read, since its path is unknown and may be
+    missing.
 
     A driver that does not see its newest commit would run that batch again. Raises a ``corrupt`` problem.
     """

@@ -1,4 +1,4 @@
-"""Operations on uploads: with an upload, a client puts bytes directly into the blob store, by a signed URL."""
+"""Operations on uploads, by which a client puts bytes directly into the blob store, with a signed URL."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LEAST_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A reference to an upload by its id, with what the client says of its bytes.
+    """A reference to an upload by its id, with the size and digest that the client states.
 
     ``size`` is in bytes, ``sha256`` in lower-case hexadecimal digits.
     """
@@ -124,7 +124,7 @@ class UploadOperations:
         return await self._signed(blob, min(left, upload.ttl), Outcome.APPLIED)
 
     async def _signed(self, blob: BlobRef, seconds: float, outcome: Outcome = Outcome.NOT_APPLIED) -> SignedRequest:
-        """Sign a URL to put a blob. ``outcome`` is what a problem says of the announcement, if signing fails."""
+        """Sign a URL to put a blob. ``outcome`` is the outcome of the announcement in a problem, if signing fails."""
         try:
             signed = await self._blobs.sign_put(blob.key, blob.size, blob.sha256, seconds)
         except StorageUnavailable as error:
@@ -146,9 +146,10 @@ def _with_url(reply: Reply, signed: SignedRequest, elapsed: float) -> Reply:
 
 
 async def _found_at(blobs: BlobStore, key: str, size: int) -> BlobRef | None:
-    """Return what is stored under ``key``; None for nothing. Its digest is empty unless it has the expected ``size``.
+    """Return the blob that is stored under ``key``; None if there is none. Its digest is empty if its size is not
+    ``size``.
 
-    A blob that was seen whole stays so: keys are fresh, and no blob is ever overwritten. Raises
+    A blob that was once seen complete stays complete: keys are fresh, and no blob is ever overwritten. Raises
     ``storage-unavailable`` and ``corrupt`` problems.
     """
     try:

@@ -1,6 +1,4 @@
-"""Check that the bytes of all files are there that a tree shows, now and at each snapshot and savepoint that is
-kept.
-"""
+"""Check that the bytes of all files of a tree are stored, of the current files and of each snapshot and savepoint."""
 
 from __future__ import annotations
 
@@ -29,25 +27,27 @@ from milepost_server.rules.trees.visibility import visible_at, visible_in
 
 log = logging.getLogger("milepost.blobs")
 _AT_ONCE = 16
-"""So many files are looked at at the same time."""
+"""How many files are checked at the same time."""
 
 _MOST_NAMED = 100
-"""A report names so many damaged files at most."""
+"""The most damaged files that a report names."""
 
 _DAMAGE = (Code.CORRUPT, Code.BLOB_MISSING)
 
 _LISTED_FROM: Final = 8
-"""Fewer blobs of a store are asked for one by one."""
+"""If fewer blobs of a store than this are wanted, the size of each is requested individually."""
 
 _LISTED_FOR_EACH: Final = 50
-"""A listing that has more blobs than this for each that is wanted takes longer than to ask for those."""
+"""A listing is abandoned after this many blobs for each wanted one, since requesting the sizes individually is then
+faster.
+"""
 
 _LISTING_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A file, and the revisions at which it is shown; 0 stands for now."""
+    """A file, and the revisions at which it is visible; 0 means now."""
 
     path: str
     entry: Entry
@@ -56,16 +56,16 @@ class Shown:
 
 @dataclass(slots=True)
 class Report:
-    """What was found: how many files and bytes there are now, and which files are damaged, and why."""
+    """The result of a verification: the number of current files and bytes, and the damaged files with their reasons."""
 
     files: int = 0
     bytes: int = 0
     damaged: dict[str, str] = field(default_factory=dict)
     broken: set[int] = field(default_factory=set)
-    """The revisions at which a damaged file is shown, or was perhaps, if its record was deleted; 0 stands for now."""
+    """The revisions at which a damaged file is visible, or may have been, if its record was deleted; 0 means now."""
 
     def body(self, kept: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
-        """Return the report as JSON: what is ``kept``, by its kind, and of each whether it is intact."""
+        """Return the report as JSON, with the snapshots ``kept``, by kind, and whether each of them is intact."""
         named = sorted(self.damaged)[:_MOST_NAMED]
         return {
             "files": self.files,
@@ -81,7 +81,7 @@ class Report:
 
 
 class Verification:
-    """Verifies trees. Its work on the event loop is divided into turns."""
+    """Verifies trees. Long work is done in turns, so that the event loop stays responsive."""
 
     def __init__(self, journal: Journal, blobs: BlobStore, loop_time: LoopTimeBudget) -> None:
         self._journal = journal
@@ -89,11 +89,11 @@ class Verification:
         self._loop_time = loop_time
 
     async def verify(self, store: str, *, digests: bool) -> Report:
-        """Look whether each file is there, whole by its size; with ``digests`` also read each of them.
+        """Check that each file is stored with its full size; with ``digests``, also read each file.
 
-        Files that come or go meanwhile count as they are at the end. What only a snapshot shows that a rollback passed
-        over is no damage of the job, which may have gone back because of it: it counts at that snapshot alone. Raises
-        ``storage-unavailable`` problems where it cannot be known.
+        Files that change during the check count as they are at the end. Damage to a file that is visible only at a
+        snapshot that a rollback passed over does not count as damage to the job, which may have rolled back because of
+        it: it counts for that snapshot alone. Raises ``storage-unavailable`` problems if the check cannot be completed.
         """
         files = await self._shown(store)
         report = Report()
@@ -113,7 +113,7 @@ class Verification:
             for shown in waiting:
                 if (reason := await self._damage(shown, sizes, digests)) is not None:
                     found[shown] = reason
-                await asyncio.sleep(0)  # not every look waits for something, and there may be thousands
+                await asyncio.sleep(0)  # some checks wait for nothing, and there may be thousands
 
         await gather_or_cancel(look() for _ in range(_AT_ONCE))
 
@@ -145,11 +145,11 @@ class Verification:
         return files
 
     def _files(self, store: str, path: str) -> Iterator[Shown]:
-        """Yield each file that is at a path, now or at a revision that is kept."""
+        """Yield each file at a path, now or at a snapshot or savepoint."""
         view = self._lookup()
         record, of_store, tree = view.path(store, path), store_in(view, store), tree_in(view, store)
         if not isinstance(record, TreePath):
-            yield Shown(path, Entry(0, "", blob=path), frozenset({0, *tree.kept}))  # a damaged record
+            yield Shown(path, Entry(0, "", blob=path), frozenset({0, *tree.kept}))  # the path's record is damaged
             return
         shown: dict[Entry, set[int]] = {}
         for revision in (0, *tree.kept):
@@ -159,7 +159,7 @@ class Verification:
         yield from (Shown(path, entry, frozenset(at)) for entry, at in shown.items())
 
     def _at(self, store: str, damaged: Shown) -> frozenset[int]:
-        """Return at which revisions this very file is shown by now."""
+        """Return the revisions at which the damaged file is visible by now."""
         same = (damaged.entry.blob, damaged.entry.start, damaged.entry.sha256)
         for shown in self._files(store, damaged.path):
             if (shown.entry.blob, shown.entry.start, shown.entry.sha256) == same:
@@ -167,7 +167,7 @@ class Verification:
         return frozenset()
 
     async def _damage(self, shown: Shown, sizes: _Sizes, digests: bool) -> str | None:
-        """Return what is wrong with a file; None if nothing is."""
+        """Return the reason why a file is damaged; None if it is intact."""
         entry = shown.entry
         try:
             if entry.created_revision == 0:
@@ -194,9 +194,9 @@ class Verification:
 
 
 class _Sizes:
-    """The sizes of blobs, each learnt once.
+    """The sizes of blobs, each requested once.
 
-    A blob that a listing does not have may have come meanwhile: such ones are asked for.
+    A blob that is missing in a listing may have been put meanwhile, so its size is requested individually.
     """
 
     def __init__(self, blobs: BlobStore, loop_time: LoopTimeBudget) -> None:
@@ -205,7 +205,7 @@ class _Sizes:
         self._known: dict[str, int | Problem] = {}
 
     async def learn(self, keys: Iterable[str]) -> None:
-        """Learn these sizes as far as they can be listed within half a minute."""
+        """Get the sizes of these blobs, as far as listing them takes half a minute at most."""
         wanted: dict[str, set[str]] = defaultdict(set)
 
         def want(key: str) -> None:
@@ -221,7 +221,7 @@ class _Sizes:
                     log.info("the blobs below %s cannot be listed, so each is asked for: %s", prefix, error)
 
     async def check(self, key: str, size: int, *, at_least: bool = False) -> None:
-        """Check that a blob has this size, or ``at_least`` this one.
+        """Check that a blob has this size, or, with ``at_least``, this size or more.
 
         Raises problems: ``blob-missing``, ``corrupt``, ``storage-unavailable``.
         """

@@ -1,4 +1,4 @@
-"""The effects of committed requests: blobs are deleted, leases begin and end, waiting clients are woken."""
+"""The effects of committed requests: delete blobs, begin and end leases, wake waiting clients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from milepost_server.rules.decisions import Accepted
 
 
 class Effects:
-    """The `JournalObserver` of a replica, which carries out what follows from each committed request."""
+    """The `JournalObserver` of a replica, which carries out the effects of each committed request."""
 
     def __init__(
         self,
@@ -36,10 +36,12 @@ class Effects:
         self._settings = settings
 
     def committed(self, request: Request, accepted: Accepted) -> None:
-        """Schedule the deletion of blobs that are not needed any more, keep the leases up to date, and wake waiters."""
+        """Schedule the deletion of blobs that are not needed any more, keep the leases up to date, and wake waiting
+        tasks.
+        """
         for key in accepted.discards:
             self._deletions.schedule(key, self._settings.linger_seconds)
-        for key in accepted.orphans:  # later, since a put that has begun may still be writing this blob
+        for key in accepted.orphans:  # deleted later, since a put that has begun may still be writing this blob
             self._deletions.schedule(key, self._settings.collect_after_seconds)
         self._changes.announce(accepted.changes)
         self._epoch_queues.committed(accepted.changes.values())
@@ -55,7 +57,7 @@ class Effects:
                 self._uploads.note(store_of(key) or "", record)
 
     def found(self, key: str, record: Record) -> None:
-        """Begin the lease of a session or upload that was put back, with its full time as after a take-over."""
+        """Begin the lease of a session or upload whose record was put back, with its full time as after a take-over."""
         if isinstance(record, Session):
             self._leases.begin(record)
         elif isinstance(record, Upload) and not record.ended:
@@ -67,7 +69,8 @@ class Effects:
             self._deletions.schedule(request.blob.key, 0.0)
 
     def _taken(self, store: str, upload: str, changed: Iterable[Stored | None]) -> None:
-        """Note that the blob of a used upload may still be put while its signed URL is valid, and some time after that.
+        """Note that the blob of a used upload may still be put while its signed URL is valid, and for some time after
+        that.
 
         A put that begins while the URL is valid may end later.
         """

@@ -1,7 +1,7 @@
 """The callers that wait for the epoch of a store: one queue for each store; only its first caller is woken.
 
-A commit that frees no epoch wakes nobody, and one that does wakes one caller. If that caller does not take the epoch,
-the next one in the queue is called.
+A commit that frees no epoch wakes no caller, and a commit that frees one wakes one caller. If that caller does not take
+the epoch, the next caller in the queue is woken.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class CampaignPlace:
     """A caller's place in the queue of a store.
 
     ``called`` is true when the epoch is free and it is this caller's turn. ``asked_at_end`` is true when the caller has
-    sent its request once more since its session ended, in order to get the answer that the session has ended.
+    repeated its request after the end of its session, to get the answer that the session has ended.
     """
 
     def __init__(self, queue: _Queue, number: int, session: str) -> None:
@@ -67,7 +67,7 @@ class _Queue:
 
 
 class EpochQueues:
-    """The queues of all stores for which a caller waits."""
+    """The queues of all stores for whose epoch a caller waits."""
 
     def __init__(self) -> None:
         self._queues: dict[str, _Queue] = {}

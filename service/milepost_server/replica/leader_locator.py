@@ -1,4 +1,4 @@
-"""Find the address of the leader, as far as this replica can see."""
+"""Find the address of the leader, as far as this replica can see it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from milepost_backends.contract import BackendError, Election
 log = logging.getLogger("milepost.leader_locator")
 
 REMIND_SECONDS = 30.0
-"""An outage of the election that goes on is logged again after this long."""
+"""How many seconds pass before an ongoing outage of the election is logged again."""
 
 
 class LeaderLocator:
     """The advertised URL of the leader, which is read from the election at most every ``fresh`` seconds.
 
-    All requests that ask while it is being read share one answer. Otherwise, on a replica that is cut off from its
-    election, each request would wait behind all those before it.
+    All requests that need the URL while it is being read share one answer. Otherwise, on a replica that is cut off from
+    its election, each request would wait behind all earlier ones.
     """
 
     def __init__(self, election: Election, advertise: str, clock: Callable[[], float], fresh: float = 0.2) -> None:

@@ -1,6 +1,6 @@
 """The deadlines of sessions and uploads.
 
-They are kept in the leader's memory only, so a keepalive writes nothing to the store.
+They are kept in the leader's memory only, so a keepalive writes nothing to the pointer store.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from milepost_server.basics.deadline_queue import DeadlineQueue
 from milepost_server.model.records import Corrupt, Session, Upload
 
 AT_ONCE: Final = 256
-"""How many expiries are begun, or looked for, in one step."""
+"""How many expiries are begun in one step."""
 
 
 @dataclass(slots=True)
@@ -34,20 +34,20 @@ class Leases:
         self._deadlines: DeadlineQueue[str] = DeadlineQueue()
 
     def clear(self) -> None:
-        """Forget all deadlines, because a new leadership begins."""
+        """Drop all deadlines, because a new leadership begins."""
         self._leases = {}
         self._deadlines.clear()
 
     def begin(self, session: Session | Corrupt) -> None:
-        """Give a session from before this leadership a full TTL again, unless it has ended."""
+        """Give a session from before this leadership its full TTL again, unless the session has ended."""
         if isinstance(session, Session) and not session.ended and session.id not in self._leases:
             self.renew(session)
-            self._leases[session.id].renewed = -math.inf  # it was not its client that renewed it
+            self._leases[session.id].renewed = -math.inf  # the leader renewed the session, not its client
 
     def renew(self, session: Session, received: float | None = None) -> None:
         """Restart the TTL of a session at ``received``, when the renewing request came in; None means now.
 
-        A renewal that is older than one already counted does not shorten the lease; a shorter TTL does.
+        A renewal that came in before the last one does not shorten the lease; a shorter TTL does.
         """
         start = self._clock() if received is None else received
         lease = self._leases.get(session.id)
@@ -90,11 +90,11 @@ class Leases:
 
     @property
     def overdue(self) -> bool:
-        """Whether there may be more leases whose deadline has passed."""
+        """Whether there may be more sessions whose deadline has passed."""
         return self._deadlines.waiting(self._clock())
 
     def expiry_failed(self, session: Session) -> None:
-        """Make the lease due again at once, because its expiry could not be committed."""
+        """Make the session's lease due again at once, because its expiry could not be committed."""
         lease = self._leases.get(session.id)
         if lease is not None and lease.session.created_revision == session.created_revision:
             lease.ending = False
@@ -111,7 +111,7 @@ class UploadLeases:
         self._ending: set[tuple[str, str]] = set()
 
     def clear(self) -> None:
-        """Forget all deadlines, because a new leadership begins."""
+        """Drop all deadlines, because a new leadership begins."""
         self._deadlines.clear()
         self._ending = set()
 
@@ -120,7 +120,7 @@ class UploadLeases:
         self.note(store, upload)
 
     def note(self, store: str, upload: Upload) -> None:
-        """Begin or drop the deadline of an upload whose record was committed: it was announced, or it has ended."""
+        """Begin the deadline of an upload whose committed record is pending, or drop it if the upload has ended."""
         if upload.ended:
             self.forget(store, upload.id)
         else:
@@ -143,11 +143,11 @@ class UploadLeases:
 
     @property
     def overdue(self) -> bool:
-        """Whether there may be more leases whose deadline has passed."""
+        """Whether there may be more uploads whose deadline has passed."""
         return self._deadlines.waiting(self._clock())
 
     def expiry_failed(self, store: str, upload: str) -> None:
-        """Make the lease due again at once, because its expiry could not be committed."""
+        """Make the upload's lease due again at once, because its expiry could not be committed."""
         if (store, upload) in self._ending:
             self._ending.discard((store, upload))
             self._deadlines.set((store, upload), self._clock())

@@ -41,7 +41,7 @@ async def expire_sessions(journal: Journal, leases: Leases, clock: Callable[[], 
 async def _expire(journal: Journal, leases: Leases, session: Session, clock: Callable[[], float]) -> bool:
     """Expire a session, and return whether it has ended.
 
-    This waits for the commit however long it takes: while the expiry may still be committed, no keepalive may be
+    The function waits for the commit without a limit: while the expiry may still be committed, no keepalive may be
     granted.
     """
     try:
@@ -76,7 +76,7 @@ async def _expire_upload(
 ) -> bool:
     """Expire an upload, and return whether it has ended.
 
-    This waits for the commit however long it takes: an expiry that may still be committed must not be begun a second
+    The function waits for the commit without a limit: an expiry that may still be committed must not be begun a second
     time.
     """
     try:
@@ -95,7 +95,7 @@ async def _expire_upload(
 
 
 async def finish_removals(journal: Journal, removals: Removals, clock: Callable[[], float], interval: float) -> None:
-    """Finish removals that a crash or a failed deletion of the blob left open, until cancelled."""
+    """Finish removals that were interrupted by a crash or a failed deletion of the blob, until cancelled."""
     while True:
         await asyncio.sleep(interval)
         try:
@@ -110,7 +110,7 @@ async def finish_removals(journal: Journal, removals: Removals, clock: Callable[
 
 
 async def _finish(removals: Removals, finish: FinishNeeded, clock: Callable[[], float]) -> None:
-    """Finish one removal. If that fails, log it and go on, so that it does not hold up the others."""
+    """Finish one removal. A failure is only logged, so that it does not delay other removals."""
     try:
         await removals.finish(finish, clock() + COMMIT_SECONDS)
     except Problem as error:
@@ -126,7 +126,7 @@ def _unfinished(view: Lookup, key: str) -> FinishNeeded | None:
 
 
 async def scrub(journal: Journal, clock: Callable[[], float], interval: float) -> None:
-    """Drop records that nothing needs any more, until cancelled: each time all of them, however many there are."""
+    """Drop records that nothing needs any more, until cancelled. Each run drops all of them, however many there are."""
     while True:
         await asyncio.sleep(interval)
         try:
@@ -158,7 +158,7 @@ async def _scrub_cleared(journal: Journal, clock: Callable[[], float]) -> None:
         last: list[str] = []
         while keys := _cleared(journal, store):
             if keys == last:
-                break  # these could not be dropped: try again the next time
+                break  # these could not be dropped: try again in the next run
             await commit(journal, Scrub(LEADER, keys=tuple(keys)), clock)
             last = keys
 

@@ -1,4 +1,4 @@
-"""Probes of whether a replica is ready: it leads or knows the leader, and its backends answer."""
+"""Probe whether a replica is ready: it leads or knows the leader, and its backends answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class ProbeLine:
-    """The result of one probe: the part of the replica, whether it is well, and what was found, as text."""
+    """The result of one probe: the probed part of the replica, whether it is ready, and an explanation as text."""
 
     part: str
     ok: bool
@@ -55,8 +55,8 @@ class Probes:
     async def _records(self) -> ProbeLine:
         """Probe the records.
 
-        Damaged records harm no others, so a replica with some is ready all the same. So is a replica that could not
-        prove that the stored records are complete, if another replica could, and leads.
+        Damaged records harm no others, so a replica with damaged records is ready. A replica that could not prove that
+        the stored records are complete is ready if another replica could, and leads.
         """
         journal = self._journal
         if not journal.lease_holds():
@@ -90,7 +90,7 @@ class Probes:
         return ProbeLine("pointers", True, f"{len(journals)} journals" + (f"; full: {full}" if full else ""))
 
     async def _blob_store(self) -> ProbeLine:
-        """Probe the blobs. A damaged key harms only the files of jobs, so a replica that finds one is ready."""
+        """Probe the blobs. A damaged key harms only the files of jobs, so a replica that finds one is still ready."""
         try:
             await within(_PROBE_SECONDS, anext(self._blobs.list("", 0.0), None))
             await within(_PROBE_SECONDS, self._key.look())

@@ -45,19 +45,25 @@ from milepost_server.replica.trees.trimming import Trimming
 log = logging.getLogger("milepost.replica")
 
 LOOKUPS = (sys.executable, "-P", "-m", "milepost.state.processors.lookups")
-"""The program that decodes files of managed state. What is in them can hurt its process, and not this one."""
+"""The command of a worker process that decodes files of managed state. The content of a file can harm only that
+process.
+"""
 
 _LEAN = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1", "OMP_NUM_THREADS": "1"}
-"""With these it takes 75 MiB, and reserves no gigabyte of address space, so that its memory can be bounded."""
+"""The environment of a worker process. With it the process takes 75 MiB, and reserves no gigabyte of address space, so
+that its memory can be limited.
+"""
 _MOST_LOOKUPS = 2
 _LOOKUPS_IDLE_SECONDS = 60.0
 _BACKOFF_SECONDS = 0.5
 _PAUSE_SECONDS = 0.05
-"""The pause before the next election after leadership was lost, so that a leader that loses at once does not spin."""
+"""The pause before the next election after leadership was lost, so that a leader that always loses at once does not
+spin.
+"""
 
 
 class Replica:
-    """One replica of the service: its backends, its journal, and all that it keeps in memory while it leads.
+    """One replica of the service: its backends, its journal, and the state in its memory while it leads.
 
     ``advertise`` is the address by which the election names this replica when it leads. ``on_loaded`` is called at each
     take-over, when all records are in memory. ``on_fault`` is called when the replica can never lead again: because of
@@ -120,9 +126,11 @@ class Replica:
         self._on_loaded = on_loaded
         self.on_fault: Callable[[], None] = lambda: None
         self.refusal: Misconfigured | None = None
-        """Why a backend that was away at the start cannot be used, now that it answers."""
+        """The error of a backend that did not answer at the start and, now that it answers, turns out to be
+        misconfigured.
+        """
         self.beside: Callable[[], Coroutine[Any, Any, None]] | None = None
-        """What runs beside the election for as long as the replica takes part in it."""
+        """A task that runs beside the election for as long as the replica takes part in it."""
 
     @property
     def leads(self) -> bool:
@@ -132,8 +140,8 @@ class Replica:
     async def start(self) -> None:
         """Open the backends and begin to take part in the election. Raises `Misconfigured`.
 
-        A backend that does not answer is tried again for as long as it takes; the replica is not ready until then. If
-        it answers at last that it cannot be used, that is the ``refusal``.
+        A backend that does not answer is tried again without a limit; the replica is not ready until it answers. If the
+        backend then turns out to be misconfigured, the error is stored as ``refusal``.
         """
         opened = await self._open()
         self._task = asyncio.create_task(self._run(opened), name="milepost-leader")
@@ -156,10 +164,10 @@ class Replica:
             self._task = None
 
     async def step_down(self) -> int:
-        """Let another replica lead, and go on as a candidate; return the term that has ended.
+        """Let another replica lead, and continue as a candidate; return the term that has ended.
 
-        Requests in flight are waited for as in `resign`. Raises ``no-leader`` problems, and ``outcome-unknown`` ones
-        if it is not known whether others see the end yet.
+        The replica waits for requests in flight as in `resign`. Raises ``no-leader`` problems, and ``outcome-unknown``
+        if it is unknown whether others see the end yet.
         """
         if self.leadership is None:
             raise problem(Code.NO_LEADER, "this replica does not lead")
@@ -168,7 +176,7 @@ class Replica:
         return self.journal.term
 
     async def _drain(self) -> None:
-        """Stop admitting requests, and wait for those in flight, ``resign_seconds`` at most."""
+        """Stop admitting requests, and wait for requests in flight, ``resign_seconds`` at most."""
         try:
             async with asyncio.timeout(self.settings.resign_seconds):
                 await self.journal.drain()
@@ -179,7 +187,7 @@ class Replica:
             )
 
     async def stop(self) -> None:
-        """Step down, then close the backends."""
+        """Resign, then close the backends."""
         await self.resign()
         await self.lookups.close()
         await self.election.close()
@@ -187,7 +195,7 @@ class Replica:
         await self.blobs.close()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Report a fault of Milepost's own, which ends the process: a replica that cannot lead must not look alive."""
+        """Report a fault of Milepost itself, which ends the process: a replica that cannot lead must not look alive."""
         if not task.cancelled() and (fault := task.exception()) is not None:
             log.critical(
                 "this replica failed by a fault of its own and cannot lead any more: the process ends", exc_info=fault
@@ -195,7 +203,7 @@ class Replica:
             self.on_fault()
 
     async def _open(self) -> bool:
-        """Open all backends. Return False if one does not answer yet; raise any error that waiting does not help."""
+        """Open all backends. Return False if one does not answer yet; raise every error that waiting cannot resolve."""
         try:
             await self.blobs.open()
             await self.pointers.open()
@@ -206,7 +214,7 @@ class Replica:
         return True
 
     async def _open_at_last(self) -> None:
-        """Open the backends once they answer. Raises `Misconfigured`, as `start` does: waiting does not help."""
+        """Open the backends once they answer. Raises `Misconfigured`, which waiting cannot resolve."""
         while True:
             await asyncio.sleep(_BACKOFF_SECONDS)
             try:
@@ -254,7 +262,7 @@ class Replica:
                 self.leadership = None
                 self.journal.lose_lease()
                 self.deletions.clear()
-                self.blobs.full = None  # who puts no blobs any more does not learn whether there is room again
+                self.blobs.full = None  # a replica that puts no blobs does not learn when there is room again
                 self.changes.end()
                 self.epoch_queues.end()
                 await leadership.resign()
@@ -265,7 +273,7 @@ class Replica:
             await asyncio.sleep(pause)
 
     async def _until_another_leads(self, end: float) -> None:
-        """Wait until the election names another replica, but not beyond ``end``: perhaps none stands by."""
+        """Wait until the election names another replica, at most until ``end``: there may be no other candidate."""
         while (left := end - self.clock()) > 0:
             try:
                 if await self.election.leader() not in (None, self.advertise):
@@ -276,7 +284,7 @@ class Replica:
         log.warning("no other replica has led within %s s: this one takes part again", self.settings.step_down_seconds)
 
     async def _take_over(self, leadership: Leadership) -> None:
-        """Take the journal over and begin the leases; try again while the lease holds. Raises `LeadershipLost`."""
+        """Take the journal over and begin the leases; retry while the lease holds. Raises `LeadershipLost`."""
         give_up = self.clock() + self.settings.journal.give_up_seconds
         while True:
             if leadership.remaining(self.clock()) <= 0:
@@ -296,7 +304,9 @@ class Replica:
                 raise LeadershipLost("the lease ran out while the journal was taken over") from error
 
     async def _start_leases(self, state: State) -> None:
-        """Give each session and pending upload its full time. Nothing is committed before that, so none ends early."""
+        """Give each session and pending upload its full time. No request is committed before that, so none of them ends
+        early.
+        """
         self.leases.clear()
         self.uploads.clear()
         await self.loop_time.each(state.sessions.values(), self.leases.begin)
@@ -323,14 +333,14 @@ class Replica:
         )
 
     async def _first_of(self, *parts: Coroutine[Any, Any, None]) -> None:
-        """Run all parts until the first one ends, raise the error with which it did, and cancel the others."""
+        """Run all parts until the first one ends, raise its error, and cancel the others."""
         self._parts = [asyncio.ensure_future(part) for part in parts]
         await first_of(self._parts)
 
     async def _end_parts(self) -> None:
-        """Wait until the parts of the last leadership have ended, ``resign_seconds`` at most.
+        """Wait until the background tasks of the last leadership have ended, ``resign_seconds`` at most.
 
-        One of them may be stuck in a call to its storage.
+        A task may be stuck in a call to its storage.
         """
         parts, self._parts = self._parts, []
         if not parts:
@@ -348,7 +358,7 @@ class Replica:
         raise LeadershipLost("the election was lost")
 
     async def _keep_mark(self) -> None:
-        """Set the deployment marker again, now and then, in case it could not be set or somebody removed it."""
+        """Set the deployment marker again at intervals, in case it could not be set or another program removed it."""
         while True:
             pause = self.settings.collect_interval_seconds
             try:

@@ -1,4 +1,4 @@
-"""The settings of a replica, in one place. They are passed as arguments; nothing reads them from a global."""
+"""The settings of a replica, in one place. They are passed as arguments; nothing reads them from a global variable."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from milepost_server.model.records import KEPT_KEYS_SECONDS
 
 IDLE_SECONDS = 30.0
 FILE_IDLE_SECONDS = 1800.0
-"""Spark keeps a file of state open from the first row that changes the state to the end of the task, and writes to it
-every 64 KiB or so; a file of a log is open for a moment. A task that gets nothing into its file for half an hour is
-taken for dead. What silent bodies hold is bounded, and the longest silent one goes where others need room.
+"""How many seconds the sender of a file's bytes may be silent.
+
+Spark keeps a file of state open from the first row that changes the state to the end of the task, and writes to it
+every 64 KiB or so; a log file is open only for a moment. A task that writes nothing to its file for half an hour counts
+as dead. The resources of silent bodies are bounded, and when others need room, the body that was silent for longest is
+cut.
 """
 INLINE_BELOW = 4096
 MOST_INLINE = 32 * 1024
-"""A record holds no more bytes than that, so that many fit into one commit."""
+"""The upper limit of ``inline_below``, so that many records fit into one commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,23 +26,36 @@ class Settings:
     """The settings of a replica. Times are in seconds, sizes in bytes.
 
     ``request_seconds``: how long a write may wait for the storage before it is answered with an error.
+
     ``blob_seconds``: how long one step of the blob store may take.
+
     ``idle_seconds``: how long a client may send nothing inside of a request; ``file_idle_seconds``: inside of the bytes
-    of a file, which a task of Spark's keeps open while it works.
+    of a file, which a Spark task keeps open while it works.
+
     ``linger_seconds``: how long a replaced blob is kept for readers that are still reading it.
+
     ``collect_after_seconds``: how old a blob that no record names must be before it is deleted.
+
     ``stand_back_seconds``: how long a replica that could not take the journal over lets others try.
+
     ``step_down_seconds``: how long a replica that was asked to step down waits for another to lead. A candidate on a
-    busy machine may need seconds to notice; where there is none, nobody leads meanwhile.
-    ``resign_seconds``: how long a replica that resigns waits for what is in flight.
-    ``max_state_bytes``: the largest size of a state; None for no limit of Milepost's own.
-    ``inline_below``: a state, or a file of a tree, with fewer bytes is kept in its record, and has no blob.
-    ``compact_from``: so many records of files make a manifest; fewer are left as they are.
-    ``compact_after_seconds``: how long a file's record has not changed when it is compacted into a manifest.
+    busy machine may need seconds to notice; if there is no candidate, no replica leads meanwhile.
+
+    ``resign_seconds``: how long a replica that resigns waits for requests in flight.
+
+    ``max_state_bytes``: the largest size of a state; None if Milepost sets no limit.
+
+    ``inline_below``: a state, or a file of a tree, with fewer bytes is stored in its record, and has no blob.
+
+    ``compact_from``: the least number of records of files that are compacted into a manifest.
+
+    ``compact_after_seconds``: how long a file's record must be unchanged before it is compacted into a manifest.
+
     ``upload_seconds``: how long an upload may wait to be used, and how long the URL to put its bytes is valid.
+
     ``download_seconds``: how long the URL that a reader is redirected to is valid.
 
-    The others say how often a background task of the leader runs.
+    The other settings are the intervals of the leader's background tasks.
     """
 
     request_seconds: float = 20.0

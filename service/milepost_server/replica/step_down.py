@@ -1,7 +1,7 @@
-"""Give the lead up because somebody asked for it, so that another replica can lead: before maintenance, or to test it.
+"""Step down on request, so that another replica can lead, such as before maintenance or for a test.
 
-What is in flight is ended first. Then the wish ends the leadership in the same way in which losing the lease does, so
-no step of that has a second form.
+Requests in flight are ended first. Then the leadership ends in the same way as when the lease is lost, so there is only
+one implementation of that end.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from milepost_server.journal import LeadershipLost
 
 
 class SteppedDown(LeadershipLost):
-    """Raised when this process stops leading because it was asked to, although its lease still runs."""
+    """Raised when this process stops leading because it was asked to step down, although its lease still runs."""
 
 
 class StepDown:
-    """The wish that this replica gives the lead up, from when it is made until the leadership was resigned.
+    """A request to step down, from when it is made until the leadership was resigned.
 
-    ``drain`` stops admitting requests and waits for those in flight, not for ever. ``seconds`` is how long the end of
-    the leadership is waited for then.
+    ``drain`` stops admitting requests and waits for requests in flight, for a limited time. ``seconds`` is how long
+    `ask` then waits for the end of the leadership.
     """
 
     def __init__(self, drain: Callable[[], Awaitable[None]], seconds: float) -> None:
@@ -33,27 +33,27 @@ class StepDown:
         self._ending: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Note that a leadership begins, which nobody has asked to end yet."""
+        """Note that a leadership begins, which no client has asked to end yet."""
         self._wanted.clear()
         self._resigned.clear()
 
     async def until_wanted(self) -> None:
-        """Wait until the leadership is to end, with nothing in flight any more. Raises `SteppedDown`."""
+        """Wait until a client has asked this replica to step down and no request is in flight. Raises `SteppedDown`."""
         await self._wanted.wait()
         raise SteppedDown("somebody asked this replica to step down")
 
     async def ask(self) -> None:
-        """End the leadership, and return once it was resigned; whoever asks meanwhile waits for the same end.
+        """End the leadership, and return once it was resigned. Concurrent callers wait for the same end.
 
-        It goes on also where the caller is gone: a leader that has begun to refuse requests must not stay one. Raises
-        ``outcome-unknown`` problems.
+        The end continues even if the caller is gone: a leader that has begun to refuse requests must not stay leader.
+        Raises ``outcome-unknown`` problems.
         """
         if self._ending is None or self._ending.done():
             self._ending = asyncio.create_task(self._end(), name="milepost-hand-over")
         await asyncio.shield(self._ending)
 
     def resigned(self) -> None:
-        """Note that the leadership was resigned, for whatever reason: from now on another replica can lead."""
+        """Note that the leadership was resigned, for any reason: from now on another replica can lead."""
         self._resigned.set()
 
     async def _end(self) -> None:

@@ -1,6 +1,7 @@
 """Submit requests to the journal for a caller or for maintenance, wait for their ends, and finish removals.
 
-A removal is finished after its mark is committed: the blob is deleted, and then the record is dropped.
+A removal is finished after the handle's mark for removal is committed: the blob is deleted, and then the record is
+dropped.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ _MOST_REST_SECONDS = 1.0
 
 
 class Removals:
-    """The last two steps of removals whose mark is committed."""
+    """The last two steps of removals: deleting the blob and dropping the record, once the mark for removal is
+    committed.
+    """
 
     def __init__(self, journal: Journal, deletions: DeletionQueue) -> None:
         self._journal = journal
@@ -51,7 +54,8 @@ class Removals:
         try:
             await self._journal.wait(self._journal.submit(request, deadline))
         except Problem as error:
-            # The removal is committed and its bytes are gone: `maintenance` does the rest, here or at the next leader.
+            # The removal is committed and its bytes are gone: `maintenance` drops the record later, here or at the next
+            # leader.
             log.info(
                 "%s/%s is removed, but its record could not be dropped yet; it is tried again later: %s",
                 finish.store,
@@ -62,7 +66,7 @@ class Removals:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The session, key and attempt of a client's request, and the epoch that it names; None if it names none."""
+    """The session, key and attempt of a client's request, and the request's epoch; None if it has none."""
 
     attempt: Attempt
     epoch: int | None = None
@@ -88,9 +92,9 @@ def _always(_: Request) -> None:
 
 
 class Submitter:
-    """The way of requests through the journal; each must end within ``request_seconds``.
+    """Submits requests to the journal; each must end within ``request_seconds``.
 
-    ``make_room`` trims the tree of a store, as `Trimming.make_room` says.
+    ``make_room`` trims the tree of a store; see `Trimming.make_room`.
     """
 
     def __init__(
@@ -110,7 +114,7 @@ class Submitter:
     async def deduplicated(self, caller: Caller, store: str, attempt: Callable[[MaySubmit], Awaitable[Reply]]) -> Reply:
         """Run an attempt that does more than submit one request, and return its reply.
 
-        A newer attempt with the same idempotency key takes its place, as `Attempts.run` says.
+        A newer attempt with the same idempotency key replaces it; see `Attempts.run`.
         """
         session, key = caller.attempt.session, caller.attempt.key
         if key is None:
@@ -122,7 +126,7 @@ class Submitter:
     def dry_run(self, request: Request) -> Accepted | Blocked:
         """Return how the rules would decide a request now, without submitting it. Raises a problem if they refuse it.
 
-        So a request that takes long to prepare can be refused before that.
+        A request that takes long to prepare can thus be refused before the preparation.
         """
         decision = self._judged(request)
         if isinstance(decision, Refused):
@@ -130,7 +134,7 @@ class Submitter:
         return decision
 
     async def dry_run_once_trimmed(self, request: StoreRequest) -> Accepted | Blocked:
-        """Return what `dry_run` does, but trim the store's tree first if that is what the request waits for."""
+        """Return the result of `dry_run`, after trimming the store's tree if the request needs that."""
         deadline = self._deadline()
         while isinstance(decision := self._judged(request), Refused):
             if not await self._makes_room(request, decision, deadline):
@@ -138,18 +142,17 @@ class Submitter:
         return decision
 
     async def perform(self, request: Request, may_submit: MaySubmit = _always) -> Reply:
-        """Submit a request and return its reply; finish removals that block it first. Raises problems."""
+        """Submit a request and return its reply, after finishing removals that block it. Raises problems."""
         return reply_of(await self.submit_and_wait(request, None, may_submit))
 
     async def submit_and_wait(
         self, request: Request, generation: int | None = None, may_submit: MaySubmit = _always
     ) -> Served:
-        """Submit a request and return how it ended, be it a refusal of the rules.
+        """Submit a request and return how it ended, which may be a refusal of the rules.
 
-        A removal that blocks it is finished first, and a tree that is to be trimmed for it is trimmed.
-
-        ``generation`` is the leadership under which the request's blob was put; under another one it is refused.
-        Raises a problem if the rules never decided the request.
+        If a removal blocks the request, the removal is finished first; if the request needs a trimmed tree, the tree is
+        trimmed. ``generation`` is the leadership under which the request's blob was put; under another leadership the
+        request is refused. Raises a problem if the rules never decided the request.
         """
         deadline = self._deadline()
         self._check_owner(request.attempt)
@@ -173,15 +176,15 @@ class Submitter:
         return decide(reading.view, request, self._journal.context(reading.revision + 1))
 
     async def _makes_room(self, request: Request, decision: Decision, deadline: float) -> bool:
-        """Trim the tree that a request waits for, if it does; return whether it is worth asking again."""
+        """Trim the tree if the decision requires it; return whether the request is worth another attempt."""
         if not isinstance(request, StoreRequest) or not isinstance(decision, Refused) or not decision.until_trimmed:
             return False
         return await self._make_room(request.store_name, deadline)
 
     def _check_owner(self, attempt: Attempt) -> None:
-        """Refuse a client that acts in another one's session, before it could join a running attempt of that one.
+        """Refuse a client that uses another client's session, before it can join a running attempt in that session.
 
-        The rules judge it again, when the request is decided.
+        The rules check this again, when they decide the request.
         """
         if attempt.client is not None:
             reading = self._journal.read()
@@ -205,7 +208,8 @@ def reply_of(served: Served) -> Reply:
 
 
 async def commit(journal: Journal, request: Request, clock: Callable[[], float]) -> Reply:
-    """Commit a request, then pause for as long as it took, which leaves half of the time to others.
+    """Commit a request, then pause for as long as the commit took, at most a second, so that other requests get half of
+    the time.
 
     Raises problems.
     """

@@ -1,5 +1,5 @@
-"""The rules: ``decide(view, request, context)`` returns what changes and what is answered, or why not.
+"""The rules: ``decide(view, request, context)`` returns the changes and the answer, or the reason for a refusal.
 
-They are pure functions over immutable records. Nothing here waits, reads a clock, or knows of a backend or of HTTP, so
-the same code is driven by the service, by property-based tests and by the simulator.
+They are pure functions over immutable records. No rule waits, reads a clock, or depends on a backend or on HTTP, so the
+service, property-based tests and the simulator all run the same code.
 """

@@ -1,4 +1,4 @@
-"""Turn records into the JSON bodies of the wire."""
+"""Turn records into the JSON bodies of answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from milepost_server.rules.locks import holders
 
 
 def handle_body(view: Lookup, store: Store, handle: Handle) -> dict[str, Any]:
-    """Return the wire's record of a handle."""
+    """Return a handle's record as JSON, in the form of the HTTP interface."""
     return {
         "name": handle.name,
         "version": handle.version,
@@ -27,15 +27,16 @@ def handle_body(view: Lookup, store: Store, handle: Handle) -> dict[str, Any]:
 
 
 def file_version(created_revision: str, sha256: str) -> str:
-    """Return the version of a file: the revision at which it came to its path, and its bytes.
+    """Return the version of a file, made of the revision at which it was created at its path, and its digest.
 
-    An older copy of all records that was put back counts revisions anew; then the bytes tell two files apart.
+    If all records are restored from an older copy, revisions are counted again from there; the digest then tells two
+    files apart.
     """
     return f"{created_revision}.{sha256[:16]}"
 
 
 def entry_body(path: str, entry: Entry) -> dict[str, Any]:
-    """Return what a listing of a tree says of a file or a directory."""
+    """Return a file or a directory as JSON, for a listing of a tree."""
     directory = entry.directory
     return {
         "path": path,
@@ -51,12 +52,12 @@ def entry_body(path: str, entry: Entry) -> dict[str, Any]:
 
 
 def session_body(session: Session) -> dict[str, Any]:
-    """Return a session as the answer to its creation shows it."""
+    """Return a session as JSON, in the form of the answer to its creation."""
     return {"session": session.id, "ttl": session.ttl, "holder": session.holder}
 
 
 def epoch_body(view: Lookup, store: Store) -> dict[str, Any]:
-    """Return the epoch of a store, with nulls where nobody holds it."""
+    """Return the epoch of a store as JSON, with nulls if no session holds it."""
     holder = epoch_holder(view, store)
     return {
         "epoch": store.epoch,
@@ -67,7 +68,7 @@ def epoch_body(view: Lookup, store: Store) -> dict[str, Any]:
 
 
 def epoch_holder(view: Lookup, store: Store) -> Session | None:
-    """Return the living session that holds the epoch, or None."""
+    """Return the living session that holds the epoch; None if there is none."""
     if store.epoch_session is None:
         return None
     session = view.session(store.epoch_session)

@@ -1,4 +1,4 @@
-"""Decide a request: this is the only way into the rules."""
+"""Decide a request. The function `decide` is the only entry point of the rules."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HANDLERS: Final = {
 
 
 def decide(view: View, request: Request, context: DecisionContext) -> Decision:
-    """Return what happens if ``request`` is applied on top of ``view`` in ``context``. Nothing is changed by it."""
+    """Return the decision on ``request``, on top of ``view`` and in ``context``, without changing anything."""
     seen = view.fresh()
     try:
         decision = _decided(seen, request, context)
@@ -41,11 +41,11 @@ def decide(view: View, request: Request, context: DecisionContext) -> Decision:
 
 
 def _decided(view: View, request: Request, context: DecisionContext) -> Decision:
-    """Judge a request, in a fixed order.
+    """Decide a request, in a fixed order of checks.
 
-    First come the owner of its session, a replay of a known key, and the guards of `_refusal`; then the rule of its
-    class; at last, whether a retry is safe whose first answer may be forgotten. The leader's own requests go straight
-    to their rule.
+    First come the owner of its session, a replay of a known key, and the guards of `_refusal`; then the handler of its
+    class; last, whether it is a retry that is unsafe because its first answer may have been dropped. The leader's own
+    requests go directly to their handler.
     """
     if request.by_leader:
         return HANDLERS[type(request)](view, request, context)
@@ -59,7 +59,7 @@ def _decided(view: View, request: Request, context: DecisionContext) -> Decision
 
 
 def _refusal(view: View, request: Request, context: DecisionContext) -> Refused | None:
-    """Refuse a request for its session, for the record of its store, or for its epoch, in this order."""
+    """Refuse a request because of its session, the record of its store, or its epoch, in this order."""
     names_one = isinstance(request, StoreRequest) and request.session != ""
     if (request.needs_session or names_one) and (dead := guards.session_lives(view, request.session, context)):
         return dead
@@ -83,7 +83,9 @@ def _with_store(view: View, request: Request, decision: Decision) -> Decision:
 
 
 def _evicted_answers_at(view: View, request: Request) -> int:
-    """Return the revision at which the record that keeps the request's answer last forgot one; 0: it forgot none."""
+    """Return the revision at which the record that keeps the request's answer last dropped an answer; 0 if it never
+    did.
+    """
     store = request.store or ""
     record: Session | Store | Handle | Tree | TreePath | Corrupt | None
     match request.keeper:
@@ -105,7 +107,7 @@ def _evicted_answers_at(view: View, request: Request) -> int:
 
 
 def _complete_replay(view: View, request: Request, known: Accepted | Refused) -> Decision:
-    """Complete a replay whose first answer is not whole: a removal that is not finished, or a listing too large to
+    """Complete a replay whose kept answer is not complete: that of an unfinished removal, or of a listing too large to
     keep.
     """
     if not isinstance(known, Accepted):

@@ -1,4 +1,4 @@
-"""Define what the rules answer: `Accepted`, `Refused` or `Blocked`."""
+"""Define the results of the rules: `Accepted`, `Refused` or `Blocked`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from milepost_server.model.records import Stored
 from milepost_server.model.requests.base import Request
 
 Changes = Mapping[str, Stored | None]
-"""Changes are records to write by key; None deletes the record."""
+"""The records to write, by key; None deletes the record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to the caller: a JSON body, the handle's version where there is one, and whether something was
-    created.
-    """
+    """The answer to the caller: a JSON body, the version of a handle, and whether something was created."""
 
     body: Mapping[str, Any] = field(default_factory=dict)
     version: str | None = None
@@ -30,10 +28,10 @@ class Answer:
 
 @dataclass(slots=True)
 class Inventory:
-    """An inventory asks for an answer with all handles of ``store``: too many to be gathered in a decision.
+    """A request for an answer with all handles of ``store``, which are too many to be collected in a decision.
 
     ``snapshot`` is taken when the changes are committed, and no later change is committed together with them. It stays
-    None for a replay, which shows the handles of that moment.
+    None for a replay, which shows the handles at the time of the replay.
     """
 
     store: str
@@ -42,12 +40,12 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The request is granted. Without ``changes`` it is answered from what is there.
+    """The request is granted. Without ``changes``, the answer comes from the current state.
 
-    ``discards`` are blobs that the changes replace, to be discarded after they have lingered for readers on the way.
-    ``orphans`` are blobs that lost their pointer long ago, or never had one, and are left to the collector. ``finish``
-    is a removal that has begun (now or earlier) and must be finished before the caller is answered. If ``inventory`` is
-    set, it makes up the answer. ``depends`` is explained at `Decision`.
+    ``discards`` are blobs that the changes replace; they are deleted after a delay for readers that still read them.
+    ``orphans`` are blobs that lost their pointer long ago, or never had one, and are left to the garbage collector.
+    ``finish`` is a removal that has begun (now or earlier) and must be finished before the caller is answered. If
+    ``inventory`` is set, the answer is made from it. `Decision` explains ``depends``.
     """
 
     answer: Answer
@@ -61,7 +59,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class FinishNeeded:
-    """A removal that has begun: ``blob`` must be discarded, then the removal of ``name`` at ``version`` finished."""
+    """A removal that has begun: ``blob`` must be deleted, then the removal of ``name`` at ``version`` finished."""
 
     store: str
     name: str
@@ -71,10 +69,11 @@ class FinishNeeded:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The request is refused, and nothing changes. None means what is usual for the code; see `Decision`.
+    """The request is refused, and nothing changes. For ``outcome`` and ``retryable``, None means the default of the
+    code.
 
-    ``until_trimmed`` says that the request may pass once the tree of its store is trimmed: what is in its way is dead,
-    and can be dropped at once.
+    ``until_trimmed``: the request may pass once the tree of its store is trimmed, because only deleted entries prevent
+    it. `Decision` explains ``depends``.
     """
 
     code: Code
@@ -88,33 +87,35 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """The request can be decided only after another removal was finished. ``depends`` is explained at `Decision`."""
+    """The request can be decided only after another removal is finished. `Decision` explains ``depends``."""
 
     finish: FinishNeeded
     depends: int = 0
 
 
 Decision = Accepted | Refused | Blocked
-"""A decision is what comes of a request. ``depends`` is the number of the latest group in flight that it looked at, 0
-for none. An answer without changes waits until that group has been committed, since it may only show committed state.
+"""The result of deciding a request. ``depends`` is the number of the latest group in flight whose changes the decision
+read, 0 for none. An answer without changes waits until that group has been committed, since it may only show committed
+state.
 """
 
 
 Handler = Callable[[View, Any, "DecisionContext"], Decision]
-"""The rule of one class of requests: a pure function of what is stored, the request, and the context."""
+"""The rule for one class of requests: a pure function of the stored state, the request, and the context."""
 
 Handlers = Mapping[type[Request], Handler]
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionContext:
-    """The context is everything that a decision may know of time and leadership.
+    """All that a decision may know about time and leadership.
 
-    ``revision`` is the one that the request's change will get. ``wall`` is for people to read (RFC 3339, UTC); nothing
-    is compared with it. What is at or before ``keys_horizon`` and ``sessions_horizon`` is older than the time for which
-    answers, and ended sessions, are kept. Granted epochs are above ``epoch_floor`` (set after a restore from a backup).
-    ``most_uploads`` is how many a store may have pending, and ``kept_snapshots`` how many snapshots a tree keeps of
-    each query. What is at or before ``committed`` is known to be committed.
+    ``revision`` is the revision that the request's change will get. ``wall`` is a time for users (RFC 3339, UTC);
+    nothing is compared with it. Answers from revisions up to ``keys_horizon``, and sessions that ended at revisions up
+    to ``sessions_horizon``, are older than the time for which they are kept. Granted epochs are above ``epoch_floor``
+    (set after a restore from a backup). ``most_uploads`` is how many pending uploads a store may have, and
+    ``kept_snapshots`` how many snapshots of each query a tree keeps. All revisions up to ``committed`` are known to be
+    committed.
     """
 
     revision: int
@@ -129,5 +130,5 @@ class DecisionContext:
 
     @property
     def version(self) -> str:
-        """Return the version of a handle whose state is set by this change; it is unique for ever."""
+        """Return the version of a handle whose state is set by this change; no version is used twice."""
         return f"{self.lineage}.{self.revision}"

@@ -1,6 +1,6 @@
-"""Guard requests: each guard says why a request must not pass, or returns None.
+"""Guard requests: each guard returns the reason to refuse a request, or None.
 
-Model checking (``model/``) showed what breaks without each one.
+Model checking (``model/``) showed what fails without each guard.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from milepost_server.rules.decisions import DecisionContext, Refused
 
 
 def session_lives(view: Lookup, session: str, context: DecisionContext) -> Refused | None:
-    """Refuse a request without a living session. For an hour, an ended session is told from one never seen."""
+    """Refuse a request without a living session. For an hour, an ended session is told from one that never existed."""
     record = view.session(session)
     if isinstance(record, Corrupt):
         return Refused(Code.CORRUPT, f"the record of session {session!r} is damaged: {record.reason}")
@@ -25,10 +25,10 @@ def session_lives(view: Lookup, session: str, context: DecisionContext) -> Refus
 
 
 def session_is_callers(view: Lookup, attempt: Attempt, context: DecisionContext) -> Refused | None:
-    """Refuse a client that acts in a session which another one opened. A session without an owner is anybody's.
+    """Refuse a client that uses a session which another client opened. Any client may use a session without an owner.
 
-    This comes before all else that is said of a session, since a kept answer to another client tells of it as well. An
-    ended session that is forgotten belongs to nobody, so that its id can be used again.
+    This check comes before every other one on the session, since a kept answer would also reveal the session to another
+    client. An ended session past its horizon has no owner, so that its id can be used again.
     """
     record = view.session(attempt.session) if attempt.client is not None else None
     if not isinstance(record, Session) or record.owner in ("", attempt.client):
@@ -40,7 +40,7 @@ def session_is_callers(view: Lookup, attempt: Attempt, context: DecisionContext)
 
 
 def store_readable(view: Lookup, store: str) -> Refused | None:
-    """Refuse changes in a store whose own record is damaged, since that may have lost the epoch."""
+    """Refuse changes in a store whose own record is damaged, since its current epoch may be lost."""
     record = view.store(store)
     if isinstance(record, Corrupt):
         return Refused(Code.CORRUPT, f"the record of store {store!r} is damaged: {record.reason}")
@@ -48,9 +48,10 @@ def store_readable(view: Lookup, store: str) -> Refused | None:
 
 
 def epoch_is_current(store: Store, epoch: int | None, floor: int = 0) -> Refused | None:
-    """Refuse a write without the store's current epoch, once it had one; an epoch never granted is refused as well.
+    """Refuse a write without the store's current epoch, once the store had an epoch. An epoch never granted is refused,
+    too.
 
-    An epoch up to the ``floor`` comes from a backup: its driver may be long deposed, which the backup does not know.
+    An epoch up to the ``floor`` comes from a backup: its driver may have been deposed after the backup was made.
     """
     if 0 < store.epoch <= floor:
         return Refused(
@@ -67,7 +68,9 @@ def epoch_is_current(store: Store, epoch: int | None, floor: int = 0) -> Refused
 
 
 def version_matches(handle: Handle, version: str) -> Refused | None:
-    """Refuse a change of another version: versions are compared, never added to and never tested for truth."""
+    """Refuse a change if the handle has another version. Versions are compared, never added to and never tested for
+    truth.
+    """
     if handle.version == version:
         return None
     return Refused(
@@ -78,7 +81,7 @@ def version_matches(handle: Handle, version: str) -> Refused | None:
 
 
 def retry_may_run(request: Request, evicted_answers_at: int, context: DecisionContext) -> Refused | None:
-    """Refuse a retry whose first answer may have been evicted, so that it is not applied a second time."""
+    """Refuse a retry whose first answer may have been dropped, so that the request is not applied a second time."""
     if request.attempt.number > 1 and evicted_answers_at > context.keys_horizon:
         return Refused(
             Code.OUTCOME_UNKNOWN,
@@ -89,14 +92,14 @@ def retry_may_run(request: Request, evicted_answers_at: int, context: DecisionCo
 
 
 def upload_pending(upload: Upload | None, ref: UploadRef) -> Refused | None:
-    """Refuse an upload that is used up or whose time is up: one upload becomes one handle at most."""
+    """Refuse an upload that is used up or has expired: one upload becomes one handle at most."""
     if upload is not None and not upload.ended:
         return None
     return Refused(Code.UPLOAD_UNKNOWN, f"there is no upload {ref.id!r}, or it was used up, or its time is up")
 
 
 def upload_whole(upload: Upload, announced: BlobRef, found: BlobRef | None) -> Refused | None:
-    """Refuse an upload unless its bytes were seen to be there, and to be what was announced, each time."""
+    """Refuse an upload unless its announced, its stated and its stored bytes have the same size and digest."""
     if (announced.size, announced.sha256) != (upload.size, upload.sha256):
         return Refused(
             Code.DIGEST_MISMATCH,
@@ -115,13 +118,13 @@ def upload_whole(upload: Upload, announced: BlobRef, found: BlobRef | None) -> R
 
 
 def upload_has_room(pending: int, context: DecisionContext) -> Refused | None:
-    """Refuse an upload where too many are pending: unused ones stay until their time is up."""
+    """Refuse an upload if too many are pending; unused uploads stay pending until they expire."""
     if pending < context.most_uploads:
         return None
     return Refused(Code.TOO_MANY_REQUESTS, f"{pending} uploads are already pending in this store")
 
 
 def alive(view: Lookup, session: str, created_revision: int) -> bool:
-    """Return whether the session that was created at revision ``created_revision`` lives."""
+    """Return whether the session that was created at revision ``created_revision`` is alive."""
     record = view.session(session)
     return isinstance(record, Session) and record.created_revision == created_revision and not record.ended

@@ -1,4 +1,4 @@
-"""Keep locks as data: who holds a handle, counting only living sessions and the acts on a whole store."""
+"""Keep locks as data: which sessions hold a handle, counting only living sessions and with locks on a whole store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def holders(view: Lookup, store: Store, handle: Handle) -> tuple[str, ...]:
 
 
 def taken(view: Lookup, handle: Handle, session: Session, revision: int) -> tuple[Lock, ...]:
-    """Return the handle's own locks with one of ``session`` added, and without those of ended sessions."""
+    """Return the handle's own locks with a lock of ``session`` added, and without those of ended sessions."""
     lock = Lock(session.id, session.created_revision, revision)
     return (*_living(view, handle.locks, without=session.id), lock)
 
@@ -40,17 +40,17 @@ def given_back(view: Lookup, store: Store, handle: Handle, session: Session, rev
 
 
 def with_all_locked(view: Lookup, store: Store, session: Session, revision: int) -> tuple[Lock, ...]:
-    """Return `Store.locked` after ``session`` locked every handle that is there at ``revision``."""
+    """Return `Store.locked` after ``session`` locked every handle that exists at ``revision``."""
     return (*_living(view, store.locked, without=session.id), Lock(session.id, session.created_revision, revision))
 
 
 def with_all_released(view: Lookup, store: Store, session: Session, revision: int) -> tuple[Lock, ...]:
-    """Return `Store.released` after ``session`` released everything at ``revision``."""
+    """Return `Store.released` after ``session`` released all its locks at ``revision``."""
     return (*_living(view, store.released, without=session.id), Lock(session.id, session.created_revision, revision))
 
 
 def living(view: Lookup, locks: tuple[Lock, ...]) -> tuple[Lock, ...]:
-    """Return the locks of living sessions: others are dropped whenever their record is written anyway."""
+    """Return the locks of living sessions. Locks of ended ones are dropped whenever their record is written."""
     return _living(view, locks, without=None)
 
 

@@ -1,4 +1,4 @@
-"""Answer replays: the first answers to the last changes are kept in the very records that they changed."""
+"""Answer replays: each record keeps the first answers to the last requests that changed it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ Kept = TypeVar("Kept", bound=Handle | Session | Store | Tree | TreePath)
 
 
 def first_answer(view: View, request: Request) -> Accepted | Refused | None:
-    """Return the answer that this key got before, or why it must not be used for this request; None if it is new."""
+    """Return the first answer under the request's key; a refusal if the key was used for another request; None if it is
+    new.
+    """
     if request.key is None:
         return None
     kept = view.answered(request.scope)
@@ -53,7 +55,7 @@ def first_answer(view: View, request: Request) -> Accepted | Refused | None:
 
 
 class Beside(TypedDict, total=False):
-    """What an accepted request has beside its answer and the record that keeps it: members of `Accepted`."""
+    """The members of an `Accepted` besides its answer and the record that keeps the answer."""
 
     changes: Changes
     discards: tuple[str, ...]
@@ -69,7 +71,7 @@ def accepted(
     answer: Answer,
     **beside: Unpack[Beside],
 ) -> Accepted:
-    """Accept a request that changes ``keeper``, the record that keeps the answer to it."""
+    """Accept a request that changes ``keeper``, the record that keeps the request's answer."""
     match keeper:
         case Session():
             key = session_key(keeper.id)
@@ -85,10 +87,10 @@ def accepted(
 
 
 def remember(keeper: Kept, request: Request, context: DecisionContext, answer: Answer) -> Kept:
-    """Return the record with this answer kept in it; answers that are too old or too large make room.
+    """Return the record with this answer added; answers that are too old or too large are dropped.
 
-    So do the leader's own ids of requests that have been committed. They only prove that a request was committed:
-    nobody can ask for their answers, of which only the version is kept.
+    The leader's own ids of committed requests are dropped, too. They only prove that a request was committed: no client
+    can ask for their answers, of which only the version is kept.
     """
     if request.key is None:
         return keeper
@@ -112,7 +114,9 @@ def _settled(entry: Answered, context: DecisionContext) -> bool:
 
 
 def _newest(answered: tuple[Answered, ...]) -> tuple[Answered, ...]:
-    """Return as many of the newest answers as may be kept, at least the very newest, which resolving looks for."""
+    """Return as many of the newest answers as may be kept, at least the very newest, which resolving in-doubt commits
+    needs.
+    """
     if len(answered) == 1:
         return answered
     answered = answered[-KEPT_KEYS:]
@@ -125,7 +129,7 @@ def _newest(answered: tuple[Answered, ...]) -> tuple[Answered, ...]:
 
 
 def entry_for(request: Request, context: DecisionContext, answer: Answer) -> Answered:
-    """Return what is kept of an answer."""
+    """Return the form in which a record keeps an answer."""
     kept: dict[str, Any] = {"body": dict(answer.body)}
     if answer.version is not None:
         kept["version"] = answer.version
@@ -137,10 +141,10 @@ def entry_for(request: Request, context: DecisionContext, answer: Answer) -> Ans
 def refuse_unsafe_retry(
     decision: Decision, request: Request, evicted_answers_at: int, context: DecisionContext
 ) -> Decision:
-    """Decide a retry whose first answer may have been evicted.
+    """Decide a retry whose first answer may have been dropped.
 
-    It is not applied a second time, and a refusal does not say that the first attempt was not applied. A replacement
-    may run: had the first attempt been applied, the version that it names would be gone.
+    The retry is not applied a second time, and a refusal does not say that the first attempt was not applied. A
+    replacement may run: had the first attempt been applied, the version in the request would not be current any more.
     """
     doubt = guards.retry_may_run(request, evicted_answers_at, context)
     if doubt is None:

@@ -138,7 +138,7 @@ def chain_in(listed: SegmentListing) -> Chain | None:
         return None
     top = max(written)
     if heads[top] is None and not listed.holds(top) and _is_active(heads.get(top - 1)):
-        # the empty next segment, whose head was damaged by another program: nothing is written to it before a sealing
+        # the next segment, still empty, whose head another program damaged: nothing is written to it before a sealing
         top -= 1
     head = heads[top]
     if head is None:

@@ -61,7 +61,7 @@ def key_of(data_key: str, text: str) -> str | None:
     if cut is None:
         return _unescaped(data_key)
     key = text[len(_KEY) :].partition("\n")[0] if text.startswith(_KEY) else ""
-    # If the line with the whole key was altered, the record is reported as damaged, under a key much like its own.
+    # If the line with the whole key was altered, the record is reported as damaged, under a key similar to its own.
     return key if _hash(key) == cut[2] else f"{_unescaped(cut[1])}{_HASHED}{cut[2]}"
 
 

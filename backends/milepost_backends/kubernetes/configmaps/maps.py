@@ -67,7 +67,7 @@ class Maps:
             answer = await self.client.request("GET", self._path(), query=query, accept=accept, timeout=timeout)
             if answer.status == _GONE:
                 return None
-            if answer.status == 404:  # a namespace that does not exist has an empty list
+            if answer.status == 404:  # not a missing namespace: Kubernetes lists that as empty
                 raise Misconfigured(f"cannot list the ConfigMaps: what answers {answer} is no Kubernetes API")
             page = _decoded(answer, ConfigMaps, "list the ConfigMaps")
             items.extend(page.items or [])

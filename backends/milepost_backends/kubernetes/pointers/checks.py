@@ -133,7 +133,7 @@ class Checks:
         memory, name = self._memory, self._memory.layout.segment(number)
         segment = memory.segments.get(number)
         if segment is None or segment.metadata.resource_version != left:
-            return  # a group was committed meanwhile, and would have detected the change
+            return  # a group was committed meanwhile, and its commit would have detected the change
         found = await self._maps.read(name, data=True)
         is_last = number == memory.last
         if _is_at(found, left) or (not is_last and await self._is_deposed(name)):

@@ -52,7 +52,7 @@ class ConfigMapJournal:
         try:
             end = await commit(self._maps, self.memory, changes, after, self._spare_made)
         except BaseException:
-            self.stands = False  # also when this task is cancelled: a sent write still takes effect
+            self.stands = False  # also if this task is cancelled: a request that was sent still takes effect
             raise
         lost = isinstance(end, CommitRefused) and end.reason is Refusal.HEAD_MOVED
         self.stands = not lost and not isinstance(end, Unknown) and not self._closed
@@ -144,7 +144,7 @@ class ConfigMapJournal:
                 log.warning("cannot delete the ConfigMap %s, and try again later: %s", metadata.name, error)
                 continue
             if answer.refusal is Refusal.DENIED and not answer.done:
-                count, self.memory.dropped = len(self.memory.dropped) + 1, []  # until the next check
+                count, self.memory.dropped = len(self.memory.dropped) + 1, []  # not tried again until the next check
                 log.error("cannot delete %d ConfigMaps that no longer count, and etcd keeps them: %s", count, answer)
             elif not answer.done and answer.status != 404:
                 log.warning("cannot delete the ConfigMap %s, and try again later: %s", metadata.name, answer)

@@ -161,7 +161,7 @@ async def _fence(maps: Maps, memory: ChainMemory, chain: Chain, past: int, attem
     layout, tail = memory.layout, memory.tail
     name = layout.segment(tail.number)
     metadata, data, frozen, last, first = tail.metadata, tail.data, tail.frozen, chain.head, chain.first
-    altered = None if tail.is_proven else tail.head.entries  # kept, so that the next leader also sees the damage
+    altered = None if tail.is_proven else tail.head.entries  # kept, so that the next leader also detects the damage
     for attempt in range(_FENCES):
         head = Head(last.journal, max(last.term, past) + 1, last.revision + 1, secrets.token_hex(6), digest=last.digest)
         attempted.add(head.lineage)
@@ -196,7 +196,7 @@ async def _fence(maps: Maps, memory: ChainMemory, chain: Chain, past: int, attem
 def _salvaged(listed: SegmentListing, damage: JournalDamaged) -> Chain:
     """Return the journal without its lost parts. Raises ``damage`` if the rest is too little for a journal."""
     layout = listed.layout
-    what = str(damage).partition(". To go on")[0]  # the text said before how to accept the loss
+    what = str(damage).partition(". To go on")[0]  # without the advice on accepting the loss, which was given before
     log.error("accepted as the loss %s of journal %r, which goes on without it: %s", damage.loss, layout.journal, what)
     held = sorted(number for number, recorded in listed.heads.items() if recorded is not EMPTY)
     held = held or [max(listed.found, default=0) + 1]

@@ -76,7 +76,7 @@ async def make_spare(maps: Maps, memory: ChainMemory) -> None:
         metadata = await _emptied(maps, memory, name)
     else:
         metadata = metadata_of(answer, f"create the ConfigMap {name}")
-    if memory.last + 1 == number:  # unless a group that could not wait for this has made it
+    if memory.last + 1 == number:  # unless a group that could not wait has already made the segment
         memory.spare = Segment(number, metadata, EMPTY)
 
 

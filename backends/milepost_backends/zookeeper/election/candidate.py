@@ -199,7 +199,7 @@ class SessionCandidate:
 
     def _notice(self, event: Any) -> None:
         """Wake the candidate, from kazoo's thread. The same callable each time, so that kazoo keeps only one watch."""
-        del event  # whatever happened, the queue is read again
+        del event  # the queue is read again after any event
         self._bridge.post(self._changed.set)
 
     def _check(self) -> None:

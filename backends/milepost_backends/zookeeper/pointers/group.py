@@ -149,7 +149,7 @@ def end_of(results: list[object], head: Head, paths: Sequence[str]) -> Commit:
         return CommitRefused(Refusal.HEAD_MOVED, f"the head of {head.journal!r} moved ({name_of(error)})")
     what = f"the transaction ended with {name_of(error)} at {paths[number]}"
     if isinstance(error, NoNodeError | NodeExistsError | NotEmptyError):
-        # The head was this leader's, so no other leads: a take-over restores the missing znodes.
+        # The head was this leader's, so no other replica leads: a take-over restores the missing znodes.
         return CommitRefused(Refusal.HEAD_MOVED, f"somebody else changed what is stored of {head.journal!r}: {what}")
     reason = refusal(error)
     return Unknown(what) if reason is None else CommitRefused(reason, what)

@@ -64,7 +64,7 @@ class ContextFile:
 
         No other process changes the file meanwhile. A broken file stays unchanged. Raises `ConfigError`.
         """
-        path = self.path.resolve()  # a symbolic link stays one
+        path = self.path.resolve()  # the file behind a symbolic link is replaced, not the link
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with _locked(path):
@@ -120,7 +120,7 @@ def _checked(path: Path, content: bytes) -> dict[str, Any]:
         mark = error.problem_mark or error.context_mark
         where = "" if mark is None else f", line {mark.line + 1}"
         raise ConfigError(f"{path} is broken{where}: it is no YAML; mend it, or move it away") from None
-    except (yaml.YAMLError, ValueError, LookupError, RecursionError):  # an invalid date, or no digits for a number
+    except (yaml.YAMLError, ValueError, LookupError, RecursionError):  # an invalid date, or a number without digits
         raise ConfigError(f"{path} is broken: it is no YAML; mend it, or move it away") from None
     document = {} if document is None else document
     contexts = document.get(CONTEXTS) or {} if isinstance(document, dict) else None

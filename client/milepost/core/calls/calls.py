@@ -23,14 +23,14 @@ from milepost.wire import Code, Header, digest_header
 
 # seconds of one attempt, without the time for its bytes: less than a leader's lease, to leave a paused leader in time
 ATTEMPT_TIMEOUT = 3.0
-PROBE_TIMEOUT = 1.0  # seconds to probe whether a replica answers at all, after it did not answer a large body
+PROBE_TIMEOUT = 1.0  # seconds to probe whether a replica answers at all, after a large body got no answer
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 2.0
 # seconds between rounds in search of a leader, who may appear at any moment; longer after a long search
 SEARCH_PAUSE = 0.25
 SEARCH_PAUSE_PER_SECOND = 0.05
 LEAST_RETRY_AFTER = 1.0  # the header's smallest value; too long a wait if another replica may lead
-# an attempt gets extra time for its bytes at this rate, beside its attempt_timeout
+# each attempt gets extra time for its bytes at this rate, in addition to attempt_timeout
 SLOWEST_BYTES_PER_SECOND = 1024 * 1024
 KEY_LIFETIME = 9 * 60.0  # the service keeps a key for ten minutes; a later retry could be applied twice
 
@@ -131,7 +131,7 @@ class Caller:
         probing = False
         pauses = 0
         after = 0.0
-        # and no replica that was reached can agree on TLS with this client
+        # in addition, no replica that was reached could agree on TLS with this client
         misconfigured = not self._reports.answered_once
         while True:
             if self.clock() < until and (probing or self._must_scout(request)):
@@ -179,7 +179,7 @@ class Caller:
                 self._reports.answered(asked, started)
             if isinstance(verdict, Done):
                 if key is not None and Header.REPLAYED.lower() in verdict.answer.headers:
-                    began = key.since  # the answer may belong to the very first attempt
+                    began = key.since  # the answer may belong to the first attempt under the key
                 return Reply(verdict.answer, verdict.value, began)
             if isinstance(verdict, Refused):
                 if key is not None:
@@ -240,7 +240,7 @@ class Caller:
             why = "the deadline passed" if cut_off or history.answered else "the leader could not be found"
             raise history.exhausted(why) from error
         except Problem:
-            return  # a leader answered; the answer that counts is the one to the bytes themselves
+            return  # a leader answered the probe; only the answer to the bytes themselves counts
 
     def pause(self, pauses: int, longest: float) -> float:
         """Return how many seconds to pause after ``pauses`` pauses: exponential back-off with jitter, up to

@@ -128,7 +128,7 @@ class Round:
             return "the redirect does not lead to the same call at another replica"
         try:
             base = _checked(location.removesuffix(path))
-        except ValueError:  # the error is not passed on: it quotes the address, which may contain a secret
+        except ValueError:  # the ValueError is not chained: it quotes the address, which may contain a secret
             return "the redirect leads to an address that cannot be used"
         if self.target.startswith("https:") and not base.startswith("https:"):
             return f"refused to follow a redirect from https to {base}"
@@ -145,7 +145,7 @@ class Round:
 def _checked(address: str) -> str:
     parts = http_url(address)
     if "@" in address and (parts is None or parts.username or parts.password):
-        # the error does not quote the credentials
+        # the message does not quote the credentials
         raise ValueError("an address must not hold credentials; use a token instead")
     if parts is None:
         raise ValueError(why_unusable(address))

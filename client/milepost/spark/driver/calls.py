@@ -78,6 +78,6 @@ def forget_connection(spark: SparkSession) -> None:
     find = getattr(client, "get_thread_connection", None)  # other clients of Py4J keep no connection for a thread
     connection = find() if find is not None else None
     if connection is not None and connection.socket is not None:
-        # Closed by its file descriptor: closing the object could wait for the lock of the reader that the call is in.
+        # Close the file descriptor: closing the object could wait for the lock of the reader that the call is in.
         left, connection.socket = connection.socket, None
         os.close(left.detach())

@@ -73,7 +73,7 @@ class Watch:
         try:
             while not self._left.wait(_TICK):
                 now = time.monotonic()
-                # More than two ticks can only pass while this process itself stands still; that time does not count.
+                # More than two ticks pass only if this process itself was paused; that time does not count.
                 error = self._trouble(min(now - before, 2 * _TICK))
                 before = now
                 if error is not None:

@@ -46,7 +46,8 @@ def claim(files: Files, output: str, store: str, job: str) -> None:
         try:
             files.write_new(f"{directory}/{own}", content.encode())
         except (FileExistsError, Py4JJavaError) as error:
-            # An older driver of this job, which does not know yet that a newer one leads, may have written it first.
+            # An older driver of this job, which does not know yet that a newer one leads, may have written the claim
+            # first.
             if own not in _claims(files, directory, store):
                 raise
             _log.info(

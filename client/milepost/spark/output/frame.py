@@ -47,7 +47,7 @@ def frame_over(
     if look or "=" in output or str(spark.conf.get(_LOG_IGNORED, "false")).lower() == "true":
         return reader.option("basePath", output).parquet(*(_literal(f"{output}/{path}") for path, _ in files))
     with TemporaryDirectory(prefix="milepost-read-") as directory:
-        log = Path(directory, "_spark_metadata", "0.compact")  # Spark reads this name with any compactInterval
+        log = Path(directory, "_spark_metadata", "0.compact")  # Spark reads this log file with any compactInterval
         log.parent.mkdir()
         log.write_text("\n".join([_LOG_VERSION, *(_entry(f"{output}/{path}", size) for path, size in files)]))
         return reader.parquet(f"file:{directory}")
@@ -65,7 +65,7 @@ def _nullable(kind: Any) -> Any:
 def _entry(uri: str, size: int) -> str:
     """Return the log's line about a file; values that a manifest lacks, such as the file's time, are 0."""
     place, path = _divided(uri)
-    place = "file://" if place == "file:" else place  # this is how Spark names the files that it lists itself
+    place = "file://" if place == "file:" else place  # Spark uses this form for the names of files that it lists itself
     return json.dumps(
         {
             "path": place + _NOT_IN_URIS.sub(lambda found: quote(found[0], safe=""), path),

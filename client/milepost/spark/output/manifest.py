@@ -68,12 +68,12 @@ class Page:
 
     def encode(self) -> bytes:
         """Return the bytes of the page's file."""
-        schemas = list(dict.fromkeys(b.schema for b in self.batches))  # usually a single schema, and it may be long
+        schemas = list(dict.fromkeys(b.schema for b in self.batches))  # usually a single schema, which may be long
         place = {schema: number for number, schema in enumerate(schemas)}
         return json.dumps(
             {
                 "schema": SCHEMA,
-                "frame": self.frame,  # the schema that releases read which did not store the others
+                "frame": self.frame,  # the schema that older releases read, which did not store the other schemas
                 "frames": schemas,
                 "frame_of": [place[b.schema] for b in self.batches],
                 "columns": self.columns,

@@ -80,7 +80,7 @@ class FilesSink:
     def publish(self, frame: DataFrame, context: BatchContext) -> dict[str, Any]:
         """See `Publisher.publish`. Readers do not see the new files before the batch is published."""
         if self._transform is None:
-            # this evaluates every partition to its end, once: the one complete evaluation
+            # the write evaluates every partition to its end, exactly once
             return self._write(frame, context)
         with evaluated_once(frame) as kept:
             return self._write(self._transform(kept, context), context)

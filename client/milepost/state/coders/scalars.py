@@ -99,7 +99,7 @@ class FixedIntCoder(Coder[int]):
 
 
 class VarintCoder(Coder[int]):
-    """An integer of 64 bits in one to ten bytes: the closer to zero, the fewer. The bytes do not sort."""
+    """An integer of 64 bits in one to ten bytes: the closer to zero, the fewer. Bytes do not sort like the numbers."""
 
     deterministic = True
 

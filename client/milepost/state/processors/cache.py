@@ -74,7 +74,7 @@ class StoreCache:
             return found
 
     def _loading(self, pickled: bytes) -> tuple[str, Loading]:
-        if self._process != os.getpid():  # forked: the stores that the other process has open do not belong to this one
+        if self._process != os.getpid():  # after a fork, the open stores belong to the parent process
             self._known, self._engines, self._memory = {}, {}, {}
             self._providers, self._process = OrderedDict(), os.getpid()
         which = hashlib.sha256(pickled).hexdigest()

@@ -134,7 +134,7 @@ def answered(channel: Channel, question: Mapping[str, Any]) -> dict[str, Any]:
             return {"answer": _look_up(StateReaders(channel, record), question)}
         except (VersionNotFound, FileMissing) as error:
             if record == before or question["version"] is not None:
-                # otherwise the job went on meanwhile, and the snapshot that was the newest was cleaned up
+                # otherwise the job has continued meanwhile, and cleaned up the snapshot that was the newest
                 return _refusal(error)
         except StateError as error:
             return _refusal(error)
@@ -221,7 +221,7 @@ def questions(channel: Channel) -> Iterator[dict[str, Any]]:
 def main() -> None:
     """Answer all questions until the input ends."""
     _bound_memory()
-    os.environ["TZ"] = "UTC"  # times in state have no zone once they are read
+    os.environ["TZ"] = "UTC"  # times in state have no time zone once they are read
     time.tzset()
     channel = Channel(sys.stdin.buffer, sys.stdout.buffer)
     for question in questions(channel):
@@ -235,7 +235,7 @@ def _bound_memory() -> None:
     statistics = Path("/proc/self/statm").read_text().split()
     most = int(statistics[5]) * resource.getpagesize() + _MEMORY
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-    with suppress(OSError):  # if the score may not be set, the limit above is the only protection
+    with suppress(OSError):  # if the score cannot be set, the memory limit alone protects the machine
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 

@@ -42,7 +42,7 @@ class Outputs:
         """Add a pandas frame; iterate over the parts that are full now."""
         if not hasattr(frame, "columns") or len(frame.columns) != len(self._names):
             raise InvalidUse(f"a processor has to put out frames with the columns {', '.join(self._names)}: {frame!r}")
-        self._nan_is_null = True  # pandas has no other null in a column of numbers
+        self._nan_is_null = True  # in a column of numbers, pandas has no other null than NaN
         columns = frame.columns.tolist()
         if columns == self._names:  # most frames have these columns and one row, so each step counts
             for place, (_, series) in enumerate(frame.items()):
@@ -117,7 +117,7 @@ class Outputs:
             raise InvalidUse(f"the output column {field.name} cannot be {field.type}: {first}") from first
 
     def _zoned(self, value: Any) -> Any:
-        if isinstance(value, datetime) and value == value and value.tzinfo is None:  # not NaT
+        if isinstance(value, datetime) and value == value and value.tzinfo is None:  # NaT is not equal to itself
             return value.replace(tzinfo=self._zone)
         return value
 

@@ -83,7 +83,7 @@ def _past(history: History, newest: Commit) -> set[Commit]:
         for commit in history.lineage(newest):
             found.add(commit)
     except (VersionNotFound, StateDamaged):
-        pass  # the files go back no further
+        pass  # the stored history goes back no further
     return found
 
 

@@ -95,7 +95,7 @@ def _whole(history: History, listing: Listing, name: StateFileName) -> SnapshotH
 
 def follow(history: History, way: Plan, target: Commit, loaded: Loaded) -> None:
     """Bring ``loaded`` to a commit. After a failure ``loaded`` is broken. Raises `StateDamaged`, `EngineFailed`."""
-    loaded.broken = True  # until it reaches the commit
+    loaded.broken = True  # until the store reaches the commit
     head = history.delta(target)
     families = head.families.numbers
     for number in loaded.families.numbers - families:

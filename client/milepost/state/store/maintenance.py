@@ -62,7 +62,7 @@ class Maintenance:
                 one.do_maintenance()
             except StateError as error:
                 log.warning("maintenance of %r failed, and will be tried again: %s", one, error)
-            except Exception:  # a fault of one object must not end the maintenance of all others
+            except Exception:  # an error in one object must not end the maintenance of the others
                 log.exception("maintenance of %r failed as it never should, and will be tried again", one)
             del one
 

@@ -30,7 +30,7 @@ class Overlay:
 
     def append(self, key: bytes, value: bytes) -> None:
         """Append to the value of a key."""
-        self._map.to_change(key)  # this may join the pieces, so it comes first
+        self._map.to_change(key)  # called first, since it may join the pieces
         pending = self._map.values.get(key)
         if pending is None:
             self._map.set(key, (Op.APPEND, value))

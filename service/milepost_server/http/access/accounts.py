@@ -175,5 +175,5 @@ def claims_of(bearer: str) -> Claims | None:
         msgspec.MsgspecError,
         UnicodeDecodeError,
         RecursionError,
-    ):  # the last two are the bases of msgspec's errors as well
+    ):  # the last two are the base classes of msgspec's errors
         return None

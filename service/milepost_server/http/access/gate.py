@@ -96,7 +96,7 @@ def _authorize(request: HttpRequest, endpoint: Endpoint, parameters: Sequence[st
     if right in RIGHTS_OF_JOBS:
         if endpoint.operation.of_store:
             may_use(request, right, parameters[0])
-        return  # otherwise the route determines the store
+        return  # for other operations, the route determines the store
     if request.job is not None:
         detail = f"the token is for the files of {request.job.store!r} and nothing else"
         raise problem(Code.FORBIDDEN, detail)

@@ -68,7 +68,7 @@ def read_tokens(path: Path, *, accounts: bool = False) -> Tokens:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")  # some editors save UTF-8 with a mark before the first line
+        return path.read_text(encoding="utf-8-sig")  # some editors save UTF-8 with a byte order mark
     except UnicodeDecodeError:  # the exception contains the whole file
         raise ValueError(f"{path} is no text in UTF-8") from None
 
@@ -83,7 +83,7 @@ def _client(fields: list[str]) -> Principal:
     if len(fields) < 2:
         raise ValueError(f"expected 'name token', or behind that {_ROLES}")
     name, token, *roles = fields
-    if token.startswith(_OF_ROLES):  # otherwise it would be a token that everyone can guess, with no role after it
+    if token.startswith(_OF_ROLES):  # a role in its place would be a token that everyone can guess
         raise ValueError("a role stands where the token should be")
     rights = _rights(roles)
     if not token.lower().startswith(_HASHED):

@@ -1,4 +1,4 @@
-"""The bytes of an answer: its head, and a short answer as a whole."""
+"""Encode an HTTP answer as bytes: its head alone, or a short answer completely."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _VALUE: Final = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
 
 
 def head(status: int, fields: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Return the head of an answer.
+    """Return the bytes of the head of an answer: its status line and its header fields.
 
-    Raises ValueError for a field that HTTP does not allow, as one would be whose value begins another line.
+    Raises ValueError for a field that HTTP does not allow, such as one whose value contains a line break.
     """
     lines = [_status_line(status)]
     for name, value in fields:
@@ -33,6 +33,6 @@ def _status_line(status: int) -> bytes:
 
 
 def whole(response: Response) -> bytes:
-    """Return the bytes of an answer that is the last one on its connection."""
+    """Return the bytes of a complete answer that is the last one on its connection."""
     fields = [(name, value) for name, value in response.raw_headers if name != b"connection"]
     return head(response.status_code, [*fields, (b"connection", b"close")]) + bytes(response.body)

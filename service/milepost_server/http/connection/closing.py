@@ -1,4 +1,4 @@
-"""The transport of a connection, which closes so that the last answer arrives, and notices when the peer is gone."""
+"""The transport of a connection: it closes so that the last answer still arrives, and detects a peer that is gone."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, Final
 
 _RESET: Final = struct.pack("ii", 1, 0)
 _KEEPALIVE: Final = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
-"""By the names of TCP's options, which not every system has: seconds of silence, seconds between questions, and how
-many get no answer.
+"""The options of TCP keepalive by name: seconds of silence before the first probe, seconds between probes, and how many
+probes may stay unanswered. Not every system has these options.
 """
 
 
@@ -19,8 +19,8 @@ class LingeringTransport(asyncio.Transport):
     """A transport that counts written bytes, and that can be closed while the peer is still sending.
 
     A system that closes a socket with unread bytes resets the connection, and the peer then throws away an answer that
-    it has not read yet. So if more may come, closing ends only the writing side, and calls ``lingers``. The protocol
-    then reads on until the peer has closed too, or for as long as it likes, and aborts.
+    it has not read yet. So if the peer may still be sending, `close` ends only the writing side, and calls ``lingers``.
+    The protocol then reads on, until the peer has closed too or the protocol aborts the connection.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class LingeringTransport(asyncio.Transport):
         return self._transport.get_write_buffer_size()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send bytes; after `close` they are dropped."""
+        """Send bytes. After `close` the bytes are dropped."""
         if not self.hung_up:
             self.written += len(data)
             self._transport.write(data)
@@ -60,7 +60,9 @@ class LingeringTransport(asyncio.Transport):
             self._transport.close()
 
     def abort(self) -> None:
-        """Close at once, and drop even what the system would still send to a peer that does not read."""
+        """Close the connection at once, and drop all unsent bytes, including those that the system holds for a slow
+        peer.
+        """
         self.hung_up = True
         if self.unsent:
             with socket.fromfd(self.get_extra_info("socket").fileno(), socket.AF_INET, socket.SOCK_STREAM) as shared:
@@ -68,7 +70,7 @@ class LingeringTransport(asyncio.Transport):
         self._transport.abort()
 
     def is_closing(self) -> bool:
-        """Return whether the transport was closed, or its connection lost."""
+        """Return whether the transport was closed or its connection was lost."""
         return self.hung_up or self._transport.is_closing()
 
     def pause_reading(self) -> None:
@@ -92,12 +94,14 @@ class LingeringTransport(asyncio.Transport):
         return self.unsent
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return what the system knows of the connection under ``name``."""
+        """Return the information that the system has about the connection under ``name``."""
         return self._transport.get_extra_info(name, default)
 
 
 def notice_dead_peers(transport: asyncio.Transport) -> None:
-    """Have TCP ask a silent peer whether it is still there, so that one whose machine died is noticed in a minute."""
+    """Turn on TCP keepalive, so that the server notices within about a minute that the machine of a silent peer has
+    died.
+    """
     connection = transport.get_extra_info("socket")
     if connection is None:
         return

@@ -1,7 +1,8 @@
-"""The bounds on all connections of a server together: their number, the unsent bytes in them, and bodies still coming.
+"""The bounds on all connections of a server together: their number, their unsent bytes, and their incomplete bodies.
 
-Spark keeps a file open while it works, so that a body may be silent for minutes. What it holds meanwhile is bounded for
-all bodies together: a file that is being written, and up to `HELD_BYTES` that are not written yet.
+Spark keeps a file open while it works, so the sender of a body may be silent for minutes. The resources that bodies
+hold meanwhile are bounded for all bodies together: a body may hold an open file, and up to `HELD_BYTES` that are not
+written yet.
 """
 
 from __future__ import annotations
@@ -28,32 +29,36 @@ log = logging.getLogger("milepost.http")
 MOST_CONNECTIONS: Final = 16_384
 MOST_UNSENT_BYTES: Final = 256 * 1024 * 1024
 _RESERVED_FILES: Final = 512
-"""How many of the files that this process may have open are kept from connections.
+"""How many of the files that this process may have open are reserved, so that connections cannot use them.
 
-They are for blobs, the database, connections to other services, and connections that the system has accepted while
-others were still being closed.
+They are for blobs, the database, connections to other services, and connections that the system accepts while others
+are still being closed.
 """
 
 
 _BODIES_PART: Final = 3
-"""Bodies that are still coming, with their connections, take two thirds of the room at most: the rest is for others."""
+"""A server may have one incomplete body for every three connections that it may have.
+
+With their connections, bodies take two thirds of the room at most; the rest is for other connections.
+"""
 
 HELD_BYTES: Final = 1024 * 1024
-"""So much of a body is in memory at most where blobs are files. S3 takes parts of 5 MiB, and HDFS of 8."""
+"""The most bytes of one body that are in memory where blobs are files. S3 takes parts of 5 MiB, and HDFS of 8 MiB."""
 _MOST_HELD_BYTES: Final = 256 * 1024 * 1024
 LEAST_SILENT_SECONDS: Final = 10.0
-"""Whoever has sent something since then is not cut to make room for others: at least `_ENOUGH_BYTES`."""
+"""A body is cut to make room for others only if its sender has been silent for this many seconds."""
 _ENOUGH_BYTES: Final = int(LEAST_SILENT_SECONDS * LEAST_BYTES_PER_SECOND)
-"""A sender counts as silent until it has sent so many, or one byte every nine seconds would keep its place."""
+"""A sender counts as silent until it has sent this many bytes; else one byte in nine seconds would keep its place."""
 _WAIT_SECONDS: Final = 20.0
-"""How long a body is not read on while there is no memory for it. Others end or become silent meanwhile."""
+"""How long a body waits for free memory. Meanwhile other bodies may end, or become silent and be cut."""
 _LOOK_SECONDS: Final = 1.0
 
 
 class OpenBody:
-    """A body that is still coming, which counts in `OpenBodies`. ``is_cut``: it is to end, to make room for others.
+    """A request body that is still incomplete, and counts in `OpenBodies`.
 
-    ``silent_since`` is when its sender became silent, not counting the time in which nobody waited for it.
+    ``is_cut``: the server ends this body to make room for others. ``silent_since`` is the time at which the sender
+    became silent; time in which the server did not wait for the sender does not count.
     """
 
     def __init__(self, bodies: OpenBodies) -> None:
@@ -67,7 +72,9 @@ class OpenBody:
 
     @contextmanager
     def waits(self, patience: asyncio.Timeout) -> Iterator[None]:
-        """Note that its sender is waited for in this context. If it is cut meanwhile, ``patience`` ends at once."""
+        """Note that the server waits for the sender in this context. If the body is cut meanwhile, ``patience`` ends at
+        once.
+        """
         began = self._bodies.clock()
         self._patience, self.silent_since = patience, began - self._waited
         self._bodies.silent.add(self)
@@ -79,7 +86,9 @@ class OpenBody:
             self._waited += self._bodies.clock() - began
 
     async def takes(self, size: int) -> None:
-        """Wait until there is memory for so many bytes more. Raises a ``too-many-requests`` problem if none comes."""
+        """Wait until there is memory for ``size`` more bytes. Raises a ``too-many-requests`` problem if there is none
+        in time.
+        """
         self._sent += size
         if self._sent >= _ENOUGH_BYTES:
             self._sent, self._waited = 0, 0.0
@@ -88,16 +97,17 @@ class OpenBody:
             self.held += more
 
     def cut(self) -> None:
-        """End the wait for its sender."""
+        """Cut the body, and end the server's wait for its sender."""
         self.is_cut = True
         if self._patience is not None:
             self._patience.reschedule(asyncio.get_running_loop().time())
 
 
 class OpenBodies:
-    """All bodies of a server that are still coming. ``clock`` gives monotonic seconds.
+    """All incomplete bodies of a server. ``clock`` gives monotonic seconds.
 
-    ``silent`` has those whose sender is waited for; those come first that have been silent for longest.
+    ``silent`` has the bodies whose sender the server waits for, sorted by how long the sender has been silent, the
+    longest first.
     """
 
     def __init__(self, clock: Callable[[], float], most_bytes: int = _MOST_HELD_BYTES) -> None:
@@ -113,7 +123,7 @@ class OpenBodies:
 
     @contextmanager
     def begun(self) -> Iterator[OpenBody]:
-        """Count a body in this context."""
+        """Count a body as incomplete in this context."""
         body = OpenBody(self)
         self._open.add(body)
         try:
@@ -122,7 +132,9 @@ class OpenBodies:
             self._end(body)
 
     def cut_one(self) -> bool:
-        """Cut the body that has been silent for longest; return whether there is one that has been so for long."""
+        """Cut the body whose sender has been silent for longest; return False if none has been for
+        `LEAST_SILENT_SECONDS`.
+        """
         body = self.silent[0] if self.silent else None
         if body is None or self.clock() - body.silent_since < LEAST_SILENT_SECONDS:
             return False
@@ -132,7 +144,9 @@ class OpenBodies:
         return True
 
     async def room_for(self, size: int) -> None:
-        """Take so much memory, once there is some. Raises a ``too-many-requests`` problem if none comes."""
+        """Reserve ``size`` bytes of memory, once they are free. Raises a ``too-many-requests`` problem if they are not
+        in time.
+        """
         end = self.clock() + _WAIT_SECONDS
         while self._held + size > self._most_bytes:
             if self.cut_one():
@@ -158,20 +172,20 @@ class OpenBodies:
 
 
 class Peer(Protocol):
-    """A connection that can be given up to make room."""
+    """A connection that the server may close to make room for others."""
 
     def give_up(self) -> None:
         """Close the connection at once."""
 
 
 class Connections:
-    """All connections of a server. When there is no room, one of them is closed.
+    """All connections of a server. When there is no room, the server closes one of them.
 
-    A body that is still coming counts as another connection, since it may be written to a file meanwhile. To make room
-    for a new connection or body, a connection without a running request is closed, the one that has waited longest; or
-    else the body is cut whose sender has been silent for longest. To make room for unsent bytes, the connection whose
-    reader has been slow for longest is closed; what waits behind them counts as ``ahead`` bytes for each connection.
-    ``clock`` gives monotonic seconds.
+    An incomplete body counts as another connection, since it may be written to a file meanwhile. To make room for a new
+    connection or body, the server closes the connection without a running request that has waited longest; if there is
+    none, it cuts the body whose sender has been silent for longest. To make room for unsent bytes, it closes the
+    connection whose reader has been slow for longest. Each slow connection counts with its unsent bytes and ``ahead``
+    bytes more, for data that waits behind them. ``clock`` gives monotonic seconds.
     """
 
     def __init__(
@@ -192,7 +206,7 @@ class Connections:
         self._all_unsent = 0
 
     def opened(self, peer: Peer) -> bool:
-        """Accept a new connection. Return False if there is no room, since requests run on all others."""
+        """Accept a new connection. Return False if there is no room, because requests run on all other connections."""
         self._open.add(peer)
         if not self._make_room():
             return False
@@ -201,7 +215,7 @@ class Connections:
 
     @contextlib.contextmanager
     def body(self) -> Iterator[OpenBody]:
-        """Count a body that is coming in this context. Raises a ``too-many-requests`` problem if there is no room."""
+        """Count a body as incomplete in this context. Raises a ``too-many-requests`` problem if there is no room."""
         with self.bodies.begun() as body:
             while len(self.bodies) > self._most_bodies and self.bodies.cut_one():
                 pass
@@ -220,7 +234,7 @@ class Connections:
         return True
 
     def closed(self, peer: Peer) -> None:
-        """Forget a connection that is closed."""
+        """Remove a closed connection."""
         self._open.discard(peer)
         self._spare.pop(peer, None)
         self.flows(peer)
@@ -235,7 +249,7 @@ class Connections:
             self._spare[peer] = None
 
     def waits(self, peer: Peer, unsent: int) -> None:
-        """Note that the connection has ``unsent`` bytes which its reader does not take, and more that wait for it."""
+        """Note that the reader of the connection is slow: it has not taken ``unsent`` bytes, and more bytes wait."""
         self.flows(peer)
         self._unsent[peer] = unsent + self._ahead
         self._all_unsent += unsent + self._ahead
@@ -251,7 +265,7 @@ class Connections:
 
 
 def room_for_connections() -> int:
-    """Return how many connections fit beside the other files that this process may have open.
+    """Return how many connections this process may have open beside its other files.
 
     The limit on open files is raised first, as far as the system allows.
     """
@@ -259,7 +273,7 @@ def room_for_connections() -> int:
     wanted = MOST_CONNECTIONS + _RESERVED_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        with contextlib.suppress(ValueError, OSError):  # then the limit stays as it is, and is read below
+        with contextlib.suppress(ValueError, OSError):  # the limit then stays unchanged, and is read below
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     files = wanted if soft == resource.RLIM_INFINITY else soft

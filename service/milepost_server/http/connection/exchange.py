@@ -1,4 +1,4 @@
-"""One request and its answer, as the application sees them: messages of ASGI, on a line of HTTP/1.1."""
+"""One request and its answer, as the application sees them: ASGI messages on a connection of HTTP/1.1."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from milepost_server.http.connection.closing import LingeringTransport
 log = logging.getLogger("milepost.http")
 
 _MOST_BODY_BYTES: Final = 64 * 1024
-"""While more than this of a body waits for the application, nothing is read from its connection."""
+"""While more than this many bytes of a body wait for the application, nothing is read from its connection."""
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _FAILED: Final = b"Internal Server Error"
 _FAILED_FIELDS: Final = (
@@ -33,10 +33,10 @@ _EXTENSION: Final = "milepost.exchange"
 class Exchange:
     """A request whose head is complete, and its answer.
 
-    The connection gives the body, and calls `answer` once earlier requests are answered. ``scope`` is the head, as ASGI
-    describes it; ``common`` are the fields that each answer begins with. ``awaits_continue``: the client sends the body
-    only once it is told to. ``answered`` is called when the answer is complete, and ``note_waiting`` by an answer, with
-    how many of its bytes are in memory and not being sent yet.
+    The connection passes the body to the exchange, and calls `answer` once earlier requests are answered. ``scope`` is
+    the head, as ASGI describes it; ``common`` has the fields that each answer begins with. ``awaits_continue``: the
+    client sends the body only after ``100 Continue``. The exchange calls ``answered`` when the answer is complete. An
+    answer calls ``note_waiting`` with the number of its bytes that are in memory and not being sent yet.
     """
 
     def __init__(
@@ -53,11 +53,11 @@ class Exchange:
         self.keep_alive = keep_alive
         """Whether the connection stays open after the answer."""
         self.more_body = True
-        """Whether more of the body may come."""
+        """Whether more of the request's body may come."""
         self.cut: Problem | None = None
-        """Why the body ended before it was whole; None if it did not."""
+        """The problem for which the request's body ended early; None if it did not."""
         self.has_begun = False
-        """Whether the head of the answer is sent."""
+        """Whether the head of the answer was sent."""
         self.note_waiting = note_waiting
         self._scope = scope
         self._line = line
@@ -73,10 +73,10 @@ class Exchange:
         self._is_chunked = False
         self._left = 0
 
-    # -- what the connection does --------------------------------------------------------------------------------------
+    # -- called by the connection --------------------------------------------------------------------------------------
 
     def take(self, part: bytes) -> None:
-        """Keep a part of the body for the application, unless its answer is complete without it."""
+        """Keep a part of the body for the application, unless the answer is already complete."""
         if self._is_complete:
             return
         self._body += part
@@ -85,7 +85,7 @@ class Exchange:
         self._news.set()
 
     def end_body(self, error: Problem | None = None) -> None:
-        """Note that no more of the body comes, because it is whole, or because of ``error``."""
+        """Note that no more of the body comes, because the body is complete, or because of ``error``."""
         if self.more_body:
             self.more_body, self.cut = False, error
             self._news.set()
@@ -101,7 +101,7 @@ class Exchange:
         self._news.set()
 
     async def answer(self, app: ASGIApp) -> None:
-        """Have the application answer the request. What it leaves without an end is ended as the server's fault."""
+        """Let the application answer the request. If it leaves the answer incomplete, end it as a server error."""
         scope = self._scope
         extensions: dict[str, Any] = scope["extensions"]
         extensions[_EXTENSION] = self
@@ -115,14 +115,16 @@ class Exchange:
             if not self._is_over:
                 log.error("the answer to %s %s has no end", scope["method"], scope["path"])
         finally:
-            del extensions[_EXTENSION]  # the two held each other in memory
+            del extensions[_EXTENSION]  # the exchange and its scope refer to each other, which keeps both in memory
             if not self._is_over:
                 self._break_off()
 
-    # -- what the application does -------------------------------------------------------------------------------------
+    # -- called by the application -------------------------------------------------------------------------------------
 
     async def receive(self) -> Message:
-        """Wait for more of the body, its end, the end of the peer's sending, or that of the exchange."""
+        """Wait for a part of the body, for the end of the body or of the peer's sending side, or for the end of the
+        exchange.
+        """
         if self._awaits_continue and not self._line.is_closing():
             self._awaits_continue = False
             self._line.write(_CONTINUE)
@@ -136,9 +138,9 @@ class Exchange:
         return {"type": "http.request", "body": body, "more_body": self.more_body}
 
     async def send(self, message: Message) -> None:
-        """Send the head of the answer or a part of its body, once the peer has read enough of what is before it.
+        """Send the head of the answer or a part of its body, once the peer has read enough of what was sent before.
 
-        Raises ValueError or RuntimeError for what would be no answer of HTTP.
+        Raises ValueError or RuntimeError for a message that does not make a valid HTTP answer.
         """
         await self._line.drained.wait()
         if self._is_lost:
@@ -149,7 +151,7 @@ class Exchange:
             self._go_on(message.get("body", b""), more=message.get("more_body", False))
 
     async def hung_up(self) -> None:
-        """Return when the peer of a request whose body was read has ended its sending side, or is gone.
+        """Return once the peer has ended its sending side or is gone. Call this only after the request's body was read.
 
         Only sending an answer would show which of the two it is.
         """
@@ -168,7 +170,7 @@ class Exchange:
         fields = [*self._common, *given]
         known = dict(fields)
         said = known.get(b"connection") == b"close"
-        # A client that was not told to send its body may do so all the same, or not: only it knows what comes next.
+        # Without `100 Continue`, a client may send its body or leave it out, so the server cannot know what comes next.
         self.keep_alive = self.keep_alive and not (said or self._awaits_continue)
         if not (self.keep_alive or said):
             fields.append((b"connection", b"close"))
@@ -204,7 +206,7 @@ class Exchange:
             self._answered()
 
     def _break_off(self) -> None:
-        """End an answer that cannot be completed: by a problem of the server, or in the middle where it has begun."""
+        """End an answer that cannot be completed: with status 500, or by closing the connection after a sent head."""
         if self.has_begun:
             self._line.close()
         else:
@@ -213,6 +215,6 @@ class Exchange:
 
 
 def exchange_of(scope: MutableMapping[str, Any]) -> Exchange:
-    """Return the exchange that a request belongs to, while the application answers it."""
+    """Return the exchange that an ASGI scope belongs to, while the application answers its request."""
     exchange: Exchange = scope["extensions"][_EXTENSION]
     return exchange

@@ -1,4 +1,4 @@
-"""Check and mend the head of a request where the parser does not: its first line, the end of its body, and its host."""
+"""Check and correct heads of requests where the parser does not: request line, end of the body, and host."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from milepost.wire import Code
 from milepost_server.basics.problems import problem
 
 _MOST_TARGET_BYTES: Final = 65_535
-"""The longest target of a request: the parser of targets cannot count further."""
+"""The most bytes in the target of a request: the parser of targets cannot count further."""
 
 _NOT_ASCII: Final = re.compile(rb"[\x80-\xff]")
 _SIZE: Final = re.compile(rb"0*([0-9A-Fa-f]+)")
 _EMPTY_LINE: Final = b"\r\n\r\n"
 _KEPT_BYTES: Final = 256
-"""So much of a request line is kept: enough to say which part of the service it is about."""
+"""The most bytes of a request line that are kept, enough to tell which part of the service the request is for."""
 
 
 class _Within(Enum):
@@ -29,17 +29,17 @@ class _Within(Enum):
 
 
 class RequestLines:
-    """Cut what one client sends into parts, no part of which goes beyond the end of a message.
+    """Split the bytes that one client sends into parts, so that no part goes beyond the end of a head or of a message.
 
-    Hadoop's client sends letters outside ASCII as raw UTF-8, which the parser takes for no HTTP. In a request line each
-    such byte becomes its percent-encoding here, which is what a target has to have (RFC 3986, section 2.1). All other
-    bytes stay as they are, so the lines have to be told from bodies exactly. The parser decides that: it says where a
-    head and a message end, and this only makes sure that a part ends there too.
+    Hadoop's client sends letters outside ASCII as raw UTF-8, which the parser refuses as invalid HTTP. In a request
+    line, this class replaces each such byte by its percent-encoding, which RFC 3986 (section 2.1) requires in a target.
+    All other bytes stay unchanged, so the class must tell request lines from bodies exactly. The parser decides where a
+    head and a message end; this class only makes sure that a part ends there too.
     """
 
     def __init__(self) -> None:
         self.newest = b""
-        """The beginning of the newest request line, empty before the first one."""
+        """The beginning of the newest request line, empty before the first line."""
         self._within = _Within.LINE
         self._begun = False
         self._left = 0
@@ -47,7 +47,7 @@ class RequestLines:
         self._tail = b""
 
     def cut(self, data: bytes, start: int) -> tuple[bytes, int]:
-        """Return the part that begins at ``start``, as it is to be parsed, and where it ends."""
+        """Return the part that begins at ``start``, encoded for the parser, and the position at which the part ends."""
         if self._within is _Within.LINE:
             return self._line(data, start)
         if self._within is _Within.FIELDS:
@@ -60,7 +60,7 @@ class RequestLines:
         return data[start:end], end
 
     def body_follows(self, size: int | None) -> None:
-        """Note that a head is complete, and how many bytes its body has; None if it comes in chunks."""
+        """Note that a head is complete, and that its body has ``size`` bytes; None if the body comes in chunks."""
         self._within, self._left, self._size = (_Within.CHUNKS if size is None else _Within.BODY), size or 0, b""
 
     def message_ended(self) -> None:
@@ -83,7 +83,9 @@ class RequestLines:
         self._within, self._tail = _Within.FIELDS, b"\r\n"
 
     def _end_of_fields(self, data: bytes, start: int) -> int:
-        """Return where the empty line ends that is behind the fields, some of which may have come before."""
+        """Return the position behind the empty line that ends the fields. Some of the fields may have come in earlier
+        data.
+        """
         known, most = self._tail, len(_EMPTY_LINE) - 1
         end = (known + data[start : start + most]).find(_EMPTY_LINE) + 1
         if end:
@@ -95,7 +97,7 @@ class RequestLines:
         return end
 
     def _end_of_chunks(self, data: bytes, at: int) -> int:
-        """Return where the last chunk's size ends, behind which are the trailers and the end of the message."""
+        """Return the position behind the size of the last chunk, where the trailers and the message's end follow."""
         at, self._left = at + self._left, 0
         while at < len(data):
             end = data.find(b"\n", at) + 1
@@ -104,7 +106,7 @@ class RequestLines:
                 if not end:
                     return len(data)
             found = _SIZE.match(self._size or data, 0 if self._size else at)
-            size = int(found[1], 16) if found is not None else 0  # if this is no number, the parser refuses it
+            size = int(found[1], 16) if found is not None else 0  # the parser refuses a size that is not a number
             self._size = b""
             if not size:
                 self._fields_follow()
@@ -115,10 +117,10 @@ class RequestLines:
 
 
 class Framing:
-    """The fields of one head that say where the body ends and which host is meant.
+    """The fields of one head that determine where the body ends and which host the request is for.
 
     If this server and a proxy in front of it understood one of these fields differently, they would take a part of one
-    client's request for another client's request. So whatever can be understood differently is refused.
+    client's request for another client's request. So the server refuses every ambiguous head.
     """
 
     FIELDS: ClassVar = frozenset({b"host", b"content-length", b"transfer-encoding", b"expect"})
@@ -136,15 +138,15 @@ class Framing:
 
     @property
     def length(self) -> int | None:
-        """The number of bytes of the body, once the head was found right; None if it comes in chunks."""
+        """The number of bytes of the body, once `fault` has accepted the head; None if the body comes in chunks."""
         return self._length if self._codings is None else None
 
     def note(self, name: bytes, value: bytes) -> None:
-        """Note one of the `FIELDS` of the head. Its name is in lower case."""
+        """Note the value of one of the `FIELDS` of the head. ``name`` is in lower case."""
         if name == b"host":
             self._hosts.append(value)
         elif name == b"content-length":
-            self._length = int(value)  # the parser passes no other value
+            self._length = int(value)  # the parser lets only numbers through
         elif name == b"expect":
             self._asked_to_wait = self._asked_to_wait or value.lower() == b"100-continue"
         else:
@@ -152,11 +154,11 @@ class Framing:
             self._codings = [*(self._codings or ()), *given]
 
     def expects_continue(self, parser: Any) -> bool:
-        """Return whether the client waits for ``100 Continue`` before it sends the body; HTTP/1.0 has no such wait."""
+        """Return whether the client waits for ``100 Continue`` before it sends the body; HTTP/1.0 does not have it."""
         return self._asked_to_wait and parser.get_http_version() == "1.1"
 
     def fault(self, parser: Any, target: bytes) -> Problem | None:
-        """Return the problem with the complete head; None if the request may be served."""
+        """Return the problem with the complete head; None if the server may serve the request."""
         version = parser.get_http_version()
         if version not in ("1.1", "1.0"):
             return problem(Code.INVALID_REQUEST, f"this server speaks HTTP/1.1, not HTTP/{version}")
@@ -178,13 +180,13 @@ class Framing:
         return None
 
     def without_offer(self, parser: Any, url: bytes, fields: Sequence[tuple[bytes, bytes]]) -> bytes:
-        """Return the bytes of the same head without its offer to switch to another protocol."""
+        """Return the bytes of a head without its Upgrade field, the offer to switch to another protocol."""
         lines = [parser.get_method() + b" " + url + b" HTTP/" + parser.get_http_version().encode()]
         lines += [name + b": " + value for name, value in fields if name != b"upgrade"]
         return b"\r\n".join([*lines, b"", b""])
 
 
 def _host_in(target: bytes) -> bytes | None:
-    """Return the host that a target in absolute form names; None for a path."""
+    """Return the host in a target of absolute form, in lower case; None if the target is a path."""
     scheme, mark, rest = target.partition(b"://")
     return rest.partition(b"/")[0].partition(b"?")[0].lower() if mark and b"/" not in scheme else None

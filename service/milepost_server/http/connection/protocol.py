@@ -1,7 +1,7 @@
-"""The protocol of one connection: it answers every client that still listens, and bounds what each may take.
+"""The protocol of one connection: it answers every client that still reads, and bounds what each client may use.
 
-A client gets an answer even to a body that is cut short, and to input that is not HTTP. No client, authenticated or
-not, takes more memory or time than the bounds allow.
+A client gets an answer even if its body is cut short or its input is not HTTP. No client, authenticated or not, uses
+more memory or time than the bounds allow.
 """
 
 from __future__ import annotations
@@ -27,17 +27,19 @@ from milepost_server.http.connection.slow_peers import SlowPeerGuard
 from milepost_server.http.requests import Fields
 
 MOST_HEAD_BYTES: Final = 64 * 1024
-"""The largest head of a request. It also bounds what may come between two bytes of a body: chunk sizes, extensions and
-trailers.
+"""The most bytes in the head of a request. Also the most bytes between two bytes of a body: chunk sizes, their
+extensions, and trailers.
 """
 _SLICE_BYTES: Final = 16 * 1024
-"""How many bytes are parsed at once. This bounds the requests in memory of a peer that sends many without waiting."""
+"""How many bytes are parsed at once. This bounds the requests in memory of a peer that sends many without waiting for
+answers.
+"""
 
 _ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 
 
 class ServerState(Protocol):
-    """What uvicorn's server shares with each connection, and counts on when it stops."""
+    """The state that uvicorn's server shares with each connection, and reads when it stops."""
 
     total_requests: int
     connections: set[Any]
@@ -46,12 +48,13 @@ class ServerState(Protocol):
 
 
 class HttpProtocol(asyncio.Protocol):
-    """A connection of HTTP/1.1, above httptools' parser; uvicorn's server makes one for each client that connects.
+    """A connection of HTTP/1.1, on top of httptools' parser; uvicorn's server creates one for each client that
+    connects.
 
-    It serves only an application that `create_app` made. Several requests may be read before the first is answered, but
-    no more than `_SLICE_BYTES` hold: the application is given one at a time, in their order, and what comes behind is
-    not parsed meanwhile. The transport does not close itself at the end of the peer's sending: a client that has shut
-    down only that side learns that its body arrived incomplete, or what became of a complete request.
+    The connection serves only an application that `create_app` made. It may read several requests before the first is
+    answered, but no more than fit into `_SLICE_BYTES`. It passes requests to the application one at a time, in their
+    order, and meanwhile parses nothing behind them. The connection stays open when the peer ends its sending side, so
+    that such a client still learns that its body arrived incomplete, or how a complete request ended.
     """
 
     _line: LingeringTransport
@@ -61,7 +64,7 @@ class HttpProtocol(asyncio.Protocol):
     _is_certified: bool
 
     def __init__(self, config: uvicorn.Config, server_state: ServerState, **_others: Any) -> None:
-        """Make the protocol, with what uvicorn gives to each that it serves with."""
+        """Create the protocol from the arguments that uvicorn passes for each connection."""
         assert isinstance(config.app, Application)
         self.application = config.app
         self._server = server_state
@@ -77,7 +80,7 @@ class HttpProtocol(asyncio.Protocol):
         self._progress = False
         self._since_progress = 0
         self._due: deque[Exchange] = deque()
-        """The requests whose answers are due. The application answers the first."""
+        """The requests whose answers are due. The application answers the first of them."""
         self._newest: Exchange | None = None
         """The request of the last complete head, answered or not."""
         self._held = b""
@@ -89,8 +92,8 @@ class HttpProtocol(asyncio.Protocol):
     # -- the connection ------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin a connection: the peer has to send a first head in time."""
-        below = cast("asyncio.Transport", transport)  # uvloop's is no subclass of it
+        """Begin a connection, and wait for its first head, which must come in time."""
+        below = cast("asyncio.Transport", transport)  # uvloop's transport is no subclass of it
         notice_dead_peers(below)
         self._line = LingeringTransport(below, self._more_may_come, self._linger)
         self._guard = SlowPeerGuard(self._loop, self._line, self.application.idle_seconds)
@@ -106,7 +109,7 @@ class HttpProtocol(asyncio.Protocol):
             self._refuse(problem(Code.TOO_MANY_REQUESTS, "there is no room for more connections"))
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        """End everything that waits for this connection, because it is closed or lost."""
+        """End everything that waits for this connection, because the connection was closed or lost."""
         self._guard.end()
         self._server.connections.discard(self)
         self.application.connections.closed(self)
@@ -129,13 +132,15 @@ class HttpProtocol(asyncio.Protocol):
         self._line.drained.set()
 
     def _note_waiting(self, waiting: int) -> None:
-        """Note how many bytes of an answer are in memory; one that begins behind what is unsent counts at once."""
+        """Note how many bytes of an answer wait in memory. If there are more while the peer reads slowly, report them
+        at once.
+        """
         more, self._waiting = waiting > self._waiting, waiting
         if more and not self._line.drained.is_set():
             self.application.connections.waits(self, self._line.unsent + waiting)
 
     def _more_may_come(self) -> bool:
-        """Return whether the peer may still be sending, as far as is known."""
+        """Return whether the peer may still be sending, as far as this server knows."""
         inside = self._head_is_open or (self._newest is not None and self._newest.more_body)
         return not self._peer_has_ended and (inside or self._more_is_dropped)
 
@@ -146,7 +151,9 @@ class HttpProtocol(asyncio.Protocol):
         self._guard.linger()
 
     def shutdown(self) -> None:
-        """Let complete requests be answered, and refuse one whose body is still coming, because the server stops."""
+        """Let complete requests be answered, and end a body that is still incomplete with a problem, because the server
+        stops.
+        """
         newest = self._due[-1] if self._due else None
         if newest is None:
             self._line.close()
@@ -160,7 +167,7 @@ class HttpProtocol(asyncio.Protocol):
     # -- receiving -----------------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        """Parse received data, or hold it back while earlier requests of this connection wait."""
+        """Parse received data, or hold the data back while earlier requests of this connection wait."""
         if self._hears_no_more:
             self._more_is_dropped = True
             return
@@ -172,7 +179,9 @@ class HttpProtocol(asyncio.Protocol):
             self._parse_held()
 
     def eof_received(self) -> bool:
-        """Tell the application that the peer sends no more, and keep the writing side open while an answer is due."""
+        """Tell the application that the peer sends no more. Return True, to keep the writing side open, while an answer
+        is due.
+        """
         self._peer_has_ended = True
         if not self._due or self._line.hung_up:
             return False
@@ -186,7 +195,7 @@ class HttpProtocol(asyncio.Protocol):
         return True
 
     def _parse_held(self) -> None:
-        """Parse what is held in slices, until it is used up, or a second request waits for its turn."""
+        """Parse the held data in slices, until it is used up or a second request waits for its turn."""
         data, at = self._held, 0
         while at < len(data) and len(self._due) < 2 and not self._hears_no_more:
             self._parse(data[at : at + _SLICE_BYTES])
@@ -196,9 +205,10 @@ class HttpProtocol(asyncio.Protocol):
             self._held, self._more_is_dropped = b"", True
 
     def _parse(self, data: bytes) -> None:
-        """Parse a slice, and refuse more than about `MOST_HEAD_BYTES` that are neither a body nor a complete head.
+        """Parse a slice of received data. Refuse more than about `MOST_HEAD_BYTES` without a part of a body or a
+        complete head.
 
-        The parser itself would gather a head or trailers without a limit.
+        The parser itself would collect a head or trailers without a limit.
         """
         self._progress = False
         start = 0
@@ -216,11 +226,11 @@ class HttpProtocol(asyncio.Protocol):
             self._refuse(problem(Code.TOO_LARGE, detail))
 
     def _feed(self, part: bytes) -> None:
-        """Parse a part of what came in, which goes no further than a head or a message.
+        """Parse a part of received data that goes no further than the end of a head or of a message.
 
-        After a head that offers to switch to another protocol, the parser takes everything for that protocol. This
-        server speaks no other, and goes on as if none were offered (RFC 9110, section 7.8): a new parser reads the head
-        without the offer, and what follows it.
+        After a head that offers to switch to another protocol, the parser treats everything as that protocol. This
+        server speaks no other protocol, and ignores the offer (RFC 9110, section 7.8): a new parser reads the head
+        without the offer, and what follows the head.
         """
         try:
             self._parser.feed_data(part)
@@ -229,26 +239,26 @@ class HttpProtocol(asyncio.Protocol):
             self._parser = httptools.HttpRequestParser(self)
             self._parser.feed_data(head)
 
-    # -- what the parser finds -----------------------------------------------------------------------------------------
+    # -- called by the parser ------------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         """Begin a new head."""
         self._target, self._fields, self._framing, self._fault = b"", [], Framing(), None
-        if self._newest is not None and not self._head_is_open:  # the wait for the first began with the connection
+        if self._newest is not None and not self._head_is_open:  # the wait for the first head began with the connection
             self._guard.expect()
         self._head_is_open = True
 
     def on_url(self, part: bytes) -> None:
-        """Note a part of the target."""
+        """Note a part of the request's target."""
         self._target += part
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Note a field of a head.
+        """Note a header field or a trailer.
 
-        Trailers, the fields after a body, are ignored (RFC 9110, section 6.5), except for those that the parser itself
-        obeys there.
+        Trailers, the fields after a body, are ignored (RFC 9110, section 6.5). A trailer that the parser itself would
+        obey is refused with ValueError.
         """
-        name, value = name.lower(), value.strip(b" \t")  # the parser keeps the blanks after a value
+        name, value = name.lower(), value.strip(b" \t")  # the parser keeps the spaces after a value
         if self._head_is_open:
             self._fields.append((name, value))
             if name in self._framing.FIELDS:
@@ -292,8 +302,8 @@ class HttpProtocol(asyncio.Protocol):
         self._newest.take(part)
 
     def on_message_complete(self) -> None:
-        """Note that the request is complete."""
-        if self._head_is_open:  # it offers an upgrade, and is parsed once more
+        """Note that the parser has read a complete request."""
+        if self._head_is_open:  # the head offers an upgrade, and is parsed once more without the offer
             return
         assert self._newest is not None
         self._progress = True
@@ -303,7 +313,9 @@ class HttpProtocol(asyncio.Protocol):
             self._hears_no_more = True
 
     def _scope(self) -> dict[str, Any]:
-        """Return the complete head as ASGI describes it. Raises an error of httptools for a target that is none."""
+        """Return the ASGI scope of the complete head. Raises ValueError or an error of httptools if the target is
+        invalid.
+        """
         target = httptools.parse_url(self._target)
         if target.path is None:
             raise ValueError("the target has no path")
@@ -327,13 +339,13 @@ class HttpProtocol(asyncio.Protocol):
     # -- answering -----------------------------------------------------------------------------------------------------
 
     def _start(self, exchange: Exchange) -> None:
-        """Have the application answer a request, since all before it are answered."""
+        """Let the application answer a request whose turn has come, since all earlier ones are answered."""
         task = self._loop.create_task(exchange.answer(self.application))
         self._server.tasks.add(task)
         task.add_done_callback(self._server.tasks.discard)
 
     def _answered(self) -> None:
-        """Go on with the next request, or with the data that was held back, because a request is answered."""
+        """Begin the next request, or parse data that was held back, because a request is answered."""
         self._server.total_requests += 1
         if self._line.is_closing():
             return
@@ -353,10 +365,10 @@ class HttpProtocol(asyncio.Protocol):
             self.application.connections.spare(self)
 
     def _refuse(self, error: Problem) -> None:
-        """Answer with a problem, unless another answer has begun, and close the connection.
+        """Answer with the problem ``error``, unless another answer has begun, and close the connection.
 
-        While the answer to a complete request is due, that answer is sent and is the last one: the client would take
-        any other answer for it.
+        While the answer to a complete request is due, that answer is sent instead, as the last one: the client would
+        take any other answer for it.
         """
         self._hears_no_more = self._more_is_dropped = True
         if len(self._due) > 1 and self._due[-1].more_body:
@@ -374,5 +386,5 @@ class HttpProtocol(asyncio.Protocol):
 
 
 def _address(given: Any) -> tuple[str, int] | None:
-    """Return the host and port of one end of a connection; None where it is not known."""
+    """Return the host and port of one end of a connection; None if they are not known."""
     return (given[0], given[1]) if isinstance(given, tuple) else None

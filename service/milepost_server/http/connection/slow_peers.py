@@ -1,4 +1,4 @@
-"""Bound the time that a slow peer may take: one rule for heads, bodies and answers, and looks at each connection."""
+"""Bound the time that a slow peer may take: one rule for heads, bodies and answers, and a check of each connection."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from milepost_server.http.connection.closing import LingeringTransport
 
 _LOOKS: Final = 10
-"""How many checks there are within the time that a peer has."""
+"""How many times a connection is checked within the time that its peer has."""
 _STALL_SECONDS: Final = 1.0
 _LINGER_SECONDS: Final = 5.0
 
@@ -16,11 +16,11 @@ LEAST_BYTES_PER_SECOND: Final = 1024
 
 
 class PeerTimeBudget:
-    """The seconds that the server still waits for a peer.
+    """The number of seconds that the server still waits for a peer.
 
-    Waiting uses them up, and transferred bytes give them back: one second for each `LEAST_BYTES_PER_SECOND` bytes, and
-    never more than there were at first. So the wait for a silent peer ends after ``seconds``, and for a peer below that
-    rate a little later. Time in which the server does not wait for the peer is not counted.
+    Waiting uses up the budget, and transferred bytes refill it: by one second for each `LEAST_BYTES_PER_SECOND` bytes,
+    up to the initial ``seconds``. So the wait for a silent peer ends after ``seconds``, and for a peer below that rate
+    a little later. Time in which the server does not wait for the peer does not count.
     """
 
     __slots__ = ("_most", "left")
@@ -34,15 +34,15 @@ class PeerTimeBudget:
 
     @property
     def is_spent(self) -> bool:
-        """Whether the server does not wait for the peer any more."""
+        """Whether the budget is used up, so that the server stops waiting for the peer."""
         return self.left <= 0
 
 
 class SlowPeerGuard:
     """The guard of one connection, which closes it if the peer does not send what is due, or does not read.
 
-    A check is cheap, and there are only a few in a minute: no timer is set or cancelled for a request, a read or a
-    write. While nothing is read from the peer, it is not late.
+    A check is cheap, and there are only a few each minute; requests, reads and writes set and cancel no timer of their
+    own. A peer is never late while the server does not read from it.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, transport: LingeringTransport, seconds: float) -> None:
@@ -56,11 +56,11 @@ class SlowPeerGuard:
         self._timer = loop.call_later(seconds / _LOOKS, self._look)
 
     def expect(self) -> None:
-        """Begin to wait for a head or the like, which must be complete within the time that a peer has."""
+        """Begin to wait for a head, which must be complete within the time that a peer has."""
         self._due = self._loop.time() + self._seconds
 
     def idle(self, seconds: float) -> None:
-        """Begin to wait for the next head to begin, which must do so within ``seconds``."""
+        """Begin to wait for the next head, which must begin within ``seconds``."""
         self._due = self._loop.time() + seconds
 
     def linger(self) -> None:
@@ -79,7 +79,7 @@ class SlowPeerGuard:
         now, every = self._loop.time(), self._seconds / _LOOKS
         waited, self._looked = now - self._looked, now
         stalled = waited - every
-        if stalled > _STALL_SECONDS:  # this process itself stood still, and has not read yet what came meanwhile
+        if stalled > _STALL_SECONDS:  # this process itself was paused, and has not yet read what came meanwhile
             waited = every
             self._due = None if self._due is None else self._due + stalled
         self._timer = self._loop.call_later(every, self._look)
@@ -88,7 +88,7 @@ class SlowPeerGuard:
             if self._transport.hung_up:
                 self._transport.abort()
             elif self._transport.is_reading():
-                self._due = None  # a peer that has sent all may still read the end of an answer
+                self._due = None  # the peer has sent all, but may still read the end of an answer
                 self._transport.close()
 
     def _look_at_reader(self, waited: float) -> None:

@@ -1,1 +1,3 @@
-"""TLS in the server: its certificates, which are read again when they change, and the encryption of a connection."""
+"""TLS in the server: its certificates, which are read again when their files change, and the encryption of a
+connection.
+"""

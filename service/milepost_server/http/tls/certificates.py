@@ -1,4 +1,4 @@
-"""Keep the certificates of a replica: read their files, say clearly what is wrong with them, and take up new ones."""
+"""Load the certificates of a replica, report errors in their files clearly, and load them again when they change."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ log = logging.getLogger("milepost.tls")
 _HTTP: Final = ["http/1.1"]
 
 _NO_CHECK_TIME: Final = 0x200000
-"""OpenSSL's X509_V_FLAG_NO_CHECK_TIME: a certificate that has ended, or has not begun, is read as well."""
+"""OpenSSL's X509_V_FLAG_NO_CHECK_TIME: accept a certificate that has expired or is not valid yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """The files of a replica's TLS, each in PEM format; None where there is none.
+    """The files of a replica's TLS, each in PEM format; None for a file that is not configured.
 
-    ``certificate``, with the certificates of authorities between it and a known one, and its ``key`` show who this
-    replica is. Clients have to show a certificate of an authority in ``client_ca``. Other replicas are those that have
-    one of an authority in ``ca``; None: of one that is known to the public or to the system.
+    ``certificate`` and its ``key`` prove the identity of this replica; the file ``certificate`` also has the
+    intermediate certificates. Clients must show a certificate of an authority in ``client_ca``. This replica accepts
+    another replica with a certificate of an authority in ``ca``; if ``ca`` is None, of a public authority or one that
+    the system trusts.
     """
 
     certificate: Path | None = None
@@ -38,15 +39,15 @@ class TlsFiles:
 
     @property
     def all(self) -> tuple[Path, ...]:
-        """The files that there are."""
+        """The files that are configured."""
         return tuple(file for file in (self.certificate, self.key, self.client_ca, self.ca) if file is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class _Contexts:
-    """What the files are read into: the context for clients, if there is a certificate, and that for other replicas.
+    """The TLS contexts made from the files: ``clients`` if there is a certificate, and ``replicas`` for other replicas.
 
-    The certificate ends at ``expires``, a Unix time.
+    The certificate expires at ``expires``, a Unix time.
     """
 
     clients: ssl.SSLContext | None
@@ -55,7 +56,7 @@ class _Contexts:
 
 
 def read(files: TlsFiles) -> _Contexts:
-    """Read the files. Raises a ValueError that names the file, and never what is in it."""
+    """Read the files into TLS contexts. Raises a ValueError that names the bad file, and never quotes its content."""
     if files.certificate is None:
         return _Contexts(None, _for_replicas(files))
     clients = _for_clients(files)
@@ -69,7 +70,7 @@ def read(files: TlsFiles) -> _Contexts:
 
 
 def public_authorities() -> ssl.SSLContext:
-    """Return a context that trusts the authorities which are known to the public, and those of the system."""
+    """Return a context that trusts the public authorities and those of the system."""
     context = httpx.create_ssl_context(trust_env=False)
     context.load_default_certs()
     return context
@@ -83,7 +84,7 @@ def _for_clients(files: TlsFiles) -> ssl.SSLContext:
     _show(context, files)
     if files.client_ca is not None:
         _trust(context, files.client_ca)
-        context.verify_mode = ssl.CERT_OPTIONAL  # without one, health is answered and nothing else: see the gate
+        context.verify_mode = ssl.CERT_OPTIONAL  # without a client certificate, only health is answered: see the gate
     return context
 
 
@@ -125,7 +126,7 @@ def _trust(context: ssl.SSLContext, file: Path) -> None:
 
 
 def _readable(file: Path, what: str) -> None:
-    """Raise an error that names the file, and what it should hold; those of the ssl module do not."""
+    """Raise a ValueError with the name and purpose of an unreadable file; the ssl module's errors name no file."""
     try:
         file.read_bytes()
     except OSError as error:
@@ -137,18 +138,18 @@ def _describe(error: ssl.SSLError) -> str:
 
 
 class _Encrypted(Exception):
-    """A key can only be read with a password."""
+    """Raised when a key can be read only with a password."""
 
 
 def _no_password() -> str:
-    """Refuse to be asked: without this, OpenSSL would ask whoever sits at the terminal."""
+    """Refuse to give a password: without this function, OpenSSL would ask for one at the terminal."""
     raise _Encrypted
 
 
 def expiry(server: ssl.SSLContext, certificate: Path) -> float:
-    """Return the Unix time at which the certificate ends that ``server`` shows, which is the first in the file.
+    """Return the Unix time at which the certificate that ``server`` presents expires; it is the first one in the file.
 
-    Raises `ssl.SSLError` where a client would not go on with it for another reason than its time.
+    Raises `ssl.SSLError` if a client would refuse the certificate for any reason but its dates.
     """
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
@@ -157,7 +158,7 @@ def expiry(server: ssl.SSLContext, certificate: Path) -> float:
     towards_server, towards_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     asking = client.wrap_bio(towards_client, towards_server)
     answering = server.wrap_bio(towards_server, towards_client, server_side=True)
-    for side in (asking, answering, asking, answering, asking):  # TLS 1.2 takes all of them, TLS 1.3 three
+    for side in (asking, answering, asking, answering, asking):  # TLS 1.2 takes all five steps, TLS 1.3 three
         try:
             side.do_handshake()
         except ssl.SSLWantReadError:
@@ -168,9 +169,9 @@ def expiry(server: ssl.SSLContext, certificate: Path) -> float:
 
 
 class Certificates:
-    """The certificates that are in use. A connection keeps those with which it began.
+    """The certificates that are in use. A connection keeps the certificate with which it began.
 
-    Files that cannot be used any more are logged, and those which were read before stay in use.
+    If changed files cannot be used, this is logged, and the certificates that were read before stay in use.
     """
 
     def __init__(self, files: TlsFiles) -> None:
@@ -190,17 +191,17 @@ class Certificates:
 
     @property
     def expires(self) -> float | None:
-        """The Unix time at which the certificate in use ends; None without one."""
+        """The Unix time at which the certificate in use expires; None if there is no certificate."""
         return self.watched.now.expires
 
     def for_clients(self) -> ssl.SSLContext:
-        """Return what the next connection of a client is encrypted with."""
+        """Return the TLS context for the next connection of a client."""
         contexts = self.watched.now
         assert contexts.clients is not None
         return contexts.clients
 
     def for_replicas(self) -> ssl.SSLContext:
-        """Return what the next connection to another replica is encrypted with."""
+        """Return the TLS context for the next connection to another replica."""
         return self.watched.now.replicas
 
     def _changed(self, _old: _Contexts, _new: _Contexts) -> None:

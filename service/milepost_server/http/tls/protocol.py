@@ -1,4 +1,6 @@
-"""An encrypted connection: the handshake, then the protocol that sees plain bytes, over a transport that encrypts."""
+"""An encrypted connection: first the handshake, then a protocol that reads and writes plain bytes through the
+encryption.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,12 @@ _READ_BYTES: Final = 64 * 1024
 
 
 class _EncryptedTransport(asyncio.Transport):
-    """A transport that encrypts what is written to it, and gives what it decrypts to the protocol above.
+    """A transport that encrypts what the protocol above writes, and passes decrypted bytes to that protocol.
 
-    Unlike asyncio's own, either side may end its sending without ending the other's, as over TCP: a peer that sends no
-    more still gets its answer, and one that still sends gets to read that it need not. It takes no memory beyond that
-    of OpenSSL and of one read from the network, since nothing is read while the protocol above wants nothing.
+    Unlike with asyncio's own transport, either side may end its sending without ending the other's, as over TCP: a peer
+    that sends no more still gets its answer, and a peer that is still sending can read that it may stop. The transport
+    uses no memory beyond that of OpenSSL and of one read from the network, since it reads nothing while the protocol
+    above has paused reading.
     """
 
     def __init__(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
@@ -43,10 +46,10 @@ class _EncryptedTransport(asyncio.Transport):
         self._ended = False
         self._peer_ended = False
 
-    # -- what the network brings ---------------------------------------------------------------------------------------
+    # -- data from the network -----------------------------------------------------------------------------------------
 
     def shake_hands(self, data: bytes) -> bool:
-        """Go on with the handshake, and return whether it is complete. Raises `ssl.SSLError`."""
+        """Continue the handshake with received data, and return whether it is complete. Raises `ssl.SSLError`."""
         self._incoming.write(data)
         try:
             self._tls.do_handshake()
@@ -57,13 +60,13 @@ class _EncryptedTransport(asyncio.Transport):
         return True
 
     def begin(self, above: asyncio.Protocol) -> None:
-        """Give the connection, whose handshake is complete, to the protocol above."""
+        """Pass the connection, whose handshake is complete, to the protocol ``above``."""
         self._above = above
         above.connection_made(self)
         self._read()
 
     def received(self, data: bytes) -> None:
-        """Decrypt what has come, unless this side hears no more."""
+        """Decrypt received data, unless this side has closed the connection."""
         if not self._ended:
             self._incoming.write(data)
             self._read()
@@ -85,7 +88,7 @@ class _EncryptedTransport(asyncio.Transport):
                 break
             except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
                 plain = b""
-            except ssl.SSLError:  # somebody has changed what was sent, or it is no TLS
+            except ssl.SSLError:  # the data was changed on the way, or is no TLS
                 self._send()
                 self._transport.close()
                 return
@@ -97,10 +100,10 @@ class _EncryptedTransport(asyncio.Transport):
                     self.close()
         self._send()
 
-    # -- what the protocol above does ----------------------------------------------------------------------------------
+    # -- called by the protocol above ----------------------------------------------------------------------------------
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Encrypt and send."""
+        """Encrypt and send data."""
         if self._ended or self._transport.is_closing():
             return
         left = memoryview(data)
@@ -117,12 +120,12 @@ class _EncryptedTransport(asyncio.Transport):
         return True
 
     def write_eof(self) -> None:
-        """End the sending side. What the peer still sends is dropped."""
+        """End the sending side. Data that the peer still sends is dropped."""
         self._say_the_end()
         self._transport.write_eof()
 
     def close(self) -> None:
-        """Send what was written, and close."""
+        """Send what was written, and close the connection."""
         if not self._transport.is_closing():
             self._say_the_end()
             self._transport.close()
@@ -130,17 +133,17 @@ class _EncryptedTransport(asyncio.Transport):
     def _say_the_end(self) -> None:
         if not self._ended:
             self._ended = True
-            with suppress(ssl.SSLError):  # it wants to read the peer's end too, for which nobody waits here
+            with suppress(ssl.SSLError):  # unwrap also wants to read the peer's end, which this side does not need
                 self._tls.unwrap()
             self._send()
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close the connection at once."""
         self._ended = True
         self._transport.abort()
 
     def is_closing(self) -> bool:
-        """Return whether it was closed, or the connection lost."""
+        """Return whether the transport was closed or its connection was lost."""
         return self._transport.is_closing()
 
     def pause_reading(self) -> None:
@@ -149,7 +152,7 @@ class _EncryptedTransport(asyncio.Transport):
         self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read from the peer again, also what came before."""
+        """Read from the peer again, beginning with data that came during the pause."""
         self._paused = False
         self._transport.resume_reading()
         self._loop.call_soon(self._read)
@@ -159,7 +162,10 @@ class _EncryptedTransport(asyncio.Transport):
         return self._transport.get_write_buffer_size()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return what is known of the connection; ``peer_certificate`` is the peer's, None if it has shown none."""
+        """Return the information about the connection under ``name``.
+
+        ``peer_certificate`` is the certificate of the peer, None if the peer has shown none.
+        """
         if name == "sslcontext":
             return self._context
         if name == "peer_certificate":
@@ -168,9 +174,9 @@ class _EncryptedTransport(asyncio.Transport):
 
 
 def encrypted(context: Callable[[], ssl.SSLContext]) -> Callable[..., asyncio.Protocol]:
-    """Return what makes the protocol of a connection, with the arguments that uvicorn gives.
+    """Return a function that makes the protocol of a connection, from the arguments that uvicorn passes.
 
-    ``context`` is asked at each connection, so new certificates are those of the next connection.
+    ``context`` is called for each connection, so new certificates take effect with the next connection.
     """
 
     def protocol(**given: Any) -> asyncio.Protocol:
@@ -180,9 +186,10 @@ def encrypted(context: Callable[[], ssl.SSLContext]) -> Callable[..., asyncio.Pr
 
 
 class EncryptedProtocol(asyncio.Protocol):
-    """Encrypts a connection for ``above``, which learns of it when its handshake is complete.
+    """Encrypts a connection for the protocol ``above``, which receives the connection when the handshake is complete.
 
-    Until then it counts as a connection all the same, without a running request, and has ten seconds at most.
+    During the handshake, the connection already counts as one without a running request, and may take ten seconds at
+    most.
     """
 
     _transport: asyncio.Transport
@@ -199,12 +206,12 @@ class EncryptedProtocol(asyncio.Protocol):
         self._refused = False
 
     def give_up(self) -> None:
-        """Close the connection at once: it has taken too long, or others need the room."""
+        """Close the connection at once: its handshake took too long, or others need the room."""
         self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin a connection."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass of it
+        """Begin a connection, unless there is no room for it."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's transport is no subclass of it
         self._line = _EncryptedTransport(self._transport, self._context)
         seconds = min(_HANDSHAKE_SECONDS, self._application.idle_seconds)
         self._timer = self._loop.call_later(seconds, self.give_up)
@@ -212,7 +219,7 @@ class EncryptedProtocol(asyncio.Protocol):
             self.give_up()
 
     def data_received(self, data: bytes) -> None:
-        """Go on with the handshake, or after it decrypt."""
+        """Continue the handshake with received data, or, after the handshake, decrypt the data."""
         if self._begun:
             self._line.received(data)
         elif not self._heard and data[:1].isalpha():
@@ -236,13 +243,17 @@ class EncryptedProtocol(asyncio.Protocol):
             self._line.begin(self._above)
 
     def _refuse_plain(self, data: bytes) -> None:
-        """Answer a request that is not encrypted, in plain text, as its client would not understand anything else."""
+        """Answer a request that is not encrypted. The answer is not encrypted either, so that the client understands
+        it.
+        """
         error = problem(Code.INVALID_REQUEST, "this port speaks TLS, and the request came without: use https")
         self._transport.write(whole(self._application.refusal(error, Fields([]), data)))
         self._linger()
 
     def _linger(self) -> None:
-        """End the sending side, and drop what comes until the peer ends too: otherwise it might miss what was said."""
+        """End the sending side, and drop received data until the peer ends too; else the peer might miss the last
+        answer.
+        """
         self._refused = True
         self._transport.write_eof()
         self._timer.cancel()
@@ -253,7 +264,7 @@ class EncryptedProtocol(asyncio.Protocol):
         return self._begun and self._line.eof()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End what waits for this connection."""
+        """End everything that waits for this connection."""
         self._timer.cancel()
         if self._begun:
             self._above.connection_lost(exc)
@@ -261,11 +272,11 @@ class EncryptedProtocol(asyncio.Protocol):
             self._application.connections.closed(self)
 
     def pause_writing(self) -> None:
-        """Tell that the peer reads slowly."""
+        """Tell the protocol above that the peer reads slowly."""
         if self._begun:
             self._above.pause_writing()
 
     def resume_writing(self) -> None:
-        """Tell that the peer has caught up."""
+        """Tell the protocol above that the peer has caught up with reading."""
         if self._begun:
             self._above.resume_writing()

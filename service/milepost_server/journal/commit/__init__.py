@@ -1,1 +1,1 @@
-"""Group commit: waiting requests are decided in order, folded into groups, and written to the pointer store."""
+"""Group commit: waiting requests are decided in order, combined into groups, and written to the pointer store."""

@@ -1,10 +1,10 @@
 """Adaptive batching decides whether the next group waits a little for the callers that were just answered.
 
-A caller that waits for each answer sends its next request right after it. Where the store takes only one commit at a
-time, the first of these requests would be committed alone, and all others would wait for that commit and then for their
-own. So the group waits until as many requests came in as were answered, provided that last time this took less time
-than a commit: then one commit serves all of them instead of two. Otherwise the group does not wait, and its commit is
-in flight while the callers are being answered.
+A caller that waits for each answer sends its next request right after the answer. If the store takes only one commit at
+a time, the first of these requests would be committed alone, and all others would wait for that commit and then for
+their own. So the next group waits until as many requests have come in as were answered, provided that last time this
+took less time than a commit: then one commit serves all of them instead of two. Otherwise the group does not wait, and
+its commit is in flight while the callers are being answered.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ MOST_SECONDS: Final = 0.05
 
 
 class AdaptiveBatching:
-    """`AdaptiveBatching` measures how long commits take, and how soon as many requests come in as were answered.
+    """Measures how long commits take, and how soon as many requests come in as were answered.
 
-    It uses the event loop's clock. ``ended`` is called when the wait for more requests has reached its time limit.
+    It uses the event loop's clock. It calls ``ended`` when the wait for more requests has reached its time limit.
     """
 
     def __init__(self, ended: Callable[[], None]) -> None:
@@ -40,7 +40,7 @@ class AdaptiveBatching:
     def committed(self, answered: int) -> None:
         """Note that a group has been committed, so that ``answered`` callers are being answered."""
         if self._due > 0:
-            self._return_seconds = math.inf  # not all callers of the group before have asked again yet
+            self._return_seconds = math.inf  # some callers of the group before have not sent another request yet
         self._committed = _now()
         self._commit_seconds = self._committed - self._launched
         self._due = answered
@@ -55,8 +55,8 @@ class AdaptiveBatching:
     def complete(self) -> bool:
         """Return whether a group may be sent now.
 
-        If not, it may be once as many requests have `arrived` as were answered; ``ended`` is called if that takes too
-        long.
+        If not, the group may be sent once as many requests have `arrived` as were answered. If that takes too long,
+        ``ended`` is called.
         """
         if self._due <= 0 or self._return_seconds >= self._commit_seconds:
             return True

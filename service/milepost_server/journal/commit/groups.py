@@ -1,7 +1,7 @@
-"""Build groups: waiting requests are decided in order, and the changes of many are folded into one atomic write.
+"""Build groups: decide waiting requests in order, and combine the changes of many requests into one atomic write.
 
-A group is full once it has as many requests, or as many bytes, as the store takes in one write (`GroupLimits`). It is
-closed earlier once deciding has taken `WORK_SECONDS`: the event loop serves nobody else meanwhile.
+A group is full once it has as many requests, or as many bytes, as the store takes in one write (`GroupLimits`). A group
+is closed earlier once deciding has taken `WORK_SECONDS`, because the event loop does no other work meanwhile.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from milepost_server.model.records import encode
 from milepost_server.rules.decisions import Accepted, Decision, DecisionContext, Refused
 
 WORK_SECONDS: Final = 0.02
-"""How long the requests of one group are decided. That of ordinary requests, of which 256 take 15 ms, is whole.
+"""How many seconds deciding the requests of one group may take. A group of 256 ordinary requests takes 15 ms.
 
-A request that looks through thousands of paths takes as long as a hundred others, be it refused or not.
+A request that looks through thousands of paths takes as long as a hundred others, whether it is refused or not.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A request that is part of a group, with the answer that it will get and the revision of its change."""
+    """A request that is part of a group, with its answer and the revision of its change."""
 
     pending: PendingRequest
     accepted: Accepted
@@ -39,23 +39,23 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class NoOpRequest:
-    """A request that changes nothing. It may be answered once the group number ``depends`` has been committed; at
-    once if 0.
+    """A request that changes nothing. It may be answered once group number ``depends`` has been committed; at once if
+    0.
     """
 
     pending: PendingRequest
     decision: Decision
     depends: int
-    """The latest group in flight whose changes the decision looked at; an answer may show committed state only."""
+    """The latest group in flight whose changes the decision read; an answer may show committed state only."""
 
 
 @dataclass(eq=False, slots=True)
 class Group:
     """One atomic write of many requests: it moves the journal from ``head`` to ``revision`` and ``digest``.
 
-    ``values`` has the encoded records by key, None for one that is deleted; ``size`` is their size in bytes, and
-    ``growth`` by how many bytes they make the journal larger (see `SizeLimit`). ``replaced`` has the hashes that its
-    records had before. ``task`` is the running commit, ``outcome`` how it ended.
+    ``values`` has the encoded records by key, None for a deletion; ``size`` is their size in bytes, and ``growth`` is
+    the number of bytes by which they make the journal larger (see `SizeLimit`). ``replaced`` has the hashes of the
+    records that this group replaces. ``task`` is the running commit, ``outcome`` how the commit ended.
     """
 
     number: int
@@ -70,17 +70,17 @@ class Group:
     sent.
     """
     replaced: Replaced = field(default_factory=dict)
-    """These hashes put `Proof` back to where it was, if the group is not committed."""
+    """The hashes that restore `Proof` to its state before this group, if the group is not committed."""
     task: asyncio.Task[None] | None = None
     outcome: Commit | None = None
 
     @property
     def changes(self) -> list[Change]:
-        """The folded changes: for each key, the last value that it got in this group."""
+        """The combined changes: for each key, the last value that a request of this group gives it."""
         return [Change(key, value) for key, value in self.values.items()]
 
     def take(self, pending: PendingRequest, accepted: Accepted, encoded: dict[str, bytes | None]) -> None:
-        """Add an accepted request to the group; its change raises the revision by one."""
+        """Add an accepted request to the group, which raises the revision by one."""
         self.revision += 1
         self.members.append(Member(pending, accepted, self.revision))
         self.values.update(encoded)
@@ -99,11 +99,11 @@ def build(
 ) -> list[NoOpRequest]:
     """Decide waiting requests in order until ``group`` is full or closed, and return those that change nothing.
 
-    A request changes nothing if it is refused, if it asks for what is so already, or if it is the retry of one that was
-    answered before. The changes of the others are staged on ``view``. Epochs, versions and locks are checked here, on
-    the state that will be there when the group is committed, not on the state when the request came in. What no longer
-    fits into ``group`` stays in ``queue``, and so does what is left when the time for this work is over by ``clock``
-    (monotonic seconds); one request at least is decided.
+    A request changes nothing if it is refused, if its change is already in effect, or if it is the retry of a request
+    that was answered before. The changes of the other requests are staged on ``view``. The decision checks epochs,
+    versions and locks against the state at the time of the group's commit, not against the state when the request came
+    in. Requests that do not fit into ``group``, or that are left when the time for deciding is over by ``clock``
+    (monotonic seconds), stay in ``queue``; at least one request is decided.
     """
     no_ops: list[NoOpRequest] = []
     end = clock() + WORK_SECONDS
@@ -112,7 +112,7 @@ def build(
             break
         pending = queue.popleft()
         if pending.done.done():
-            continue  # it was withdrawn at its deadline
+            continue  # the request was withdrawn at its deadline
         decision = decide(view, pending.request, context_at(group.revision + 1))
         if not isinstance(decision, Accepted) or not decision.changes:
             no_ops.append(NoOpRequest(pending, decision, decision.depends))
@@ -126,14 +126,14 @@ def build(
             no_ops.append(NoOpRequest(pending, full, decision.depends))
             continue
         if group.members and group.size + _size(encoded) > limits.bytes:
-            queue.appendleft(pending)  # it begins the next group
+            queue.appendleft(pending)  # the request begins the next group
             break
-        pending.queued = False  # from here on it may be written, so it cannot be withdrawn any more
+        pending.queued = False  # from here on the request may be written, so it cannot be withdrawn
         group.take(pending, decision, encoded)
         group.growth += growth
         view.stage(decision.changes, group.number)
         if decision.inventory is not None:
-            break  # the answer is a snapshot of the state right after the group, so no later request may join it
+            break  # the answer is a snapshot right after the group, so no later request may join the group
     return no_ops
 
 

@@ -1,8 +1,8 @@
-"""Judge which groups were committed, of those whose outcome is in doubt.
+"""Judge which groups were committed, of the groups whose outcome is in doubt.
 
-The term is abandoned first, that is, given up for the next one, so that nothing of the old term can be committed any
-more. Only then is the journal loaded. The digest of the head that was taken over says how many of the groups were
-committed; if somebody else changed that digest, the ids that requests leave in the records they change say it.
+The leader first abandons its term, that is, takes the next one, so that nothing of the old term can be committed any
+more. Only then does it load the journal. The digest of the head that was taken over shows how many of the groups were
+committed. If another process changed that digest, the ids that requests leave in the records they change show it.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from milepost_server.model.records import decode
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of the groups in doubt, and what is done about each of their requests.
+    """What became of the groups in doubt, and what the leader does with each of their requests.
 
     ``committed`` has the groups that were committed. ``given_up`` has requests that end with an error, because their
-    deadline has passed or the store refused them; ``again`` has those that are to be committed again.
+    deadline has passed or the store refused them; ``again`` has the requests that the leader commits again.
     """
 
     committed: list[Group]
@@ -38,7 +38,7 @@ class Verdict:
 def judge(flight: Sequence[Group], count: int, now: float) -> Verdict:
     """Judge the groups in flight, of which the first ``count`` were committed and the others never will be.
 
-    ``now`` is the monotonic time.
+    ``now`` is the monotonic time in seconds.
     """
     verdict = Verdict(list(flight[:count]), [], [])
     for position, group in enumerate(flight[count:]):
@@ -55,9 +55,10 @@ def judge(flight: Sequence[Group], count: int, now: float) -> Verdict:
 
 
 def _spared(pending: PendingRequest, error: Problem) -> bool:
-    """Return whether a request that frees room is tried once more, after its group was refused by a full store.
+    """Return whether a request that frees room is tried once more, after a full store refused its group.
 
-    Its group may have been refused for others that grow, or before the store gave up the room that it reserves.
+    The store may have refused the group because of other requests in it that grow, or before the store released the
+    room that it reserves.
     """
     if error.code is not Code.STORAGE_FULL or grows(pending.request) or pending.spared:
         return False
@@ -68,10 +69,10 @@ def _spared(pending: PendingRequest, error: Problem) -> bool:
 def committed(flight: Sequence[Group], head: Head, state: State) -> int:
     """Return how many of the groups in flight, counted from the first, have been committed.
 
-    ``head`` keeps the digest of the last group that was committed. If that is none of their digests, somebody else
-    changed the head, and ``state``, which was loaded under it, decides. Each group is conditional on the one before it,
-    so the last group that left a trace proves all before it. The search begins at the end, since later groups may have
-    pushed an earlier id out of its record.
+    ``head`` has the digest of the last committed group. If that is none of their digests, another process changed the
+    head, and the function looks for the groups' changes in ``state``, which was loaded under that head. Each group is
+    conditional on the group before it, so the last group with a trace in ``state`` proves all groups before it. The
+    search begins at the last group, since later groups may have pushed an earlier id out of its record.
     """
     digests = [group.digest for group in flight]
     if head.digest in digests:
@@ -85,7 +86,7 @@ def committed(flight: Sequence[Group], head: Head, state: State) -> int:
 def without_resolving(flight: Sequence[Group]) -> Problem:
     """Return the error for groups that this process will not resolve, since it does not lead any more.
 
-    If the first one was refused, none can be committed, for each is conditional on the one before it.
+    If the store refused the first group, none can be committed, for each is conditional on the group before it.
     """
     if flight and isinstance(flight[0].outcome, CommitRefused):
         return certain_refusal(flight[0]) or problem(Code.NO_LEADER, "another replica has taken the journal over")
@@ -93,7 +94,7 @@ def without_resolving(flight: Sequence[Group]) -> Problem:
 
 
 def certain_refusal(group: Group) -> Problem | None:
-    """Return the error for a group that the store refused for a reason of its own; None for any other outcome.
+    """Return the error for a group that the store refused for a reason other than a moved head; else None.
 
     Such a group was not committed and never will be.
     """
@@ -111,8 +112,8 @@ def certain_refusal(group: Group) -> Problem | None:
 
 
 def _left_trace(view: View, group: Group) -> bool:
-    """Return whether the loaded records show that the group was committed: by ids of its requests, or as
-    `_is_there` does.
+    """Return whether the loaded records show that the group was committed: by the ids of its requests, or for the
+    leader's own requests by the content of the records (`_is_there`).
     """
     for member in reversed(group.members):
         kept = view.answered(member.pending.request.scope)
@@ -126,9 +127,9 @@ def _is_the_leaders_own(group: Group) -> bool:
 
 
 def _is_there(view: View, group: Group) -> bool:
-    """Return whether each record is as the group was to leave it.
+    """Return whether each record is as the group would leave it.
 
-    This decides for the leader's own requests, which leave no ids in records. What they write carries their revision,
-    and what they delete was there before.
+    This check is for the leader's own requests, which leave no ids in records. The records that they write carry the
+    revision of the write, and the records that they delete existed before.
     """
     return all(view.get(key) == (None if value is None else decode(key, value)) for key, value in group.values.items())

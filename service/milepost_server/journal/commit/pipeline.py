@@ -29,12 +29,12 @@ _MOST_DELAY_SECONDS: Final = 1.0
 
 
 class Pipeline:
-    """The groups in flight, in the order of their commits, and the requests that wait for them.
+    """The groups in flight, in the order of their commits, and the requests that wait for these groups.
 
-    ``wake`` is set when there is something to do, ``progress`` each time that something was done. ``fault`` is an
-    unexpected error, which ends the leadership. ``committed`` counts the groups that were committed. ``refusals``
-    counts how often the store, by a failure of its own, has refused a group since the last one was committed. ``clock``
-    gives monotonic seconds. A commit may take ``seconds``.
+    ``wake`` is set when the pipeline has something to do, ``progress`` each time that it has done something. ``fault``
+    is an unexpected error, which ends the leadership. ``committed`` counts the groups that were committed. ``refusals``
+    counts how many groups the store has refused, by a failure of its own, since the last commit. ``clock`` gives
+    monotonic seconds. A commit may take ``seconds``.
     """
 
     def __init__(
@@ -91,14 +91,15 @@ class Pipeline:
         self._has_delayed = True
 
     def may_launch(self) -> bool:
-        """Return whether there are requests for a group that may be sent now."""
+        """Return whether requests are waiting, and a group of them may be sent now."""
         if not self._admission.queue or len(self.flight) >= self._store.limits.in_flight:
             return False
         return not self._delayed() and (bool(self.flight) or self._batching.complete())
 
     def _delayed(self) -> bool:
-        """Return whether the next group waits for the store, which would not send it yet. It waits once, and not for
-        long: requests that change nothing wait with it.
+        """Return whether the next group waits, because the store would not send it yet.
+
+        The group waits once, for a bounded time. Requests that change nothing wait with it.
         """
         if self._has_delayed or (seconds := self._store.commit_delay) <= 0:
             return False
@@ -111,7 +112,7 @@ class Pipeline:
         self.wake.set()
 
     def _end_delay(self) -> None:
-        """Let the group after this one wait again."""
+        """Stop the delay of the group that is sent now, and let the next group wait again."""
         if self._delay is not None:
             self._delay.cancel()
         self._delay, self._has_delayed = None, False
@@ -119,7 +120,8 @@ class Pipeline:
     def launch(self) -> None:
         """Send waiting requests as a group behind those in flight, and answer requests that change nothing.
 
-        What is left in the queue is for the next call, before which the caller lets the event loop serve others.
+        Requests that stay in the queue are for the next call; before that call, the caller lets the event loop do other
+        work.
         """
         self._end_delay()
         last = self.flight[-1] if self.flight else None
@@ -177,8 +179,8 @@ class Pipeline:
         self._report(group)
 
     def _report(self, group: Group) -> None:
-        """Tell the observer that the group was committed. A fault there ends the leadership; the group stays
-        committed.
+        """Tell the observer that the group was committed. An exception of the observer ends the leadership; the group
+        stays committed.
         """
         self.committed += 1
         for member in group.members:
@@ -189,7 +191,7 @@ class Pipeline:
                 self.fault = fault
 
     def acknowledge(self) -> None:
-        """Answer the requests of groups that have been committed, and those that waited for these groups."""
+        """Answer the requests of groups that have been committed, and the requests that waited for these groups."""
         committed, self._committed = self._committed, []
         for group in committed:
             self._serve(group)
@@ -204,7 +206,9 @@ class Pipeline:
             member.pending.serve(member.accepted, member.revision, self._memory.head.term)
 
     def _answer(self, entry: NoOpRequest) -> None:
-        """Answer a request that changes nothing. It is a read: of committed state alone, and only under the lease."""
+        """Answer a request that changes nothing. It counts as a read: it needs the lease, and reads committed state
+        only.
+        """
         if self._lease.holds():
             entry.pending.serve(entry.decision, self._memory.head.revision, self._memory.head.term)
         else:
@@ -219,8 +223,8 @@ class Pipeline:
     def judge(self, count: int, now: float) -> Verdict:
         """Judge the groups in flight, of which the first ``count`` were committed and the others never will be.
 
-        The memory then shows those that were committed, and no group is in flight any more. No caller is answered yet:
-        see `conclude`. ``now`` is the monotonic time.
+        Afterwards the memory shows the committed groups, and no group is in flight. The callers are answered later, by
+        `conclude`. ``now`` is the monotonic time in seconds.
         """
         verdict = judge(self.flight, count, now)
         self._memory.conclude_flight(verdict.committed, self.flight[count:])
@@ -228,9 +232,7 @@ class Pipeline:
         return verdict
 
     def conclude(self, verdict: Verdict) -> None:
-        """Do what the verdict says: answer requests that were committed, fail those given up, queue the others
-        again.
-        """
+        """Carry out the verdict: answer requests that were committed, fail those given up, and requeue the others."""
         again = [*verdict.again, *(entry.pending for entry in self._waiting)]
         self._waiting, self._admission.trouble = [], None
         self._batching.give_up()
@@ -253,8 +255,8 @@ class Pipeline:
     def end(self) -> None:
         """End the pipeline, because leadership is over. Idempotent.
 
-        Requests that were committed are answered; those in flight end with outcome unknown, or as not applied if the
-        store refused them; the others go back to the queue.
+        Requests that were committed are answered. Requests in flight end with outcome unknown, or as not applied if the
+        store refused them. The others go back to the queue.
         """
         self._batching.give_up()
         self._end_delay()

@@ -1,7 +1,8 @@
-"""Keep room in the journal: a limit on its size, and a refusal of what makes it larger while the store is full.
+"""Reserve room in the journal: limit its size, and refuse requests that make it larger while the store is full.
 
-Removing, releasing and ending must be possible when nothing else is, or room could never be made again. A client also
-needs a session, and often an epoch, before it can remove anything. So the last parts of the room are kept for these.
+Removing, releasing and ending must always be possible, since nothing else makes room again. A client also needs a
+session, and often an epoch, before it can remove anything. So the last parts of the room are reserved for these
+requests.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from milepost_server.model.requests.trees import CloneTree, MakeDirectory, MakeS
 from milepost_server.rules.decisions import Accepted, Decision, DecisionContext, Refused
 
 GROWING: Final = (Add, Replace, CreateUpload, PutFile, MakeDirectory, RenamePath, CloneTree, MakeSavepoint)
-"""The requests that make the journal larger for good, and that nobody needs to make room in it."""
+"""The requests that make the journal larger for good, and that no client needs for making room in it."""
 
 _PARTS: Final = 32
 _KEPT: Final[dict[type[Request], int]] = {
@@ -41,14 +42,13 @@ _MIB: Final = 1024 * 1024
 _SESSIONS: Final = 64
 """How many sessions that were opened while the store is full may live at once: a client needs one to remove handles."""
 _RECORDS: Final = 1024
-"""How many of these sessions may have a record, ended ones included: these are dropped later, and take room until then.
-"""
+"""How many of these sessions may have a record, including ended ones, whose records take room until they go."""
 
 
 class SizeLimit:
     """The limit of ``most`` bytes on a journal; None sets no limit.
 
-    ``taken`` is the size in bytes of all records, including the groups in flight.
+    ``taken`` is the size in bytes of all records, including the changes of groups in flight.
     """
 
     def __init__(self, most: int | None) -> None:
@@ -56,7 +56,7 @@ class SizeLimit:
         self.taken = 0
 
     def growth(self, view: View, encoded: Mapping[str, bytes | None]) -> int:
-        """Return by how many bytes the ``encoded`` records make the journal larger; 0 where there is no limit."""
+        """Return by how many bytes the ``encoded`` records make the journal larger; 0 if there is no limit."""
         if self.most is None:
             return 0
         before = sum(_size(key, view) for key in encoded)
@@ -65,7 +65,7 @@ class SizeLimit:
     def refusal(self, request: Request, growth: int, waiting: int) -> Refused | None:
         """Return the refusal of a request that may not make the journal ``growth`` bytes larger; None if it may.
 
-        ``waiting`` is by how many bytes the requests before it in the same group make the journal larger.
+        ``waiting`` is the number of bytes by which earlier requests in the same group make the journal larger.
         """
         if self.most is None or growth <= 0:
             return None
@@ -90,7 +90,7 @@ def _size(key: str, view: View) -> int:
 def grows(request: Request) -> bool:
     """Return whether the request makes the journal larger for good.
 
-    Locks and epochs do not count: they are small, and go away as they came.
+    Locks and epochs do not count: they are small, and end with their session.
     """
     return isinstance(request, (*GROWING, OpenSession))
 
@@ -128,7 +128,9 @@ class GrowthCheck:
         return why
 
     def _admits(self, view: View, session: str) -> bool:
-        """Return whether the session may be opened; if so, count it. A renewal takes no more room, so it always may."""
+        """Return whether the session may be opened; if so, count it. A renewal is always allowed, since it takes no
+        more room.
+        """
         if _lives(view, session):
             return True
         self._forget(view)
@@ -138,7 +140,9 @@ class GrowthCheck:
         return True
 
     def _forget(self, view: View) -> None:
-        """Free the places of sessions that have ended, and of ended ones whose record is dropped or was never made."""
+        """Stop counting sessions as alive that have ended, and ended sessions whose record is dropped or was never
+        made.
+        """
         if len(self._living) >= _SESSIONS:
             over = [session for session in self._living if not _lives(view, session)]
             self._ended.extend(session for session in over if view.session(session) is not None)

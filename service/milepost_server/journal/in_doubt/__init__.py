@@ -1,4 +1,4 @@
-"""Resolving: what a leader does when a commit was refused or its outcome is unknown.
+"""Resolve in-doubt commits: what a leader does when a commit was refused or its outcome is unknown.
 
-It finds out which groups were committed, and writes back what somebody else changed in the store.
+The leader finds out which groups were committed, and writes back records that another process changed in the store.
 """

@@ -36,14 +36,16 @@ log = logging.getLogger("milepost.journal")
 T = TypeVar("T")
 
 _REFUSALS: Final = 3
-"""After this many certain failures of the store in a row, the journal is taken over: a new head may cure the store."""
+"""After this many certain failures of the store in a row, the leader takes the journal over: a new head may cure the
+store.
+"""
 
 
 class InDoubtCommits:
     """Resolves the groups of ``pipeline`` that are in doubt.
 
-    It also writes back what somebody else changed in the store meanwhile.
-    ``terms_abandoned`` counts the terms that were given up for it.
+    It also writes back records that another process changed in the store meanwhile. ``terms_abandoned`` counts the
+    terms that the leader gave up to resolve groups.
     """
 
     def __init__(
@@ -73,13 +75,13 @@ class InDoubtCommits:
 
     @property
     def pending(self) -> bool:
-        """Whether the groups in doubt are judged, but the store is not put right yet."""
+        """Whether the groups in doubt are judged, but the store is not repaired yet."""
         return self._verdict is not None
 
     async def resolve(self) -> None:
         """Resolve the groups in flight, of which the first was refused or has an unknown outcome.
 
-        If all of them were certainly refused, go on from memory. Raises `LeadershipLost`.
+        If the store certainly refused all of them, go on from memory. Raises `LeadershipLost`.
         """
         pipeline = self._pipeline
         first = pipeline.flight[0].outcome
@@ -94,7 +96,7 @@ class InDoubtCommits:
         await self._resolve()
 
     async def _go_on(self, refused: CommitRefused) -> None:
-        """Go on from memory: nothing was written, so memory and head are still right and the term is kept."""
+        """Go on from memory: nothing was written, so memory and head are still right, and the term stays the same."""
         log.warning(
             "the store refused a commit of journal %s and wrote nothing; this replica goes on leading: %s",
             self._memory.name,
@@ -105,7 +107,7 @@ class InDoubtCommits:
             await self._until_confirmed()
 
     async def _until_confirmed(self) -> None:
-        """Wait until the store answers again and shows a head of this term; if it shows another, resolve."""
+        """Wait until the store answers again and confirms this leader's head. If the head is another one, resolve."""
 
         async def confirm() -> bool:
             try:
@@ -123,10 +125,10 @@ class InDoubtCommits:
             await self._resolve()
 
     async def _resolve(self) -> None:
-        """Take the journal over under the next term, judge the groups in doubt, and put the store right.
+        """Take the journal over under the next term, judge the groups in doubt, and repair the store.
 
-        This abandons the current term, so that nothing of it can be committed any more. The groups are judged by what
-        is stored then, and what differs from memory is written back.
+        This abandons the current term, so that nothing of the current term can be committed any more. The groups are
+        judged by the records that are stored then, and records that differ from memory are written back.
         """
         flight, memory = self._pipeline.flight, self._memory
         self.terms_abandoned += 1
@@ -176,10 +178,10 @@ class InDoubtCommits:
         self._pipeline.conclude(verdict)
 
     async def _persistently(self, work: Callable[[], Awaitable[T]], doing: str) -> T:
-        """Return the result of ``work``, which is tried again while the lease holds and the store does not answer.
+        """Return the result of ``work``, repeating it while the store does not answer and the lease holds.
 
-        ``doing`` is what ``work`` does to the journal, for the log. Gives up when ``give_up_seconds`` have passed since
-        it began or, later, since it made progress. Raises `LeadershipLost`.
+        ``doing`` is what ``work`` does to the journal, for the log. Gives up ``give_up_seconds`` after the beginning,
+        or after the last progress of ``work`` if that is later. Raises `LeadershipLost`.
         """
         delay = 0.05
         self._give_up_at = self._clock() + self._settings.give_up_seconds
@@ -200,7 +202,7 @@ class InDoubtCommits:
                 delay = min(2.0, delay * 2)
 
     def _give_up_certain(self) -> None:
-        """Fail the requests in flight if the store refused the first group for a reason of its own.
+        """Fail the requests in flight if the store refused the first group for a reason other than a moved head.
 
         That refusal is certain, so the callers need not wait until the journal is taken over.
         """
@@ -211,7 +213,7 @@ class InDoubtCommits:
                 member.pending.fail(error)
 
     def _warn_if_older(self, head: Head) -> None:
-        """Log it if the head that was taken over is older than memory: then what is stored is an older copy."""
+        """Log an error if the head that was taken over is older than memory: the store then holds an older copy."""
         if head.revision <= self._memory.head.revision:
             log.error(
                 "journal %s went back from revision %d to %d: somebody put an older copy in its place; the changes that"
@@ -222,7 +224,7 @@ class InDoubtCommits:
             )
 
     def drop(self) -> None:
-        """End requests that are judged but not answered, because leadership was lost before the store was put right.
+        """End requests that are judged but not answered, because leadership was lost before the store was repaired.
 
         Does nothing if there are none.
         """

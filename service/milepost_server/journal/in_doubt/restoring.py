@@ -1,8 +1,8 @@
-"""Write back from memory what somebody else changed in the pointer store while this process led.
+"""Write back from memory the records that another process changed in the pointer store while this process led.
 
-Each commit has a deadline of its own, so that there may be many of them. Every record that the store permits is
-written, however many others it denies: a denied group is halved until the denied records are found, and these are right
-in memory alone.
+Each commit has its own deadline, so there may be many commits. Every record that the store permits is written, however
+many others it denies: a denied group is halved until the denied records are found. A denied record is right in memory
+only.
 """
 
 from __future__ import annotations
@@ -36,15 +36,16 @@ _UNWRITABLE = (Refusal.DENIED, Refusal.TOO_LARGE)
 
 
 class Restoring:
-    """`Restoring` makes ``store`` hold the records of ``state`` again, whose hashes are in ``proof``.
+    """Makes ``store`` hold the records of ``state`` again, whose hashes are in ``proof``.
 
-    A record that is damaged in the store and unknown in memory stays in the store, and is in ``state`` from then on. A
-    record that was already damaged in memory stays as it is, unless its right content was put back. What somebody else
-    keeps in the store is left alone, and so is a record of a kind that this release does not know.
+    A record that is damaged in the store and unknown in memory stays in the store, and is added to ``state``. A record
+    that was already damaged in memory stays damaged, unless its right content was put back. Restoring does not change
+    records of other programs in the store, nor records of a kind that this release does not know.
 
-    ``moved`` is called with the head after each commit, and with an unchanged head after a refusal that can be handled:
-    it reports progress, and raises in order to stop. ``observer`` is told of records that were put back or added in the
-    store, once they are in ``state``. ``unwritten`` has the keys of records that the store denied.
+    Restoring calls ``moved`` with the head after each commit, and with an unchanged head after a refusal that it can
+    handle: ``moved`` reports progress, and raises an exception to stop. Restoring tells ``observer`` about records that
+    were put back or added in the store, once they are in ``state``. ``unwritten`` has the keys of records that the
+    store denied.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class Restoring:
         self.unwritten: list[str] = []
 
     async def restore(self, head: Head, found: Loaded) -> Head:
-        """Write back what differs from what was ``found`` under ``head``, and return the head after it.
+        """Write back the records that differ from those ``found`` under ``head``, and return the head after the writes.
 
         Raises `StorageUnavailable`, TimeoutError, and what ``moved`` raises.
         """
@@ -102,7 +103,7 @@ class Restoring:
     async def _differing(self, found: Loaded) -> AsyncIterator[str]:
         """Yield the keys under which memory and store may differ.
 
-        They are not sorted, since sorting could not be interrupted and would hold up the event loop.
+        They are not sorted, since sorting cannot be interrupted and would block the event loop.
         """
         keys = dict.fromkeys((*self._state.damaged(), *found.state.damaged()))
         for count, key in enumerate(chain(self._proof.hashes, found.proof.hashes)):
@@ -116,14 +117,14 @@ class Restoring:
                 await asyncio.sleep(0)
 
     def _must_be_written(self, key: str, found: Loaded) -> bool:
-        """Return whether the record has to be written or deleted; if not, make the memory agree with the store."""
+        """Return whether the record must be written or deleted; if not, make the memory agree with the store."""
         record, there = self._state.get(key), found.state.get(key)
         known, sealed = self._proof.hashes.get(key), found.proof.hashes.get(key)
         if record is not None and not isinstance(record, Corrupt):
             return known != sealed
         if record is None and sealed is not None and not isinstance(there, Corrupt):
             return True
-        if known is None:  # put there by somebody else, or damaged and never known, or of a kind from a newer release
+        if known is None:  # put there by another program, damaged and never known, or from a newer release
             self._proof.count([(key, found.damaged.get(key, sealed))])
             self._take_in(key, there)
         elif sealed is not None and known in (UNKNOWN, sealed):
@@ -149,7 +150,7 @@ class Restoring:
         return Change(key, None if record is None else encode(key, record))
 
     async def _write(self, head: Head, group: list[Change]) -> Head:
-        """Commit the group, except for records in it that the store denies, and return the head after it."""
+        """Commit the group, except for its records that the store denies, and return the head after the commits."""
         waiting = [group]
         while waiting:
             group = waiting.pop()

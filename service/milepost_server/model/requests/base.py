@@ -1,4 +1,4 @@
-"""Define what every request has, and how it is told from others."""
+"""Define the common parts of all requests, and the way to tell requests apart."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class BlobRef:
 
 
 NO_BLOB = BlobRef("", 0, "")
-"""What a request refers to that has no bytes, or has them itself."""
+"""The reference of a request that has no bytes, or that has them in itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class UploadRef:
-    """A reference to an upload, by its id, whose bytes a handle is to take.
+    """A reference, by id, to an upload whose bytes a handle takes over.
 
-    ``found`` is what was seen where the bytes belong; None for nothing. Its digest is empty if the size is already
-    wrong.
+    ``found`` is the blob that was found under the upload's key; None if there was none. Its digest is empty if its size
+    is wrong.
     """
 
     id: str
@@ -34,15 +34,15 @@ class UploadRef:
 
 
 KeyScope = tuple[str, str, str]
-"""Store (or the empty string), session, idempotency key: within these three a key names one request."""
+"""Store (or the empty string), session, idempotency key: the three together identify one request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try of a request: the session that acts, the idempotency key, and the number of this try, from 1.
+    """One attempt at a request: the session that makes it, the idempotency key, and the number of this attempt, from 1.
 
-    A request without a key cannot be retried. ``client`` is the name of the client that makes it, if it may act in
-    sessions of its own alone; None if it may act in all of them.
+    A request without a key cannot be retried. ``client`` is the name of the client, if the client may use only its own
+    sessions; None if it may use all sessions.
     """
 
     session: str
@@ -52,14 +52,14 @@ class Attempt:
 
 
 LEADER = Attempt("")
-"""The attempt of every request that the leader makes of itself: there is no session, and no retry."""
+"""The attempt of every request that the leader itself makes: it has no session, and is not retried."""
 
 
 class Keeper(Enum):
     """The record that keeps the answer to a request, for retries."""
 
     NONE = auto()
-    """Only the record that the request makes, or none: to do it a second time changes nothing."""
+    """The request's answer is in the record that the request makes, or nowhere: repeating it changes nothing."""
     SESSION = auto()
     STORE = auto()
     HANDLE = auto()
@@ -69,12 +69,14 @@ class Keeper(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What every changing request carries: the attempt that it is made by. The class says what the rules ask of it.
+    """The common part of every request that changes something: its attempt. The class determines what the rules
+    require.
 
-    A request ``by_leader`` is one that the leader makes of itself: it has no session, and is decided anew after a
-    doubt. One that ``needs_session`` is made by a living session; of another, a session that it names has to live. A
-    ``fenced`` one needs the current epoch of its store. ``keeper`` is the record that keeps its answer. One that is
-    ``remembered`` may be sent again after its record is gone, so the leader remembers it by itself.
+    A request ``by_leader`` is made by the leader itself: it has no session, and is decided anew if its outcome was in
+    doubt. A request that ``needs_session`` must be made by a living session; for any other request, a session is
+    optional, but must live if it is named. A ``fenced`` request needs the current epoch of its store. ``keeper`` is the
+    record that keeps its answer. A ``remembered`` request may be sent again after its record is gone, so the leader
+    itself remembers it.
     """
 
     by_leader: ClassVar[bool] = False
@@ -87,17 +89,17 @@ class Request:
 
     @property
     def epoch(self) -> int | None:
-        """The epoch under which it is made; None if it names none."""
+        """The epoch under which the request is made; None if it has none."""
         return None
 
     @property
     def session(self) -> str:
-        """The id of the session that acts."""
+        """The id of the session that makes the request."""
         return self.attempt.session
 
     @property
     def key(self) -> str | None:
-        """The idempotency key; the journal gives an id of its own to a request without one (see `with_id`)."""
+        """The idempotency key; the journal assigns an id to a request without one (see `with_id`)."""
         return self.attempt.key
 
     @property
@@ -111,13 +113,13 @@ class Request:
         return (self.store or "", self.attempt.session, self.attempt.key or "")
 
     def fingerprint(self) -> str:
-        """Return what must be equal for two requests under one key to count as the same request."""
+        """Return a digest that is equal for two requests under one key if they count as the same request."""
         return fingerprint_of(type(self).__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class StoreRequest(Request):
-    """This request is about one store."""
+    """A request about one store."""
 
     keeper: ClassVar[Keeper] = Keeper.STORE
 
@@ -130,7 +132,7 @@ class StoreRequest(Request):
 
 @dataclass(frozen=True, slots=True)
 class HandleRequest(StoreRequest):
-    """This request is about one handle."""
+    """A request about one handle."""
 
     keeper: ClassVar[Keeper] = Keeper.HANDLE
 
@@ -141,12 +143,12 @@ class HandleRequest(StoreRequest):
 
 
 def with_id(request: Request, identity: str) -> Request:
-    """Return the same request under an id of the leader's, which no client can send: it begins with a blank."""
+    """Return the same request under an id from the leader. It begins with a space, so no client can send it."""
     return replace(request, attempt=replace(request.attempt, key=f" {identity}"))
 
 
 def is_leaders(key: str) -> bool:
-    """Return whether an idempotency key is an id of the leader's making."""
+    """Return whether an idempotency key is an id from the leader."""
     return key.startswith(" ")
 
 

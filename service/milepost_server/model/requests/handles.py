@@ -1,4 +1,4 @@
-"""Define what is asked about handles, their locks and uploads, and about the epoch of a store."""
+"""Define the requests about handles, their locks and uploads, and about the epoch of a store."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from milepost_server.model.requests.base import (
 class Add(HandleRequest):
     """Add a handle and lock it (Flink's addAndLock).
 
-    With ``upload``, the bytes are an upload's, and ``blob`` is what is announced (no key). With ``data``, the bytes are
-    these, and have no blob.
+    With ``upload``, the bytes are those of the upload, and ``blob`` has only their announced size and digest, without a
+    key. With ``data``, the bytes are in the request, and there is no blob.
     """
 
     fenced: ClassVar[bool] = True
@@ -39,7 +39,7 @@ class Add(HandleRequest):
 
 @dataclass(frozen=True, slots=True)
 class Replace(HandleRequest):
-    """Replace a state at ``version`` (Flink's replace). Labels of None keep the old ones. For the rest see `Add`."""
+    """Replace a state at ``version`` (Flink's replace). If ``labels`` is None, the labels stay. See also `Add`."""
 
     fenced: ClassVar[bool] = True
 
@@ -89,7 +89,7 @@ class ReleaseAll(StoreRequest):
 
 @dataclass(frozen=True, slots=True)
 class Clear(StoreRequest):
-    """Remove all handles of a store, and leave the blobs (Flink's clearEntries)."""
+    """Remove all handles of a store, without deleting their blobs (Flink's clearEntries)."""
 
     fenced: ClassVar[bool] = True
 
@@ -98,7 +98,10 @@ class Clear(StoreRequest):
 
 @dataclass(frozen=True, slots=True)
 class CreateUpload(StoreRequest):
-    """Let a client put bytes itself: ``blob`` says where and what, ``ttl`` for how many seconds."""
+    """Create an upload, which lets a client put bytes itself: ``blob`` is their key, size and digest.
+
+    The upload expires after ``ttl`` seconds.
+    """
 
     keeper: ClassVar[Keeper] = Keeper.NONE
 
@@ -122,7 +125,7 @@ class Resign(StoreRequest):
 
 @dataclass(frozen=True, slots=True)
 class ExpireUpload(StoreRequest):
-    """End an upload whose time is up; a request of the leader's own."""
+    """End an upload that has expired. Made by the leader itself."""
 
     by_leader: ClassVar[bool] = True
 
@@ -131,7 +134,7 @@ class ExpireUpload(StoreRequest):
 
 @dataclass(frozen=True, slots=True)
 class FinishRemoval(HandleRequest):
-    """Let a record go, since the blob of this ``version`` has been discarded; a request of the leader's own."""
+    """Mark a handle as removed, since the blob of this ``version`` has been deleted. Made by the leader itself."""
 
     by_leader: ClassVar[bool] = True
 
@@ -140,7 +143,7 @@ class FinishRemoval(HandleRequest):
 
 @dataclass(frozen=True, slots=True)
 class Scrub(StoreRequest):
-    """Drop records that only wait to be dropped (gone, cleared, used up, long ended); a request of the leader's own."""
+    """Drop records that are not needed any more (gone, cleared, used up, long ended). Made by the leader itself."""
 
     by_leader: ClassVar[bool] = True
 

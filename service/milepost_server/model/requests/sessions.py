@@ -1,4 +1,4 @@
-"""Define what is asked about sessions, and about the deployment as a whole."""
+"""Define the requests about sessions, and about the deployment as a whole."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from milepost_server.model.requests.base import Keeper, Request, fingerprint_of
 
 @dataclass(frozen=True, slots=True)
 class OpenSession(Request):
-    """Create a session, which belongs to ``owner``, or renew the one that lives under this id."""
+    """Create a session that belongs to ``owner``, or renew the session that lives under this id."""
 
     needs_session: ClassVar[bool] = False
     keeper: ClassVar[Keeper] = Keeper.SESSION
@@ -25,12 +25,12 @@ class OpenSession(Request):
 
 @dataclass(frozen=True, slots=True)
 class EndSession(Request):
-    """End a session that its client asks to end."""
+    """End a session, as its client asks."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpireSession(Request):
-    """End the session of ``created_revision``, whose deadline has passed; a request of the leader's own."""
+    """End the session that was created at ``created_revision``, whose TTL has passed. Made by the leader itself."""
 
     by_leader: ClassVar[bool] = True
 
@@ -39,7 +39,7 @@ class ExpireSession(Request):
 
 @dataclass(frozen=True, slots=True)
 class CreateDeployment(Request):
-    """Give the deployment the id ``deployment`` if it has none, before the leader serves; a request of its own."""
+    """Give the deployment the id ``deployment`` if it has none. Made by the leader itself before it serves."""
 
     by_leader: ClassVar[bool] = True
 

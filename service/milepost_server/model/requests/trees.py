@@ -1,4 +1,4 @@
-"""Define what is asked about the tree of a store: about paths, about what is kept, and what maintenance asks."""
+"""Define the requests about the tree of a store: about paths, snapshots and savepoints, and for maintenance."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from milepost_server.model.trees import Manifest, RangeTombstone, Rollback, Save
 
 @dataclass(frozen=True, slots=True)
 class TreeRequest(StoreRequest):
-    """This request is about one path of a store's tree. It needs no session: the ``epoch`` is what allows it."""
+    """A request about one path of a store's tree. It needs no session; the current ``epoch`` permits it."""
 
     needs_session: ClassVar[bool] = False
     fenced: ClassVar[bool] = True
@@ -27,10 +27,11 @@ class TreeRequest(StoreRequest):
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """What was there when the bytes of a file began to come: the deepest directory above it, and since which revision.
+    """The deepest existing directory above a file at the time when its bytes began to come, with its creation revision.
 
-    The root, which is always there, has none. If another directory has taken its place, or none, the file belongs to
-    what was deleted. With ``parents``, directories below it that are missing are made; without, none may be missing.
+    For the root, which always exists, they are empty and 0. If the directory was deleted or replaced since then, the
+    file belongs to the deleted directory. With ``parents``, the put creates missing directories below this one;
+    without, none may be missing.
     """
 
     directory: str = ""
@@ -39,12 +40,12 @@ class Begun:
 
 
 NOW = Begun()
-"""The bytes are there already, so nothing can have been deleted since they began to come."""
+"""The value for bytes that are already stored, so that no directory can have been deleted while they came."""
 
 
 @dataclass(frozen=True, slots=True)
 class PutFile(TreeRequest):
-    """Let a file be at a path, whole: its bytes are ``data`` or, if that is None, in the blob."""
+    """Put a complete file at a path: its bytes are ``data`` or, if that is None, in the blob."""
 
     keeper: ClassVar[Keeper] = Keeper.PATH
     remembered: ClassVar[bool] = True
@@ -61,15 +62,15 @@ class PutFile(TreeRequest):
 
 @dataclass(frozen=True, slots=True)
 class MakeDirectory(TreeRequest):
-    """Let there be a directory, with those above it."""
+    """Create a directory, with all directories above it."""
 
     remembered: ClassVar[bool] = True
 
 
 class OntoExisting(Enum):
-    """What a rename does about what is at its target: refuse, replace it, or answer that nothing was renamed.
+    """What a rename does if its target exists: refuse, replace the target, or answer that nothing was renamed.
 
-    The third also moves *into* a directory that is there, as Hadoop's first rename did.
+    The third also moves the source *into* a target that is a directory, as Hadoop's first rename did.
     """
 
     REFUSE = "refuse"
@@ -79,7 +80,7 @@ class OntoExisting(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RenamePath(TreeRequest):
-    """Let what is at a path be at ``target`` instead, in one act."""
+    """Rename the file or directory at a path to ``target``, atomically."""
 
     target: str = ""
     onto: OntoExisting = OntoExisting.REFUSE
@@ -90,7 +91,7 @@ class RenamePath(TreeRequest):
 
 @dataclass(frozen=True, slots=True)
 class DeletePath(TreeRequest):
-    """Delete a file or a directory; one that is not empty only if ``recursive``."""
+    """Delete a file or a directory; a directory that is not empty only if ``recursive``."""
 
     remembered: ClassVar[bool] = True
 
@@ -102,9 +103,9 @@ class DeletePath(TreeRequest):
 
 @dataclass(frozen=True, slots=True)
 class RollBack(TreeRequest):
-    """Let the tree be again what it was at ``revision``, that of a snapshot that is kept, or of a savepoint.
+    """Roll the tree back to ``revision``, which must be that of a kept snapshot or of a savepoint.
 
-    What is at the paths ``keep`` and below them stays as it is now.
+    The paths ``keep`` and everything below them stay unchanged.
     """
 
     keeper: ClassVar[Keeper] = Keeper.TREE
@@ -118,9 +119,10 @@ class RollBack(TreeRequest):
 
 @dataclass(frozen=True, slots=True)
 class CloneTree(TreeRequest):
-    """Let a tree in which there is nothing begin with copies of another job's files, those of ``original``, a snapshot.
+    """Fill an empty tree with copies of another job's files, those of the snapshot ``original``.
 
-    A manifest names the copies; they are ``files`` of ``bytes`` bytes, and make the one ``snapshot``.
+    The manifest ``manifest`` lists the copies: ``files`` files with ``bytes`` bytes. They make the tree's only
+    snapshot, ``snapshot``.
     """
 
     keeper: ClassVar[Keeper] = Keeper.TREE
@@ -137,7 +139,7 @@ class CloneTree(TreeRequest):
 
 @dataclass(frozen=True, slots=True)
 class MakeSavepoint(StoreRequest):
-    """Keep a snapshot under a name: the one at ``revision``, or the newest if that is 0. It needs no epoch."""
+    """Keep a snapshot under a name: the snapshot at ``revision``, or the newest one if that is 0. Needs no epoch."""
 
     needs_session: ClassVar[bool] = False
     keeper: ClassVar[Keeper] = Keeper.TREE
@@ -164,9 +166,9 @@ class DropSavepoint(StoreRequest):
 
 @dataclass(frozen=True, slots=True)
 class TrimTree(StoreRequest):
-    """Drop entries of these paths that nothing shows any more; a request of the leader's own.
+    """Drop entries of these paths that no reader can see any more. Made by the leader itself.
 
-    ``range_tombstones`` and ``rollbacks`` are finished: no record of a path has to be changed for them any more.
+    ``range_tombstones`` and ``rollbacks`` are finished: no record of a path must be changed for them any more.
     """
 
     by_leader: ClassVar[bool] = True
@@ -178,9 +180,9 @@ class TrimTree(StoreRequest):
 
 @dataclass(frozen=True, slots=True)
 class BeginCompaction(StoreRequest):
-    """Let no record of a path of the tree go from now on, until `CompactTree`; a request of the leader's own.
+    """Keep all records of paths of the tree from now on, until `CompactTree`. Made by the leader itself.
 
-    A manifest that somebody began to make before is not taken any more.
+    A manifest whose compaction began earlier is not accepted any more.
     """
 
     by_leader: ClassVar[bool] = True
@@ -188,11 +190,11 @@ class BeginCompaction(StoreRequest):
 
 @dataclass(frozen=True, slots=True)
 class CompactTree(StoreRequest):
-    """Let a tree have this manifest, in the place of those in the blobs ``replaced``; a request of the leader's own.
+    """Give a tree this manifest, in place of the manifests in the blobs ``replaced``. Made by the leader itself.
 
-    ``begun`` is the revision at which `BeginCompaction` was committed, 0 for a manifest that only takes the place of
-    others. ``savepoints`` were the tree's savepoints when it was made, if what nothing shows was left out of it, else
-    None.
+    ``begun`` is the revision at which `BeginCompaction` was committed, 0 for a manifest that only replaces others.
+    ``savepoints`` has the tree's savepoints at the time when the manifest was made, if invisible entries were left out
+    of the manifest; else None.
     """
 
     by_leader: ClassVar[bool] = True
@@ -205,7 +207,7 @@ class CompactTree(StoreRequest):
 
 @dataclass(frozen=True, slots=True)
 class DropBlobs(StoreRequest):
-    """Discard blobs that rows of former manifests named, unless something names them still; of the leader's own."""
+    """Delete blobs that rows of replaced manifests named and that nothing names any more. Made by the leader itself."""
 
     by_leader: ClassVar[bool] = True
 
@@ -214,7 +216,7 @@ class DropBlobs(StoreRequest):
 
 @dataclass(frozen=True, slots=True)
 class DropCompacted(StoreRequest):
-    """Drop the records of these paths of which a manifest says the same; a request of the leader's own."""
+    """Drop the records of these paths if a manifest has the same content. Made by the leader itself."""
 
     by_leader: ClassVar[bool] = True
 

@@ -1,3 +1,1 @@
-"""The leader's work on trees beside requests: manifests come into memory, records are compacted, dead ones are
-dropped.
-"""
+"""The leader's background work on trees: load manifests, compact records, and drop deleted entries."""

@@ -1,7 +1,7 @@
-"""The leader's maintenance of manifests: records that have not changed for long are compacted into one, and these are
-merged.
+"""The leader's maintenance of manifests: compact records that have not changed for long into a manifest, and merge
+manifests.
 
-Each step leaves all paths as they were, for whoever reads, and may be the last one: what it began is begun again.
+No step changes what readers see, and the work may stop after any step: unfinished work is begun again.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from milepost_server.rules.trees.manifests import first_to_merge, is_compactable
 log = logging.getLogger("milepost.maintenance")
 
 _MOST_ROWS = 5_000
-"""A manifest is made of so many records at most; merging makes larger ones."""
+"""The most records that one new manifest is made of; a merge makes larger manifests."""
 
 _BATCH = 100
 """How many compacted records one commit drops."""
 
 _DISCARDED = 500
-"""How many blobs one commit lets go after a merge."""
+"""How many blobs one commit deletes after a merge."""
 
 
 class Compaction:
@@ -63,7 +63,7 @@ class Compaction:
         self._settings = settings
 
     async def run(self) -> None:
-        """Compact again and again, until cancelled."""
+        """Compact all trees at intervals, until cancelled."""
         interval = self._settings.maintenance_interval_seconds
         while True:
             await asyncio.sleep(interval)
@@ -74,7 +74,7 @@ class Compaction:
                     log.warning("cannot compact the tree of %s, trying again in %s s: %s", store, interval, error)
 
     async def _due(self, state: State) -> list[str]:
-        """Return the stores whose trees may have something to compact. There may be very many that have nothing."""
+        """Return the stores whose trees may have something to compact. Most stores may have nothing."""
         due: list[str] = []
 
         def judge(store: str) -> None:
@@ -85,9 +85,7 @@ class Compaction:
         return due
 
     async def compact(self, store: str) -> None:
-        """Compact the records of a tree that are old enough, then merge manifests where that is due. Raises
-        problems.
-        """
+        """Compact the records of a tree that are old enough, then merge manifests if that is due. Raises problems."""
         await self._manifests.ready(store)
         if len(await self._compactable(store)) >= self._settings.compact_from:
             begun = await self._commit(BeginCompaction(LEADER, store))
@@ -105,7 +103,7 @@ class Compaction:
         until = self._journal.revision_before(self._settings.compact_after_seconds)
         tree = self._state().tree(store) or Tree(store)
         if not isinstance(tree, Tree) or tree.rollbacks:
-            return []  # what a rollback left is not in all records yet
+            return []  # the records do not all reflect the rollback yet
         found: list[TreePath] = []
 
         def judge(record: TreePath) -> bool:
@@ -136,7 +134,7 @@ class Compaction:
             await self._commit(DropBlobs(LEADER, store, gone[at : at + _DISCARDED]))
 
     async def _install(self, request: CompactTree, rows: ManifestRows, *packs: str) -> None:
-        """Put a manifest and let the tree name it."""
+        """Put a manifest into the blob store, and add it to the record of the tree."""
         assert request.manifest is not None
         blob, state = request.manifest.blob, self._state()
         await self._blobs.put(blob, stream_of(rows.content))

@@ -1,7 +1,8 @@
-"""The leader's manifests of trees: they come into memory when a tree is first asked for, and are checked from then on.
+"""The leader's manifests of trees: each is loaded when its tree is first used, and its stored bytes are checked from
+then on.
 
-One that is damaged where it is stored is written anew from memory. Only a leader that has the rows in memory can do
-that. To the next one the whole tree would be unreadable.
+If the stored bytes are damaged, the manifest is written again from memory. Only a leader that has the rows in memory
+can do so; for the next leader, the whole tree would be unreadable.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ log = logging.getLogger("milepost.maintenance")
 
 
 class Manifests:
-    """The manifests of the trees of a journal. However many requests wait for one, it is read once.
+    """The manifests of the trees of a journal. If several requests wait for a manifest, it is read only once.
 
-    A new leader has none of them, so that a fail-over takes no longer for the files that all jobs have.
+    A new leader begins without any, so the number of files does not delay a take-over.
     """
 
     def __init__(self, journal: Journal, blobs: BlobStore) -> None:
@@ -50,7 +51,7 @@ class Manifests:
         while missing := self._journal.read().view.state.unloaded(store):
             rows = await self._rows(store, missing[0])
             state = self._journal.read().view.state
-            if missing[0] in state.unloaded(store):  # it may have been merged into another one meanwhile
+            if missing[0] in state.unloaded(store):  # the manifest may have been merged into another one meanwhile
                 state.hold(missing[0].blob, rows)
 
     async def _rows(self, store: str, manifest: Manifest) -> ManifestRows:
@@ -77,7 +78,7 @@ class Manifests:
 
 
 class ManifestCheck:
-    """Reads the manifests that are in memory again where they are stored, one after the other."""
+    """Checks the stored bytes of the manifests that are in memory, one manifest after the other."""
 
     def __init__(
         self,
@@ -94,7 +95,7 @@ class ManifestCheck:
         self._clock = clock
 
     async def run(self, interval: float) -> None:
-        """Check all manifests that are in memory, again and again, until cancelled."""
+        """Check all manifests that are in memory at intervals, until cancelled."""
         while True:
             await asyncio.sleep(interval)
             if not self._journal.lease_holds():
@@ -128,7 +129,7 @@ class ManifestCheck:
                 await self._write_anew(store, manifest, rows, damage)
 
     async def _damage(self, manifest: Manifest) -> str | None:
-        """Return what is wrong with the stored manifest; None for nothing."""
+        """Return the damage of a stored manifest as text; None if it is intact."""
         try:
             async for _ in await deliver(self._blobs, BlobRef(manifest.blob, manifest.size, manifest.sha256)):
                 pass
@@ -141,7 +142,9 @@ class ManifestCheck:
         return None
 
     async def _write_anew(self, store: str, damaged: Manifest, rows: ManifestRows, why: str) -> None:
-        """Put the rows under a fresh key and let the tree name that; a merge that took their place meanwhile counts."""
+        """Put the rows under a fresh key and name that in the tree, unless a merge has replaced the damaged manifest
+        meanwhile.
+        """
         log.error("the manifest %s of the tree of %s is damaged: %s; writing it anew", damaged.blob, store, why)
         if await asyncio.to_thread(_digest, rows) != damaged.sha256:
             log.error("the manifest %s is damaged in memory as well, and is left as it is", damaged.blob)
@@ -159,7 +162,7 @@ class ManifestCheck:
                 raise
         tree = state.tree(store)
         if isinstance(tree, Tree) and anew.blob not in [manifest.blob for manifest in tree.manifests]:
-            await self._deletions.try_delete(anew.blob)  # the damaged one had been replaced by then
+            await self._deletions.try_delete(anew.blob)  # a merge had replaced the damaged one by then
             return
         log.info("the manifest %s of the tree of %s is whole again, as %s", damaged.blob, store, anew.blob)
 

@@ -1,4 +1,4 @@
-"""The leader's maintenance of trees: it drops what nothing shows any more, a batch at a time."""
+"""The leader's maintenance of trees: drop entries that no reader can see any more, a batch at a time."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _BATCH = 100
 _LATEST = 2**63
 
 At = tuple[int, str]
-"""A path behind the revision at which something happened to it."""
+"""A revision at which an entry of a path was created or deleted, and the path."""
 
 
 @dataclass(eq=False, slots=True)
 class _Pass:
-    """One time that a tree is trimmed. ``step`` ends when range tombstones or rollbacks have ended, and is then made
-    anew.
+    """One pass of trimming a tree.
 
-    ``committed`` says whether anything was dropped.
+    ``step`` is a future that ends each time that range tombstones or rollbacks are finished, and is then replaced by a
+    new one. ``committed``: the pass has dropped something.
     """
 
     task: asyncio.Task[None]
@@ -48,17 +48,17 @@ class _Pass:
     committed: bool = False
 
     def advance(self) -> None:
-        """Wake who waits for the end of a range tombstone."""
+        """Wake the tasks that wait for the end of a range tombstone or a rollback."""
         self.step.set_result(None)
         self.step = asyncio.get_running_loop().create_future()
 
 
 class Trimming:
-    """Trims the trees of a journal, every so often, and at once where a request waits for it.
+    """Trims the trees of a journal, at intervals, and at once if a request needs it.
 
-    An entry that died is kept while a snapshot or a savepoint shows it. When one of these goes, only what died before
-    the next one may have to go with it; that is what is looked at, and, at the beginning of a leadership, everything
-    that died.
+    A deleted entry is kept while a snapshot or a savepoint shows it. When one of these is dropped, only entries that
+    were deleted before the next one can be dropped with it, so trimming checks only those. At the beginning of a
+    leadership, it checks all deleted entries.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Trimming:
         self._passes: dict[str, _Pass] = {}
 
     async def run(self, interval: float) -> None:
-        """Trim all trees, again and again, until cancelled."""
+        """Trim all trees at intervals, until cancelled."""
         try:
             while True:
                 await asyncio.sleep(interval)
@@ -86,10 +86,10 @@ class Trimming:
                 each.task.cancel()
 
     async def make_room(self, store: str, deadline: float) -> bool:
-        """Trim a tree at once, because a request waits for that; return whether it is worth asking again.
+        """Trim a tree at once, because a request needs it; return whether the request is worth another attempt.
 
-        That is so as soon as a range tombstone or a rollback has ended, so that a large directory does not hold up all
-        others. It is not if there was nothing to drop, nor at the deadline, in monotonic seconds.
+        The method returns True as soon as a range tombstone or a rollback is finished, so that a large directory does
+        not delay all requests. It returns False if there was nothing to drop, or at the deadline (monotonic seconds).
         """
         joined = store in self._passes
         running = self._begun(store)
@@ -99,7 +99,7 @@ class Trimming:
         return bool(done) and (joined or running.committed)
 
     def _begun(self, store: str) -> _Pass:
-        """Return the pass over a tree that is under way, or begin one."""
+        """Return the running pass over a tree, or begin one."""
         running = self._passes.get(store)
         if running is None:
             running = self._passes[store] = _Pass(asyncio.create_task(self._pass(store)))
@@ -120,7 +120,7 @@ class Trimming:
         record, tree = self._records(store)
         if tree is None:
             return
-        if not any(self._state().damaged_paths(store)):  # such a record may be put back, and knows of none of them
+        if not any(self._state().damaged_paths(store)):  # a damaged record may be put back, and does not reflect them
             await self._finish_range_tombstones(store, tree.range_tombstones)
             for rollback in tree.rollbacks:
                 await self._each(store, partial(_below, store, ""), (0, ""))
@@ -131,9 +131,9 @@ class Trimming:
         await self._each(store, lambda state, after: state.temporary_files(store, after, record.granted), (0, ""))
 
     async def _finish_range_tombstones(self, store: str, range_tombstones: Sequence[RangeTombstone]) -> None:
-        """Trim all paths below directories that were deleted, and commit that all of them are.
+        """Trim all paths below deleted directories, and commit that their range tombstones are finished.
 
-        The directories take turns, a batch each, and small ones share a commit. So a large one holds up no other.
+        The directories take turns, a batch each, and small ones share a commit, so that a large one delays no other.
         """
         left: dict[RangeTombstone, At] = dict.fromkeys(range_tombstones, (0, ""))
         paths: list[str] = []
@@ -155,13 +155,13 @@ class Trimming:
             await self._commit(store, TrimTree(LEADER, store, tuple(paths), tuple(ended)))
 
     async def _each(self, store: str, paths: Callable[[State, At], Iterator[At]], after: At) -> None:
-        """Trim each of these paths of which something is to be dropped."""
+        """Trim each of these paths that has something to drop."""
         while found := await self._some(store, paths, after, _BATCH):
             await self._commit(store, TrimTree(LEADER, store, tuple([path for _, path in found])))
             after = found[-1]
 
     async def _some(self, store: str, paths: Callable[[State, At], Iterator[At]], after: At, most: int) -> list[At]:
-        """Return the first of these paths of which something is to be dropped, at most ``most``."""
+        """Return the first of these paths that have something to drop, at most ``most``."""
         found: list[At] = []
 
         def judge(at: At) -> bool:
@@ -175,7 +175,9 @@ class Trimming:
         return found
 
     async def _commit(self, store: str, request: TrimTree) -> None:
-        """Trim in one commit, or in more where the records of the paths are too large for one: what ends, ends last."""
+        """Commit the request, in several parts if its records are too large for one commit; the last part ends the
+        tombstones.
+        """
         try:
             await commit(self._journal, request, self._clock)
         except Problem as error:
@@ -195,7 +197,7 @@ class Trimming:
         state = self._state()
         record, tree = state.store(store), state.tree(store)
         if not isinstance(record, Store) or not isinstance(tree, Tree | None):
-            return Store(store), None  # a damaged record may hide what is still shown
+            return Store(store), None  # a damaged record may hide entries that are still visible
         return record, tree or Tree(store)
 
     def _state(self) -> State:
@@ -203,7 +205,7 @@ class Trimming:
 
 
 def _raise_fault(task: asyncio.Task[None]) -> None:
-    """Raise what a pass failed with, if that is no error of the storage but a fault of Milepost's own."""
+    """Raise the exception of a failed pass, if it is no error of the storage but a fault of Milepost itself."""
     if task.done() and not task.cancelled():
         task.result()
 
@@ -217,9 +219,10 @@ def _died(store: str, until: int, state: State, after: At) -> Iterator[At]:
 
 
 def _gone(before: tuple[int, ...] | None, now: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Return in which spans of revisions something may have died that only a revision showed that is not kept any more.
+    """Return the spans of revisions whose deleted entries may have been visible only at revisions that are not kept any
+    more.
 
-    ``before`` were the revisions that were kept, None if that is not known.
+    ``before`` has the revisions that were kept before, None if they are unknown.
     """
     if before is None:
         return [(0, _LATEST)]

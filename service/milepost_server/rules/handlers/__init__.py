@@ -1,1 +1,1 @@
-"""What each request does, one module for each thing that it is about: decided, never carried out."""
+"""The rules for each request, one module for each subject. A rule decides a request, and never carries it out."""

@@ -29,14 +29,16 @@ from milepost_server.rules.handlers import uploads
 
 
 def present(store: Store, handle: Handle | Corrupt | None) -> Handle | None:
-    """Return the handle if it can be read, locked and replaced: not gone, not cleared, its removal not begun."""
+    """Return the handle if it can be read, locked and replaced: not gone, not cleared, and its removal not begun; else
+    None.
+    """
     if isinstance(handle, Handle) and not handle.removing and not absent(store, handle):
         return handle
     return None
 
 
 def absent(store: Store, handle: Handle) -> bool:
-    """Return whether nothing is left of the handle but the answers that its record keeps."""
+    """Return whether the handle is gone or cleared, so that its record only keeps answers."""
     return handle.gone or handle.created_revision <= store.cleared
 
 
@@ -105,7 +107,7 @@ def replace_state(view: View, request: Replace, context: DecisionContext) -> Dec
 
 
 def lock(view: View, request: LockHandle, context: DecisionContext) -> Decision:
-    """Lock a handle for a session; a session that already holds it is answered from what is there."""
+    """Lock a handle for a session. If the session already holds it, nothing changes."""
     store = view.store_or_new(request.store_name)
     session = view.acting_session(request.session)
     found = _existing(view, store, request)
@@ -123,7 +125,7 @@ def lock(view: View, request: LockHandle, context: DecisionContext) -> Decision:
 
 
 def release(view: View, request: ReleaseHandle, context: DecisionContext) -> Decision:
-    """Release a session's lock on a handle; it is no error if there is none."""
+    """Release a session's lock on a handle; a missing lock is no error."""
     store = view.store_or_new(request.store_name)
     session = view.acting_session(request.session)
     found = present(store, view.handle(store.name, request.name))
@@ -134,7 +136,7 @@ def release(view: View, request: ReleaseHandle, context: DecisionContext) -> Dec
 
 
 def remove(view: View, request: Remove, context: DecisionContext) -> Decision:
-    """Mark a handle for removal, unless another session holds it; then only the session's own lock is released."""
+    """Mark a handle for removal. If another session holds it, only release the session's own lock."""
     store = view.store_or_new(request.store_name)
     session = view.acting_session(request.session)
     old = view.handle(store.name, request.name)
@@ -155,7 +157,7 @@ def remove(view: View, request: Remove, context: DecisionContext) -> Decision:
             return Accepted(answer)
         freed = replace(locks.given_back(view, store, old, session, context.revision), changed=context.revision)
         return replays.accepted(freed, request, context, answer)
-    if old.data is not None:  # there is no blob that has to go first
+    if old.data is not None:  # there is no blob that must be deleted first
         gone = _gone(replace(old, locks=(), freed=()), context)
         return replays.accepted(gone, request, context, Answer({"removed": True}))
     marked = replace(old, removing=True, locks=(), freed=(), changed=context.revision)
@@ -163,7 +165,7 @@ def remove(view: View, request: Remove, context: DecisionContext) -> Decision:
 
 
 def finish_removal(view: View, request: FinishRemoval, context: DecisionContext) -> Decision:
-    """Finish a removal whose blob is discarded: nothing is left but the answers that the record keeps."""
+    """Finish a removal whose blob is deleted: the handle is gone, and its record only keeps answers."""
     store = view.store_or_new(request.store_name)
     old = view.handle(store.name, request.name)
     if not isinstance(old, Handle) or not old.removing or old.version != request.version:
@@ -172,12 +174,12 @@ def finish_removal(view: View, request: FinishRemoval, context: DecisionContext)
 
 
 def _gone(handle: Handle, context: DecisionContext) -> Handle:
-    """Return what is left of a handle that was removed: the answers that its record keeps."""
+    """Return the record of a removed handle, which only keeps answers."""
     return handle.holding("", None, removing=False, gone=True, labels={}, changed=context.revision)
 
 
 def _gone_without_trace(name: str, context: DecisionContext) -> Handle:
-    """Return a record in place of one that could not be read, to keep the answer to its removal."""
+    """Return a record that replaces an unreadable one, to keep the answer to its removal."""
     at = context.revision
     return Handle(
         name, context.version, "", 0, "", context.wall, context.wall, created_revision=at, changed=at, gone=True
@@ -185,7 +187,7 @@ def _gone_without_trace(name: str, context: DecisionContext) -> Handle:
 
 
 def finish_of(store: Store, handle: Handle) -> FinishNeeded:
-    """Return what is left to do for a removal that has begun."""
+    """Return the remaining steps of a removal that has begun."""
     return FinishNeeded(store.name, handle.name, handle.version, handle.blob)
 
 
@@ -207,7 +209,7 @@ def _changed(
     context: DecisionContext,
     **beside: Unpack[replays.Beside],
 ) -> Accepted:
-    """Accept a request that changes a handle, with the changed handle as the answer."""
+    """Accept a request that changes a handle, and return the changed handle as the answer."""
     answer = Answer(handle_body(view, store, handle), handle.version, created=isinstance(request, Add))
     return replays.accepted(handle, request, context, answer, **beside)
 

@@ -1,6 +1,6 @@
-"""Open, end and expire sessions, the durable leases, and give the deployment its id.
+"""Open, end and expire sessions, and give the deployment its id.
 
-Keepalives change nothing that is stored, so no rule has them.
+Keepalives change no stored record, so there is no rule for them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from milepost_server.rules.decisions import Accepted, Answer, Decision, Decision
 
 
 def open_session(view: View, request: OpenSession, context: DecisionContext) -> Decision:
-    """Create a session. The id of a living session renews it; an id may be used again once it is forgotten."""
+    """Create a session, or renew a living session with the same id. An id may be reused once its ended session is
+    forgotten.
+    """
     dead = guards.session_lives(view, request.session, context)
     if dead is None:
         return _renewed(view, request, context)
@@ -46,13 +48,13 @@ def _renewed(view: View, request: OpenSession, context: DecisionContext) -> Deci
 
 
 def end_session(view: View, request: EndSession, context: DecisionContext) -> Decision:
-    """End a session that its client asks to end: its locks go, its epochs become free to campaign for."""
+    """End a session, as its client asks: its locks end, and its epochs become free to campaign for."""
     session = view.acting_session(request.session)
     return replays.accepted(replace(session, ended=context.revision), request, context, Answer())
 
 
 def expire_session(view: View, request: ExpireSession, context: DecisionContext) -> Decision:
-    """End a session whose deadline has passed, if it is still the same one."""
+    """End a session whose deadline has passed, if the id still belongs to the same session."""
     session = view.session(request.session)
     if not isinstance(session, Session) or session.ended or session.created_revision != request.created_revision:
         return Accepted(Answer())
@@ -62,7 +64,7 @@ def expire_session(view: View, request: ExpireSession, context: DecisionContext)
 def found(view: View, request: CreateDeployment, _: DecisionContext) -> Decision:
     """Give the deployment its id, once and for all.
 
-    A record that cannot be read stays as it is: it holds an older id, or that of a newer release.
+    A record that cannot be read stays unchanged: it may hold an older id, or one of a newer release.
     """
     record = view.get(DEPLOYMENT_KEY)
     if isinstance(record, Deployment):

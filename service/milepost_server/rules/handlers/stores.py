@@ -32,8 +32,8 @@ from milepost_server.rules.handlers.handles import absent, present
 def lock_all(view: View, request: LockAll, context: DecisionContext) -> Decision:
     """Lock every handle of the store for the session (Flink's getAllAndLock).
 
-    One record says so for all of them, and the answer is put together once it has been committed. A replay shows what
-    is there then, since the answer is too large to be kept.
+    One record locks all of them, and the answer is assembled after the commit. A replay shows the handles at the time
+    of the replay, since the first answer is too large to be kept.
     """
     store = view.store_or_new(request.store_name)
     session = view.acting_session(request.session)
@@ -58,7 +58,9 @@ def release_all(view: View, request: ReleaseAll, context: DecisionContext) -> De
 
 
 def clear(view: View, request: Clear, context: DecisionContext) -> Decision:
-    """Remove all pointers, whoever holds them (Flink's clearEntries); the blobs stay for the collector."""
+    """Remove all handles, including those that sessions hold (Flink's clearEntries); the garbage collector deletes the
+    blobs.
+    """
     store = view.store_or_new(request.store_name)
     count = view.count(store)
     if not count:
@@ -69,7 +71,7 @@ def clear(view: View, request: Clear, context: DecisionContext) -> Decision:
 
 
 def inventory_entry(view: Lookup, store: Store, name: str) -> dict[str, Any] | Corrupt | None:
-    """Return what an inventory shows for a name: the handle's record, the damaged one, or None."""
+    """Return the entry for a name in an inventory: the handle's JSON, its damaged record, or None."""
     record = view.handle(store.name, name)
     if isinstance(record, Corrupt):
         return record
@@ -78,7 +80,7 @@ def inventory_entry(view: Lookup, store: Store, name: str) -> dict[str, Any] | C
 
 
 def scrub(view: View, request: Scrub, context: DecisionContext) -> Decision:
-    """Drop those of the named records that may be dropped now. The blobs of cleared handles are orphans then."""
+    """Drop those of the named records that may be dropped now. The blobs of cleared handles become orphans."""
     changes: dict[str, None] = {}
     orphans: list[str] = []
     for key in request.keys:
@@ -91,7 +93,9 @@ def scrub(view: View, request: Scrub, context: DecisionContext) -> Decision:
 
 
 def _droppable(view: View, key: str, record: Record, context: DecisionContext) -> bool:
-    """Return whether the record of ``key`` has ended, and keeps no answer that may still be asked for."""
+    """Return whether the object of the record under ``key`` has ended, and the record keeps no answer that a retry may
+    need.
+    """
     match record:
         case Handle():
             store = view.store(store_of(key) or "")
@@ -107,9 +111,9 @@ def _droppable(view: View, key: str, record: Record, context: DecisionContext) -
 
 
 def campaign(view: View, request: Campaign, context: DecisionContext) -> Decision:
-    """Grant the next epoch if nobody holds the current one.
+    """Grant the next epoch if no session holds the current one.
 
-    The holder gets the same answer again, unless its epoch is from before a restore: nothing may be written under that.
+    The holder gets the same answer again, unless its epoch is from before a restore: no write may use such an epoch.
     """
     store = view.store_or_new(request.store_name)
     session = view.acting_session(request.session)
@@ -134,7 +138,7 @@ def campaign(view: View, request: Campaign, context: DecisionContext) -> Decisio
 
 
 def resign(view: View, request: Resign, context: DecisionContext) -> Decision:
-    """Give the epoch back; its number stays current until the next is granted."""
+    """Resign the epoch; its number stays current until the next epoch is granted."""
     store = view.store_or_new(request.store_name)
     session = view.acting_session(request.session)
     holder = epoch_holder(view, store)

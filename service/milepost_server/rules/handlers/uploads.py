@@ -1,4 +1,4 @@
-"""Decide uploads, bytes that a client puts itself: a durable record comes first, and a handle ends it."""
+"""Decide uploads, bytes that a client puts itself: a durable record announces the bytes, and a handle takes them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from milepost_server.rules.decisions import Accepted, Answer, Changes, Decision,
 
 
 class UploadSource(NamedTuple):
-    """The source says where the bytes of a request are, and what its commit changes beside the handle."""
+    """The place of a request's bytes, and the changes that its commit makes besides the handle."""
 
     blob: str
     data: bytes | None
@@ -23,7 +23,7 @@ class UploadSource(NamedTuple):
 
 
 def create_upload(view: View, request: CreateUpload, context: DecisionContext) -> Decision:
-    """Announce bytes. This needs no epoch: the handle that takes them does."""
+    """Announce an upload. This needs no epoch, since the request for the handle that takes the bytes does."""
     store = view.store_or_new(request.store_name)
     session = view.acting_session(request.session)
     if full := guards.upload_has_room(view.pending_uploads(store.name), context):
@@ -43,7 +43,7 @@ def create_upload(view: View, request: CreateUpload, context: DecisionContext) -
 
 
 def source_of(view: View, store: Store, request: Add | Replace, context: DecisionContext) -> UploadSource | Refused:
-    """Return the bytes that a handle is to point to; those of an upload are used up by the same commit."""
+    """Return the bytes for a handle; if they are those of an upload, the same commit uses the upload up."""
     ref = request.upload
     if ref is None:
         return UploadSource(request.blob.key, request.data, {})
@@ -60,7 +60,7 @@ def source_of(view: View, store: Store, request: Add | Replace, context: Decisio
 
 
 def expire_upload(view: View, request: ExpireUpload, context: DecisionContext) -> Decision:
-    """End an upload whose time is up. Its bytes are then nobody's, and the record still says where they are."""
+    """End an upload that has expired. Its blob becomes an orphan, and the record still names the blob."""
     upload = view.upload(request.store_name, request.upload)
     if not isinstance(upload, Upload) or upload.ended:
         return Accepted(Answer())

@@ -1,7 +1,7 @@
-"""Decide what is done to a tree: put a file, make a directory, rename, delete. Hadoop's FileSystem is what is followed.
+"""Decide changes of a tree: put a file, make a directory, rename, delete. They follow Hadoop's FileSystem.
 
-Whoever asks again because an answer was lost gets that answer: a rename that has been made is known by where the entry
-came from, and all others do no more the second time.
+A client that repeats a request after a lost answer gets the same answer: a completed rename is recognized by the path
+that the entry came from, and the other requests change nothing when repeated.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ from milepost_server.rules.trees.visibility import (
 )
 
 MOST_RENAMED = 256
-"""A directory is renamed with so many paths below it at most: they must fit into one commit."""
+"""The most paths below a directory that is renamed: they must fit into one commit."""
 
 
 def change_path(view: View, request: TreeRequest, context: DecisionContext) -> Decision:
-    """Put, make, rename or delete what is at a path."""
+    """Put a file, make a directory, or rename or delete a path."""
     store = view.store_or_new(request.store_name)
     record = view.tree(store.name)
     if isinstance(record, Corrupt):
@@ -131,9 +131,9 @@ class _TreeHandler:
         except TooManyTombstones:
             if not request.recursive:
                 raise
-            below = (request.path, ROOT)  # a range tombstone of what is dead already does no harm
+            below = (request.path, ROOT)  # a range tombstone is harmless if everything below is deleted already
         if below is None and request.recursive and self._view.damaged_path(self._store.name) is not None:
-            below = (request.path, ROOT)  # the record that cannot be read may be of a file in there, and be put back
+            below = (request.path, ROOT)  # the unreadable record may be of a file below, and be put back
         if below is not None:
             if not request.recursive:
                 return Refused(Code.NOT_EMPTY, f"{_named(request.path)} is not empty: it has {below[0]!r}")
@@ -199,7 +199,7 @@ class _TreeHandler:
         return self._change.accepted(request, Answer({"renamed": True}))
 
     def _in_the_way(self, entry: Entry, target: str, there: Entry | None, onto: OntoExisting) -> Refused | None:
-        """Refuse a rename for what is at its target, or because there is no directory for it."""
+        """Refuse a rename because of the entry at its target, or because the target's directory does not exist."""
         if there is not None:
             if onto is not OntoExisting.REPLACE:
                 return Refused(Code.ALREADY_EXISTS, f"{_named(target)} already exists")
@@ -237,7 +237,9 @@ class _TreeHandler:
         return None
 
     def _all_readable(self, directory: str) -> Refused | None:
-        """Refuse to say what lies in a directory while a record cannot be read: it may be of a file in there."""
+        """Refuse to list a directory while a record of the tree cannot be read, since the record may be of a file below
+        it.
+        """
         damaged = self._view.damaged_path(self._store.name)
         if damaged is None:
             return None
@@ -254,7 +256,7 @@ class _TreeHandler:
         return Refused(Code.TOO_MANY_REQUESTS, detail, until_trimmed=damaged is None)
 
     def too_many_tombstones(self, request: TreeRequest, tombstones: Sequence[TreePath]) -> Refused:
-        """Refuse to look through a directory with too many ``tombstones``, at least until some of them are dropped."""
+        """Refuse to list a directory with too many ``tombstones``, at least until some of them are dropped."""
         droppable = any(trimmed_of(record, self._store, self._tree) != record for record in tombstones)
         why = (
             "are not cleared away yet there"
@@ -272,7 +274,7 @@ class _TreeHandler:
 
 
 def _came_from(there: Entry | None, request: RenamePath) -> bool:
-    """Return whether this rename has brought there what is there."""
+    """Return whether the entry at the target of the rename came from the rename's source under the same epoch."""
     return there is not None and there.moved_from == request.path and there.epoch == request.epoch
 
 

@@ -1,6 +1,6 @@
-"""Decide what maintenance asks of a tree: drop what nothing shows any more, and compact records into manifests.
+"""Decide the maintenance of a tree: drop entries that no reader can see any more, and compact records into manifests.
 
-One record, that of the tree, then names what thousands did.
+After a compaction, a single record, that of the tree, refers to the entries of thousands of records.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from milepost_server.rules.trees.visibility import deleted_at, is_shown, rolled_
 
 
 def begin_compaction(view: View, request: BeginCompaction, context: DecisionContext) -> Decision:
-    """Let no record of a path go from now on, so that what a manifest is made of can be read."""
+    """Keep all records of paths from now on, so that the records for a manifest can be read."""
     store = view.store_or_new(request.store_name)
     tree = view.tree(store.name) or Tree(store.name)
     if isinstance(tree, Corrupt) or tree.rollbacks:
@@ -32,9 +32,9 @@ def begin_compaction(view: View, request: BeginCompaction, context: DecisionCont
 
 
 def compact(view: View, request: CompactTree, _: DecisionContext) -> Decision:
-    """Let a manifest follow those that the tree has, or take the place of some that stand together.
+    """Add a manifest after those of the tree, or replace adjacent manifests by it.
 
-    Nothing that is shown changes by it.
+    The visible files do not change.
     """
     store = view.store_or_new(request.store_name)
     tree = view.tree(store.name) or Tree(store.name)
@@ -44,7 +44,7 @@ def compact(view: View, request: CompactTree, _: DecisionContext) -> Decision:
     names, count = [manifest.blob for manifest in tree.manifests], len(request.replaced)
     first = names.index(request.replaced[0]) if count and request.replaced[0] in names else len(names)
     if tuple(names[first : first + count]) != request.replaced or {each.blob for each in added} & set(names):
-        return Accepted(Answer())  # this was done already, or cannot be done any more
+        return Accepted(Answer())  # the request was applied already, or cannot be applied any more
     if not count and not 0 < tree.compacting == request.begun:
         return Refused(
             Code.VERSION_MISMATCH,
@@ -58,10 +58,10 @@ def compact(view: View, request: CompactTree, _: DecisionContext) -> Decision:
 
 
 def drop_blobs(view: View, request: DropBlobs, _: DecisionContext) -> Decision:
-    """Discard the blobs that neither a record nor a manifest names any more.
+    """Delete the blobs that neither a record nor a manifest names any more.
 
-    The record of the tree is written as it is: the commit proves that who discards them still leads. While a record of
-    a path cannot be read, it may name any of them: then they are left to the collector.
+    The record of the tree is written unchanged: the commit proves that the replica that deletes the blobs still leads.
+    While a record of a path cannot be read, it may name any of them, so they are left to the garbage collector.
     """
     store = view.store_or_new(request.store_name)
     tree = view.tree(store.name)
@@ -73,10 +73,11 @@ def drop_blobs(view: View, request: DropBlobs, _: DecisionContext) -> Decision:
 
 
 def drop_compacted(view: View, request: DropCompacted, _: DecisionContext) -> Decision:
-    """Drop the records of these paths of which the manifests say the same; their blobs stay, which a manifest names.
+    """Drop the records of these paths that equal their rows in the manifests. Their blobs stay, since a manifest names
+    them.
 
-    None goes while another manifest is being made, nor while a rollback is not in all records: it would apply to the
-    row once more.
+    None is dropped while another manifest is being made, nor while the records do not all reflect a rollback, which
+    would otherwise apply to the row a second time.
     """
     store = view.store_or_new(request.store_name)
     tree = view.tree(store.name) or Tree(store.name)
@@ -95,17 +96,18 @@ def drop_compacted(view: View, request: DropCompacted, _: DecisionContext) -> De
 
 
 def _spans(record: TreePath) -> tuple[tuple[int, int], ...]:
-    """Return when each entry was born and died: no two entries of one path are born at the same revision."""
+    """Return the creation and deletion revisions of each entry; no two entries of a path are created at the same
+    revision.
+    """
     return tuple((entry.created_revision, entry.deleted_revision) for entry in record.entries)
 
 
 def trim(view: View, request: TrimTree, _: DecisionContext) -> Decision:
-    """Drop the entries of these paths that nothing shows, and the range tombstones and rollbacks that the leader saw
-    the end of.
+    """Drop the entries of these paths that no reader can see, and the range tombstones and rollbacks that are finished.
 
-    An entry that a range tombstone ended, or a rollback changed, begins before it. So once maintenance has been through
-    all paths that it is about, no more come. While a record of a path cannot be read, they stay: it may be put back,
-    and says nothing of them.
+    An entry that a range tombstone or a rollback affects was created before it. So once maintenance has processed all
+    affected paths, there are no further ones. While a record of a path cannot be read, tombstones and rollbacks stay:
+    the record may be put back, and does not reflect them.
     """
     store = view.store_or_new(request.store_name)
     tree = view.tree(store.name) or Tree(store.name)
@@ -132,11 +134,11 @@ def trim(view: View, request: TrimTree, _: DecisionContext) -> Decision:
 
 
 def trimmed_of(record: TreePath, store: Store, tree: Tree) -> TreePath:
-    """Return the record without the entries that nothing shows; of those that are left, it says itself when they died.
+    """Return the record without the entries that no reader can see; the other entries state their deletion themselves.
 
-    A rollback that changed nothing is not noted, as long as the record need not be written for anything else. One that
-    brought an entry back must be, even if a range tombstone has ended that entry since: else it would bring it back
-    again.
+    A rollback that changes nothing is not noted, if the record need not be written for another reason. A rollback that
+    restored an entry must be noted, even if a range tombstone has deleted that entry since; else the rollback would
+    restore it again.
     """
     known = rolled_back(record, tree)
     entries = []

@@ -1,6 +1,4 @@
-"""Say what goes into a manifest: which records may be compacted, what several manifests are merged to, and which
-are.
-"""
+"""Decide the content of a manifest: which records may be compacted, and which manifests are merged into what."""
 
 from __future__ import annotations
 
@@ -17,19 +15,19 @@ from milepost_server.model.trees import Entry, Tree, TreePath
 from milepost_server.rules.trees.visibility import is_shown, is_temporary_file
 
 _GROWTH: Final = 4
-"""An older manifest is left alone while it has at least so many times the rows of all newer ones together.
+"""An older manifest is not merged while it has at least this many times the rows of all newer ones together.
 
-So a row is written again a few times only, however large the tree becomes, and of the rows of the oldest manifest at
-most about a quarter show nothing any more.
+So a row is rewritten only a few times, however large the tree becomes, and at most about a quarter of the oldest
+manifest's rows are invisible.
 """
 
 
 def is_compactable(record: TreePath, until: int, tree: Tree) -> bool:
-    """Return whether a record goes into a manifest: nobody asks for its last change again, and no maintenance waits for
-    it.
+    """Return whether a record may go into a manifest: no retry needs its last change, and no maintenance waits for it.
 
-    A retry is answered from the record itself up to the revision ``until``. Files under temporary names, and entries
-    that died and that a snapshot shows, are dropped soon; those that only a savepoint shows may stay for long.
+    A change after the revision ``until`` may still be retried, and the retry is answered from the record itself. Files
+    under temporary names, and deleted entries that a snapshot shows, are dropped soon; entries that only a savepoint
+    shows may stay for long.
     """
     answered = max((answer.revision for answer in record.answered), default=0)
     snapshots = sorted(snapshot.revision for snapshot in (*tree.snapshots, *tree.passed_over))
@@ -42,9 +40,9 @@ def is_compactable(record: TreePath, until: int, tree: Tree) -> bool:
 
 
 def packed(records: Iterable[TreePath], pack: str) -> tuple[list[TreePath], bytes]:
-    """Return the records as they are compacted, and the bytes of all small files, which go into the blob ``pack``.
+    """Return the records in compacted form, and the bytes of all small files, which go into the blob ``pack``.
 
-    A file without a byte is in no blob, so that nothing names the pack if it is empty.
+    An empty file refers to no blob, so that no record names the pack if the pack is empty.
     """
     compacted: list[TreePath] = []
     content = bytearray()
@@ -61,9 +59,9 @@ def packed(records: Iterable[TreePath], pack: str) -> tuple[list[TreePath], byte
 
 
 def first_to_merge(tree: Tree) -> int | None:
-    """Return from which manifest on, the oldest being the first, all are merged into one; None: they are left alone.
+    """Return the index of the first of the manifests to merge, from the oldest on; None if none are merged.
 
-    All of them are, if they have rows that were kept for a savepoint which is gone.
+    All manifests are merged if they have rows that were kept for a savepoint which was dropped.
     """
     manifests = tree.manifests
     if tree.stale and manifests:
@@ -76,10 +74,10 @@ def first_to_merge(tree: Tree) -> int | None:
 
 
 def merged(several: Sequence[ManifestRows], tree: Tree, *, with_oldest: bool) -> Iterator[TreePath]:
-    """Yield what several manifests say, the oldest first: of each path, what the newest has.
+    """Yield the records of several manifests, given the oldest first: for each path, the record of the newest.
 
-    Entries that nothing shows are left out. That nothing is at a path any more need not be said where the oldest
-    manifest of all is among them.
+    Entries that no reader can see are left out. A record without entries is left out if the tree's oldest manifest is
+    among them, since no older row of the path exists then.
     """
     kept = tree.kept
     ranked = (_ranked(rows, -age) for age, rows in enumerate(several))
@@ -95,7 +93,7 @@ def merged(several: Sequence[ManifestRows], tree: Tree, *, with_oldest: bool) ->
 
 
 def no_longer_named(several: Sequence[ManifestRows], instead: ManifestRows) -> tuple[str, ...]:
-    """Return the blobs that these manifests name and that the one made of them does not."""
+    """Return the blobs that the manifests ``several`` name and that ``instead``, the merged one, does not."""
     named = {entry.blob for rows in several for record in rows for entry in record.entries if entry.blob}
     return tuple(sorted(named - {entry.blob for record in instead for entry in record.entries}))
 

@@ -1,4 +1,6 @@
-"""Keep what a tree was: make a savepoint of a snapshot, go back to a snapshot, and let another tree begin with it."""
+"""Decide requests about earlier states of a tree: make or drop a savepoint, roll back, and fill another tree as a
+clone.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ from milepost_server.rules.trees.visibility import TooManyTombstones, visible, v
 def change_tree(
     view: View, request: MakeSavepoint | DropSavepoint | RollBack | CloneTree, context: DecisionContext
 ) -> Decision:
-    """Make or drop a savepoint, roll a tree back, or begin one as a clone."""
+    """Make or drop a savepoint, roll a tree back, or fill it as a clone."""
     store = view.store_or_new(request.store_name)
     record = view.tree(store.name)
     if isinstance(record, Corrupt):
@@ -48,7 +50,7 @@ def change_tree(
 
 
 def _make_savepoint(store: Store, tree: Tree, request: MakeSavepoint, context: DecisionContext) -> Decision:
-    """Make a savepoint of the snapshot at a revision, or of the newest; one that is there already is no error.
+    """Make a savepoint of the snapshot at a revision, or of the newest one; repeating the request is no error.
 
     A snapshot may have several savepoints.
     """
@@ -87,11 +89,11 @@ def _drop_savepoint(store: Store, tree: Tree, request: DropSavepoint, context: D
 
 
 def _roll_back(view: View, store: Store, tree: Tree, request: RollBack, context: DecisionContext) -> Decision:
-    """Let the tree be what it was. Savepoints stay, and no manifest that is being made is used.
+    """Roll the tree back to a revision. Savepoints stay, and a manifest that is being made will not be used.
 
-    Snapshots that came later are passed over, and so is what is there now, which becomes a snapshot of its own: nothing
-    of it is dropped before the query has made as many new snapshots as are kept. What is to be kept must be there, and
-    have a directory to be in.
+    Later snapshots are passed over, and so is the current state, which becomes a snapshot of its own: nothing of it is
+    dropped before the query has made as many new snapshots as are kept. Each path in ``keep`` must exist, and its
+    directory must exist at the revision.
     """
     if request.revision not in tree.kept:
         return Refused(
@@ -128,9 +130,9 @@ def _roll_back(view: View, store: Store, tree: Tree, request: RollBack, context:
 
 
 def _as_it_is(tree: Tree, revision: int) -> tuple[TreeSnapshot, ...]:
-    """Return a snapshot of what is there at a revision, under the last batch before it; none where a snapshot shows it.
+    """Return a snapshot of the tree at a revision, under the last batch before it; none if a snapshot already shows it.
 
-    A savepoint does not count, which may be dropped.
+    A savepoint at the revision does not count, since it may be dropped.
     """
     if any(snapshot.revision == revision for snapshot in (*tree.snapshots, *tree.passed_over)):
         return ()
@@ -140,7 +142,7 @@ def _as_it_is(tree: Tree, revision: int) -> tuple[TreeSnapshot, ...]:
 
 
 def _clone(view: View, store: Store, tree: Tree, request: CloneTree, context: DecisionContext) -> Decision:
-    """Let the tree begin with the files that a manifest names. They were all born before, and make a snapshot now."""
+    """Fill the tree with the files of a manifest. All of them were created earlier, and they make a snapshot now."""
     path = next((record.path for record in view.paths(store.name, "")), None)
     if path is not None or tree.manifests or tree.kept or tree.range_tombstones or tree.rollbacks:
         there = f": it has {path!r}" if path is not None else ", or was not a short while ago"
@@ -156,8 +158,8 @@ def _clone(view: View, store: Store, tree: Tree, request: CloneTree, context: De
 
 
 def _is_dead(view: View, store: Store, tree: Tree) -> bool:
-    """Return whether all that there is in a tree is dead and can be dropped: no snapshot, savepoint or manifest
-    has it.
+    """Return whether everything in a tree is deleted and can be dropped: no snapshot, savepoint or manifest has any of
+    it.
     """
     if tree.manifests or tree.kept or view.damaged_path(store.name) is not None:
         return False

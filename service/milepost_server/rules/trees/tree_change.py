@@ -1,4 +1,4 @@
-"""What one request changes in a tree: entries begin, and entries end; those that a snapshot shows are kept."""
+"""The changes of one request in a tree: it creates and deletes entries, and keeps those that a snapshot shows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from milepost_server.rules.trees.visibility import deleted_at, is_shown, rolled_
 
 
 class TreeChange:
-    """The records that one request changes. ``tree`` is the tree's own record, as it will be."""
+    """The records that one request changes. ``tree`` is the tree's own record after the request."""
 
     def __init__(self, view: View, store: Store, tree: Tree, context: DecisionContext) -> None:
         self.tree = tree
@@ -29,30 +29,32 @@ class TreeChange:
         self._records: dict[str, TreePath] = {}
 
     def begin(self, path: str, entry: Entry) -> None:
-        """Put an entry at a path; what was there ends. A snapshot is made where Spark has committed a batch with it."""
+        """Put an entry at a path, and end the entry before it. If it is the file by which Spark commits a batch, make a
+        snapshot.
+        """
         self._records[path] = self._with(path, entry)
         committed = None if entry.directory else commit_of(path)
         if committed is not None:
             self._take_snapshot(*committed)
 
     def end(self, path: str, *, shared: bool = False) -> None:
-        """End what is at a path; ``shared`` says that what was there goes on under another path."""
+        """End the entry at a path; ``shared`` means that its blob continues under another path."""
         self._records[path] = self._with(path, shared=shared)
 
     def tombstone(self, path: str) -> None:
-        """End everything below a path."""
+        """Delete everything below a path, by a range tombstone."""
         self.tree = replace(
             self.tree, range_tombstones=(*self.tree.range_tombstones, RangeTombstone(path, self._context.revision))
         )
 
     def entry(self, *, epoch: int | None, directory: bool = False) -> Entry:
-        """Make an entry that begins with this request."""
+        """Return a new entry, created by this request."""
         return Entry(
             created_revision=self._context.revision, modified=self._context.wall, epoch=epoch, directory=directory
         )
 
     def accepted(self, request: TreeRequest, answer: Answer) -> Accepted:
-        """Return the decision. The answer is kept with the path that the request was about, if a record of it stays."""
+        """Return the decision. The record of the request's path keeps the answer, unless that record is dropped."""
         changes: dict[str, Stored | None] = {}
         for path, record in self._records.items():
             key = path_key(self._store.name, path)
@@ -76,7 +78,7 @@ class TreeChange:
         if last is None:
             return replace(record, entries=(*record.entries, *begun))
         before = record.entries[:-1]
-        if shared and last.has_own_blob:  # an entry that a rollback brought back names the blob of one that died before
+        if shared and last.has_own_blob:  # an entry that a rollback restored names the blob of an earlier one
             before = tuple(replace(each, shared=True) if each.blob == last.blob else each for each in before)
         deleted_revision = deleted_at(path, last, self._store, self.tree) or self._context.revision
         if is_shown(path, last, deleted_revision, self.tree.kept):
@@ -85,12 +87,12 @@ class TreeChange:
         return replace(record, entries=(*before, *begun))
 
     def _take_snapshot(self, directory: str, batch: int) -> None:
-        """Make a snapshot of a query, in the place of one of the same batch and of the oldest ones that are too many.
+        """Make a snapshot of a query, in place of one of the same batch, and drop the oldest snapshots beyond the
+        limit.
 
-        Those that a rollback passed over go once all that are kept of the query are newer.
+        Snapshots that a rollback passed over are dropped once all kept snapshots of the query are newer.
 
-        When a query's directory is renamed, all its snapshots are of one revision, in no order: the latest batches
-        count.
+        When a query's directory is renamed, all its snapshots have the same revision, so the latest batches are kept.
         """
         others = [
             snapshot for snapshot in self.tree.snapshots if (snapshot.directory, snapshot.batch) != (directory, batch)
@@ -112,17 +114,18 @@ class TreeChange:
 
 
 def is_kept(view: View, tree: Tree, path: str) -> bool:
-    """Return whether a path must keep a record, even if nothing is there: else a manifest would show what was there."""
+    """Return whether a path must keep a record without entries: otherwise a manifest would show its old entries."""
     return tree.compacting > 0 or view.compacted(tree.name, path) is not None
 
 
 def unnamed(view: View, store: str, changed: Mapping[str, TreePath]) -> tuple[str, ...]:
-    """Return the blobs that nothing will name any more once these records of paths have taken the place of the old.
+    """Return the blobs that nothing will name any more once the ``changed`` records of paths have replaced the old
+    ones.
 
-    A manifest does not count: the row of a path that has a record of its own shows nothing any more. That is different
-    for the blob of a renamed file, which the row of another path may show. Such a blob stays until the manifest goes,
-    and so does a blob that several small files share. While a record of a path cannot be read, it may name any of them:
-    then they are left to the collector.
+    The row of a manifest does not count if its path has a record of its own, which overrides the row. But a row of
+    another path may show the blob of a renamed file, so such a blob stays until the manifest is replaced, and so does a
+    blob that several small files share. While a record of a path cannot be read, it may name any of these blobs, so
+    they are left to the garbage collector.
     """
     if view.damaged_path(store) is not None:
         return ()

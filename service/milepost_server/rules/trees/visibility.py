@@ -14,11 +14,11 @@ from milepost_server.model.records import Corrupt, Store
 from milepost_server.model.trees import Entry, Rollback, Tree, TreePath
 
 ROOT = Entry(created_revision=0, modified="1970-01-01T00:00:00.000Z", directory=True)
-"""What is at the empty path of every tree."""
+"""The entry at the empty path of every tree."""
 
 
 MOST_TOMBSTONES = 2000
-"""At most this many tombstones are read below a directory, since one decision must not hold up all others."""
+"""The most tombstones below a directory that one decision reads, since a decision must not delay all others."""
 
 
 def visible(view: Lookup, store: Store, tree: Tree, path: str) -> Entry | Corrupt | None:
@@ -37,10 +37,11 @@ def visible_in(record: TreePath, store: Store, tree: Tree) -> Entry | None:
 
 
 def deleted_at(path: str, entry: Entry, store: Store, tree: Tree) -> int:
-    """Return the revision at which an entry was deleted, 0 if it is visible. Not every deletion is in its own record.
+    """Return the revision at which an entry was deleted, 0 if it is visible. An entry's own record does not state every
+    deletion.
 
-    The first range tombstone of a directory above deletes it. A temporary file of an older epoch was deleted by the
-    next grant: no driver may rename it any more.
+    The first range tombstone of a directory above deletes the entry. A temporary file of an older epoch is deleted by
+    the next grant, since no driver may rename the file any more.
     """
     swept = (
         tombstone.revision
@@ -52,14 +53,12 @@ def deleted_at(path: str, entry: Entry, store: Store, tree: Tree) -> int:
 
 
 def is_temporary_file(path: str, entry: Entry) -> bool:
-    """Return whether the entry is a file under a temporary name. It is visible at no snapshot: no driver reads it
-    again.
-    """
+    """Return whether the entry is a file under a temporary name. No snapshot shows it: no driver reads it again."""
     return not entry.directory and is_temporary(path)
 
 
 class TooManyTombstones(Exception):
-    """Raised where a directory has more ``tombstones`` below it than are read.
+    """Raised if a directory has more ``tombstones`` below it than a decision reads.
 
     They are visible at a snapshot or a savepoint, or they can be trimmed.
     """
@@ -83,7 +82,7 @@ def visible_below(view: View, store: Store, tree: Tree, directory: str) -> Itera
 
 
 def visible_at(record: TreePath, revision: int, store: Store, tree: Tree) -> Entry | None:
-    """Return the entry that was visible at the revision of a snapshot that is kept, or of a savepoint."""
+    """Return the entry that was visible at the revision of a kept snapshot or of a savepoint; None if none was."""
     record = rolled_back(record, tree)
     for entry in reversed(record.entries):
         if entry.created_revision <= revision and not 0 < deleted_at(record.path, entry, store, tree) <= revision:
@@ -92,8 +91,8 @@ def visible_at(record: TreePath, revision: int, store: Store, tree: Tree) -> Ent
 
 
 def shown(view: Lookup, store: Store, tree: Tree, path: str) -> Entry | Corrupt | None:
-    """Return what is at a path: as `visible` does, or, if it lies in a snapshot, what was there at that snapshot
-    or savepoint.
+    """Return the entry at a path: the entry of `visible`, or, for a path in a snapshot or savepoint, the entry that it
+    shows.
     """
     inside = snapshot_of(path)
     if inside is None:
@@ -115,9 +114,9 @@ def is_shown(path: str, entry: Entry, deleted_revision: int, kept: Sequence[int]
 
 
 def rolled_back(record: TreePath, tree: Tree) -> TreePath:
-    """Return the record of a path with all rollbacks in it that it does not know of yet.
+    """Return the record of a path after applying the tree's rollbacks that the record does not reflect yet.
 
-    What was visible at the revision that the tree went back to is visible again, and later entries are deleted.
+    Entries that were visible at the rollback's target revision are visible again, and later entries are deleted.
     """
     for rollback in tree.rollbacks:
         if record.rolled_back < rollback.at:
@@ -127,7 +126,7 @@ def rolled_back(record: TreePath, tree: Tree) -> TreePath:
 
 
 def _undone(record: TreePath, rollback: Rollback) -> tuple[Entry, ...]:
-    """Return the entries as they are after a rollback; those created after it are left alone.
+    """Return the entries after a rollback; entries created after the rollback stay unchanged.
 
     Temporary files are deleted: they are visible at no snapshot.
     """

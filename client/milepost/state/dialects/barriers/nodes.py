@@ -151,7 +151,7 @@ class Task:
 
     def _blocks(self, sender: str) -> bool:
         first = self.inputs[sender][0]
-        if isinstance(first, Barrier):  # one snapshot after the other
+        if isinstance(first, Barrier):  # a snapshot waits for the one before it
             return self._attempt not in (None, first)
         return self.alignment is Alignment.EXACTLY_ONCE and self._part is None and sender in self._arrived
 

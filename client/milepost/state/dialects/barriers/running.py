@@ -87,7 +87,7 @@ class Pipeline:
         living = [task for name, task in self.tasks.items() if name not in self.dead]
         found = [(act, task.name, place) for task in living for act, place in task.steps()]
         if COORDINATOR not in self.dead:
-            # deliver before the next epoch is complete: a restore has only the deliveries of the newest epoch
+            # deliver before the next epoch is complete, since a restore has only the deliveries of the newest epoch
             if self._deliveries:
                 found.append(("deliver", COORDINATOR, ""))
             elif self.open and self._saved.keys() == self.tasks.keys():

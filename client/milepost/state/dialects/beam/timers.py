@@ -68,7 +68,7 @@ class TimerData:
 
         Raises `CoderError` for a time without a time zone.
         """
-        _TIME.encode(timestamp)  # raises for a time without a zone
+        _TIME.encode(timestamp)  # raises CoderError for a time without a zone
         microseconds = (timestamp - _EPOCH) // timedelta(microseconds=1)
         return TimerData(f"{domain.value}:{microseconds}", namespace, timestamp, domain, timestamp)
 

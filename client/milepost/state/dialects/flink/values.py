@@ -48,7 +48,7 @@ class Values(ABC):
         """Check the next few keys, if incremental clean-up is on."""
         if self._lifetime is None or not self._lifetime.config.incremental:
             return
-        if self._walked is not self._store:  # the iterator ended with the commit
+        if self._walked is not self._store:  # the iterator became invalid with the commit
             self._walked = self._store
             self._walk = self.all_keys(self._last + b"\0" if self._last is not None else None)
         looked = list(islice(self._walk, self._lifetime.config.incremental))
@@ -103,7 +103,7 @@ class Cells(Values):
             self.remove(key)
 
     def _seen(self, key: bytes, kept: bytes) -> bytes | None:
-        """Return the value that a reader sees of a stored one, and apply the effects of reading."""
+        """Return the value that a reader gets for a stored value, and apply the effects of reading."""
         if self._lifetime is None:
             return kept
         value = self._lifetime.value(kept)

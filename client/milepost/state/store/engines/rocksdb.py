@@ -212,7 +212,7 @@ class CacheDirectory:
             self._lock = os.open(self._lock_path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
             if try_lock(self._lock) and self._lock_path.exists():
                 break
-            os.close(self._lock)  # another process took it for a leftover in between, and removes it
+            os.close(self._lock)  # another process took the directory for a leftover meanwhile, and removes it
         self.path.mkdir()
 
     def remove(self) -> None:
@@ -227,7 +227,7 @@ def remove_leftovers(parent: Path) -> int:
     """Remove the directories of processes that have ended, and return how many there were."""
     count = 0
     for lock_path in parent.glob(f"{_PREFIX}*{_LOCK}"):
-        # another process removes it as well, or it belongs to another user, whose processes remove it
+        # another process removes the directory too, or it belongs to another user, whose processes remove it
         with suppress(OSError):
             lock = os.open(lock_path, os.O_RDWR)
             try:

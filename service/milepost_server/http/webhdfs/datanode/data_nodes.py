@@ -66,7 +66,7 @@ class DataNodeRegistry:
         self._until = {url: until for url, until in self._until.items() if until > now}
         for url in self._until:
             if urlsplit(url).netloc not in excluded:
-                self._until[url] = self._until.pop(url)  # it is the last in turn from now on
+                self._until[url] = self._until.pop(url)  # the data node becomes the last in turn
                 return url
         return self.own
 

@@ -199,7 +199,7 @@ class Exchanges:
         try:
             async with asyncio.timeout(max(0.0, end - self._clock())):
                 return await connection.exchange(message)
-        except (OSError, EOFError, httptools.HttpParserError) as error:  # a TimeoutError is an OSError
+        except (OSError, EOFError, httptools.HttpParserError) as error:  # a TimeoutError is an OSError, too
             raise NoAnswer(f"{target.geturl()}: {error!r}") from error
         finally:
             if connection.usable:

@@ -164,7 +164,7 @@ async def announce(journal: Journal, leader_locator: LeaderLocator, peer: Peer) 
                         await peer.heartbeat(leader.rstrip("/"), heartbeat, _ANSWER_SECONDS)
                         said_to, failed = leader, ""
                     except (NotReached, NoAnswer, Problem) as error:
-                        if leader != failed:  # logged once, not every two seconds
+                        if leader != failed:  # log each leader's failure once, not every two seconds
                             log.info("cannot tell %s that this replica takes and gives bytes too: %s", leader, error)
                         failed = leader
                 await asyncio.sleep(_INTERVAL_SECONDS)
