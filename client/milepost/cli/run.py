@@ -213,4 +213,4 @@ class PatientLog(logging.handlers.QueueHandler):
             while left:
                 left = left[os.write(self._descriptor, left) :]
         except OSError:
-            return  # no process will ever read the file
+            return  # the reader of stderr is gone

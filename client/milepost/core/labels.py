@@ -48,7 +48,7 @@ def label_headers(labels: Mapping[str, str]) -> dict[str, str]:
     plain = {Header.LABEL_PREFIX + key: value for key, value in labels.items() if _PASSES.match(key)}
     if len(whole) > MAX_LABELS_LENGTH:
         if len(plain) == len(labels):
-            return plain  # separate headers have their own limits
+            return plain  # too long for one header, but each label has a header of its own
         raise InvalidRequest(
             Code.INVALID_REQUEST,
             f"the labels have {len(whole)} characters as JSON, but at most {MAX_LABELS_LENGTH} are allowed",

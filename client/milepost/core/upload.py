@@ -100,7 +100,7 @@ def _put(caller: Caller, upload: Upload, body: Body, deadline: float) -> Operati
     for tries in range(TRIES_PER_URL):
         now = caller.clock()
         if now >= deadline:
-            return _End.LEFT  # the call itself checks the deadline, too
+            return _End.LEFT  # the upload through the service comes next, and raises at the deadline
         if now >= until:
             return _End.EXPIRED
         send = signed("PUT", upload.url, upload.headers, body, (deadline - now) * SHARE_TO_PUT)

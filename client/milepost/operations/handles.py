@@ -21,7 +21,7 @@ _HANDLES = f"{STORE}/handles"
 _HANDLE = _HANDLES + "/{name}"
 _SESSION = "/v1/sessions/{session}"
 
-# Handles: the ten operations of Flink's StateHandleStore, and two that only read.
+# Handles: the ten operations of Flink's StateHandleStore, two that only read, and the announcement of an upload.
 
 ADD_AND_LOCK = change(
     "addAndLock",

@@ -99,7 +99,7 @@ class Application:
             self._context.metrics.note(scope["method"], status, seconds)
             if self._context.access is not None and not (
                 path == HEARTBEAT_DATA_NODE.path and status == 200
-            ):  # a data node sends a heartbeat each second
+            ):  # one a second from each data node would fill the log
                 self._context.access.note(scope["method"], path, status, seconds, request_id, request.token_name)
 
     def refusal(self, error: Problem, fields: Fields, line: bytes) -> Response:

@@ -235,7 +235,7 @@ def _bound_memory() -> None:
     statistics = Path("/proc/self/statm").read_text().split()
     most = int(statistics[5]) * resource.getpagesize() + _MEMORY
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-    with suppress(OSError):  # if the score cannot be set, the memory limit alone protects the machine
+    with suppress(OSError):  # if the OOM score cannot be set, the memory limit alone protects the machine
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 

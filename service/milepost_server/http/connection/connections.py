@@ -244,7 +244,7 @@ class Connections:
         self._spare.pop(peer, None)
 
     def spare(self, peer: Peer) -> None:
-        """Note that all requests of the connection are answered."""
+        """Note that all requests of the connection are answered, so that it may be closed when others need the room."""
         if peer in self._open:
             self._spare[peer] = None
 
