@@ -38,12 +38,13 @@ class SnapshotOperations:
         self._verification = verification
         self._cloning = cloning
 
-    def kept(self, store: str) -> Reply:
+    async def kept(self, store: str) -> Reply:
         """Return the snapshots and savepoints of a tree, and the snapshots that rollbacks passed over, each list the
         oldest first.
 
-        Raises ``corrupt`` problems.
+        Raises problems: ``corrupt`` if the content of the tree is unknown, ``storage-unavailable``, ``no-leader``.
         """
+        await self._manifests.ready(store)
         reading = self._journal.read()
         record = store_in(reading.view, store)
         tree = tree_in(reading.view, store)
@@ -66,7 +67,7 @@ class SnapshotOperations:
         """
         await self._manifests.ready(store)
         report = await self._verification.verify(store, digests=digests)
-        kept = self.kept(store)
+        kept = await self.kept(store)
         return replace(kept, answer=Answer(report.body(kept.answer.body)))
 
     async def roll_back(self, caller: Caller, store: str, revision: int, keep: tuple[str, ...]) -> Reply:

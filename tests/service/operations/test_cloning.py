@@ -149,7 +149,7 @@ async def test_a_clone_has_what_the_snapshot_shows_and_goes_its_own_way(tmp_path
         again = await clone(running, replace(caller, attempt=Attempt("b", "clone", 2)))
         assert (again.answer.body, again.answer.replayed) == (reply.answer.body, True)
 
-        snapshots = running.operations.snapshots.kept(CLONE).answer.body["snapshots"]
+        snapshots = (await running.operations.snapshots.kept(CLONE)).answer.body["snapshots"]
         assert [(snapshot["directory"], snapshot["batch"]) for snapshot in snapshots] == [("checkpoint", 0)]
         running_in = (running.replica, running.operations)
         for path in ("checkpoint/commits/1", "checkpoint/metadata"):
@@ -172,7 +172,9 @@ async def test_a_clone_outlives_the_leader(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path), SETTINGS) as running:
         await kept(running)
         await clone(running, await target(running))
+        listed = (await running.operations.snapshots.kept(CLONE)).answer
     async with rig(embedded(tmp_path), SETTINGS) as running:
+        assert (await running.operations.snapshots.kept(CLONE)).answer == listed, "the first that is asked of the tree"
         assert await shown(running) == COPIED
 
 
@@ -230,7 +232,7 @@ async def test_a_cut_that_goes_while_it_is_looked_through_is_not_cloned_in_part(
         epoch = await (await actor(running, "a")).campaign()
         await put(running, "state/0", epoch, b"state", inline=True)
         await put(running, "commits/0", epoch, b"v1", inline=True)
-        (snapshot,) = running.operations.snapshots.kept(STORE).answer.body["snapshots"]
+        (snapshot,) = (await running.operations.snapshots.kept(STORE)).answer.body["snapshots"]
         await running.operations.trees.delete(At(STORE, "state/0"), epoch, recursive=False)
         caller = await target(running)
         look = running.replica.loop_time.each_after

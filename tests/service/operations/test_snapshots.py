@@ -93,7 +93,7 @@ async def test_snapshots_are_listed_in_their_own_directory_only(tmp_path: Path) 
     async with rig(embedded(tmp_path)) as running:
         epoch = await (await actor(running, "a")).campaign()
         await kept(running, epoch)
-        snapshots = running.operations.snapshots.kept(STORE).answer.body["snapshots"]
+        snapshots = (await running.operations.snapshots.kept(STORE)).answer.body["snapshots"]
         names = sorted(["before-upgrade", *(f"@{snapshot['revision']}" for snapshot in snapshots)])
         assert await listed(running, ".snapshot") == names
         assert [name for name, _ in await running.operations.trees.children(At(STORE, ".snapshot"), names[1], 1)] == [

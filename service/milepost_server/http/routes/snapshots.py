@@ -76,7 +76,7 @@ async def kept(request: HttpRequest, store: str) -> Response:
     """
     checked_name(store, "store")
     accepts(request, "application/json")
-    return json_reply(request.operations.snapshots.kept(store))
+    return json_reply(await request.operations.snapshots.kept(store))
 
 
 @answers(

@@ -153,7 +153,7 @@ async def test_a_rollback_waits_for_what_was_deleted_and_for_those_before_it(tmp
         epoch = await begun(running)
         await put(running, "d/file", epoch, inline=True)
         await put(running, "commits/0", epoch, inline=True)
-        (snapshot,) = running.operations.snapshots.kept(STORE).answer.body["snapshots"]
+        (snapshot,) = (await running.operations.snapshots.kept(STORE)).answer.body["snapshots"]
         assert await deleted(running, "d", epoch)
         for _ in range(2 * MOST_ROLLBACKS + 1):
             await running.operations.snapshots.roll_back(Caller(Attempt("a"), epoch), STORE, snapshot["revision"], ())
@@ -165,7 +165,7 @@ async def test_a_clone_waits_for_what_was_deleted_where_it_begins(tmp_path: Path
         epoch = await begun(running)
         await put(running, "offsets/0", epoch, inline=True)
         await put(running, "commits/0", epoch, inline=True)
-        (snapshot,) = running.operations.snapshots.kept(STORE).answer.body["snapshots"]
+        (snapshot,) = (await running.operations.snapshots.kept(STORE)).answer.body["snapshots"]
         other, trees = At("other", "old/file"), running.operations.trees
         await put_at(running.replica, running.operations, other, None, b"bytes", overwrite=False, key="other")
         assert await trees.delete(At("other", "old"), None, recursive=True)

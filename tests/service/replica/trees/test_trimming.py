@@ -145,7 +145,7 @@ async def test_what_does_not_fit_into_one_commit_is_trimmed_in_several(tmp_path:
         for name in names:
             await put(running, name, epoch, b"A" * 4000, inline=True)
         await put(running, "commits/0", epoch, b"v1", inline=True)
-        (snapshot,) = running.operations.snapshots.kept(STORE).answer.body["snapshots"]
+        (snapshot,) = (await running.operations.snapshots.kept(STORE)).answer.body["snapshots"]
         for name in names:
             await put(running, name, epoch, b"B" * 4000, inline=True, overwrite=True)
         await running.operations.snapshots.roll_back(Caller(Attempt("a"), epoch), STORE, snapshot["revision"], ())
