@@ -123,7 +123,7 @@ def roll_back(
     that has published later batches. The files from before are kept as a snapshot, to undo this.
     """
     options: Options = context.obj
-    # checked before the epoch is taken, since a driver would lose the lead for a rollback that is refused
+    # checked before the epoch is taken, so that a rollback that is refused raises no epoch
     with options.client() as client:
         known = client.store(store)
         require_safe(known, snapshot_of(known.files.snapshots(), snapshot)[1])

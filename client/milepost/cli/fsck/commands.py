@@ -116,7 +116,7 @@ class Repairer:
         store = self._session.store(finding.store)
         if finding.repair is Repair.REMOVE:
             return self._remove(store, finding.name)
-        # checked before the epoch is taken, since a driver would lose the lead for a rollback that is refused
+        # checked before the epoch is taken, so that a rollback that is refused raises no epoch
         require_safe(store, f"@{finding.revision}")
         with led(store, 0.0):
             return self._roll_back(store)
