@@ -21,7 +21,7 @@ from milepost.drivers.connections import Connections, Verify
 from milepost.drivers.environment import File, access, default_holder
 from milepost.session import OnLost, Session
 from milepost.store import StateHandleStore
-from milepost.types import SessionInfo, SessionSummary, Status, SteppedDown, StoreSummary
+from milepost.types import Rights, SessionInfo, SessionSummary, Status, SteppedDown, StoreSummary
 
 
 class Client(NotPicklable):
@@ -140,6 +140,10 @@ class Client(NotPicklable):
     def status(self, *, timeout: float | None = None) -> Status:
         """Return the status of one replica, and the leader that this replica knows."""
         return self._driver.run(service.status(self._caller, timeout))
+
+    def whoami(self, *, timeout: float | None = None) -> Rights:
+        """Return the name of this client, as its token gives it, and its rights. Any replica answers."""
+        return self._driver.run(service.whoami(self._caller, timeout))
 
     def step_down(self, term: int | None = None, *, timeout: float | None = None) -> SteppedDown:
         """Ask the leader to finish the requests in flight and let another replica lead; it leads again if no other

@@ -286,6 +286,20 @@ class Status:
 
 
 @dataclass(frozen=True)
+class Rights:
+    """The client to which the token of a request belongs, and its rights.
+
+    ``name`` is None where the service knows no clients by name. ``reader`` and ``writer`` are patterns of the stores
+    that the client may read and change; a writer of a store may read it. An ``admin`` may do everything.
+    """
+
+    name: str | None
+    reader: tuple[str, ...]
+    writer: tuple[str, ...]
+    admin: bool
+
+
+@dataclass(frozen=True)
 class SteppedDown:
     """The replica that stepped down, and the ``term`` at which it had led."""
 

@@ -39,6 +39,10 @@ def test_a_status_names_the_leader(client: Any, service: Service) -> None:
     assert status.term >= 1
 
 
+def test_a_client_without_a_name_may_do_everything(client: Any) -> None:
+    assert client.whoami() == milepost.Rights(None, ("*",), ("*",), admin=True)
+
+
 def test_the_leader_steps_down_for_its_term_alone(flavour: str, tmp_path: Path) -> None:
     with serving(tmp_path) as running, connected(flavour, running.url) as client:
         before = client.status()
@@ -73,6 +77,7 @@ def test_a_token_opens_the_door(guarded: Service, flavour: str, name: str) -> No
         session.store(name).add_and_lock("latest", b"state")
     with connected(flavour, guarded.url, token=lambda: "the-token-of-viewers") as viewer:
         assert viewer.store(name).read("latest") == b"state"
+        assert viewer.whoami() == milepost.Rights("viewer", ("*",), (), admin=False)
         with pytest.raises(milepost.AccessDenied) as raised:
             viewer.session(holder="b").__enter__()
         assert raised.value.status == 403

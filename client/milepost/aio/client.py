@@ -20,7 +20,7 @@ from milepost.core.store_calls import SessionContext
 from milepost.drivers.asynchronous import AsyncDriver
 from milepost.drivers.connections import Connections, Verify
 from milepost.drivers.environment import File, access, default_holder
-from milepost.types import SessionInfo, SessionSummary, Status, SteppedDown, StoreSummary
+from milepost.types import Rights, SessionInfo, SessionSummary, Status, SteppedDown, StoreSummary
 
 
 class AsyncClient(NotPicklable):
@@ -102,6 +102,10 @@ class AsyncClient(NotPicklable):
     async def status(self, *, timeout: float | None = None) -> Status:
         """Return the status of one replica, and the leader that this replica knows."""
         return await self._driver.run(service.status(self._caller, timeout))
+
+    async def whoami(self, *, timeout: float | None = None) -> Rights:
+        """Return the name of this client, as its token gives it, and its rights. Any replica answers."""
+        return await self._driver.run(service.whoami(self._caller, timeout))
 
     async def step_down(self, term: int | None = None, *, timeout: float | None = None) -> SteppedDown:
         """Ask the leader to finish the requests in flight and let another replica lead; it leads again if no other

@@ -8,15 +8,12 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
-import httpx
 import typer
 
 from milepost.cli.options import Options
 from milepost.client import Client
-from milepost.drivers.connections import Connections
-from milepost.errors import NotExist
+from milepost.errors import InvalidRequest, NotExist
 from milepost.files import JobFiles
-from milepost.operations.replicas import WHOAMI
 from milepost.types import JobFile, Status
 from milepost.wire import Code
 
@@ -47,35 +44,23 @@ def _is_listed(client: Client, store: str) -> bool:
     return next((name for name in names if name >= store), None) == store
 
 
-def warn_of_unseen_stores(options: Options, patterns: list[str] | None) -> None:
+def warn_of_unseen_stores(client: Client, patterns: list[str] | None) -> None:
     """Warn on stderr if the token may not read every store that one of the patterns may match; None: every store.
 
-    The command does not wait for a service that does not answer, or that is too old to say.
+    A service that is too old to tell the rights of a token gets no warning.
     """
-    readable = _readable(options)
-    wanted = patterns or ["*"]
-    if readable is not None and not all(any(fnmatchcase(each, right) for right in readable) for each in wanted):
+    try:
+        rights = client.whoami()
+    except InvalidRequest as error:
+        if error.code is Code.NO_ROUTE:
+            return
+        raise
+    readable = ("*",) if rights.admin else (*rights.reader, *rights.writer)
+    if not all(any(fnmatchcase(each, right) for right in readable) for each in patterns or ["*"]):
         typer.echo(
             "warning: the token may not read every store that is meant, and those that it may not read are left out",
             err=True,
         )
-
-
-def _readable(options: Options) -> list[str] | None:
-    """Return the patterns of the stores that the token may read; None if no replica says."""
-    token = options.token
-    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    with Connections(options.verify()).client(httpx.Client) as http:
-        http.timeout = options.timeout
-        for url in options.urls:
-            try:
-                answer = http.get(url.rstrip("/") + WHOAMI.path, headers=headers)
-                if answer.is_success:
-                    rights = answer.json()
-                    return ["*"] if rights["admin"] else [*rights["reader"], *rights["writer"]]
-            except (httpx.HTTPError, ValueError, LookupError, TypeError):
-                continue
-    return None
 
 
 def walk(files: JobFiles, directory: str = "") -> Iterator[JobFile]:

@@ -22,8 +22,8 @@ from milepost.operations.handles import (
     OPEN_SESSION,
 )
 from milepost.operations.operation import RestOperation
-from milepost.operations.replicas import GET_STATUS, STEP_DOWN
-from milepost.types import SessionInfo, Status, SteppedDown
+from milepost.operations.replicas import GET_STATUS, STEP_DOWN, WHOAMI
+from milepost.types import Rights, SessionInfo, Status, SteppedDown
 from milepost.wire import MAX_PAGE, MAX_TTL_SECONDS, MIN_TTL_SECONDS, Code
 
 END_SESSION_SECONDS = 2.0
@@ -35,6 +35,12 @@ anyway.
 def status(caller: Caller, timeout: float | None = None) -> Operation[Status]:
     """Ask any one replica, whether it leads or not, for its own status and for the leader that it knows."""
     request = Request(*call_of(GET_STATUS), answers.document(answers.status), local=True)
+    return (yield from caller.call(request, timeout=timeout)).value
+
+
+def whoami(caller: Caller, timeout: float | None = None) -> Operation[Rights]:
+    """Ask any one replica, whether it leads or not, for the rights of this client."""
+    request = Request(*call_of(WHOAMI), answers.document(answers.rights), local=True)
     return (yield from caller.call(request, timeout=timeout)).value
 
 

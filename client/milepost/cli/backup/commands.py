@@ -50,7 +50,7 @@ def backup(
     lost: Counter[str] = Counter()
     with ExitStack() as stack:
         client = stack.enter_context(options.client())
-        warn_of_unseen_stores(options, store)
+        warn_of_unseen_stores(client, store)
         sessions: list[Session] = []
 
         def begin() -> Session:

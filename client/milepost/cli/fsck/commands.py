@@ -54,7 +54,7 @@ def fsck(
         raise typer.BadParameter("asks for each step on a terminal; without one, give --yes", param_hint="'--repair'")
     options: Options = context.obj
     with options.client(direct=False) as client:
-        warn_of_unseen_stores(options, store)
+        warn_of_unseen_stores(client, store)
         with transfer("fsck", None, quiet=quiet, no_progress=no_progress) as bar:
             examiner = Examiner(client, bar, deep=deep, within=within)
             found = list(replicas(options.urls, options.token, options.verify(), options.timeout))

@@ -20,6 +20,7 @@ from milepost.types import (
     Handle,
     LockedHandles,
     Removal,
+    Rights,
     SessionInfo,
     SessionSummary,
     Snapshot,
@@ -256,6 +257,16 @@ def status(document: Document) -> Status:
         pointers=members.text(document, "pointers"),
         blobs=members.text(document, "blobs"),
         epochs_above=None if document.get("epochs_above") is None else members.whole(document, "epochs_above"),
+    )
+
+
+def rights(document: Document) -> Rights:
+    """Read the rights of a client."""
+    return Rights(
+        members.text_or_none(document, "name"),
+        members.texts(document, "reader"),
+        members.texts(document, "writer"),
+        members.flag(document["admin"]),
     )
 
 
