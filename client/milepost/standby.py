@@ -125,8 +125,7 @@ class Standby:
                     )
                     self._waited = False
                 else:
-                    # Python shows warnings even if the program has set up no logging: the operator sees this one beside
-                    # a standby's log.
+                    # If the program has set up no logging, Python shows warnings only, and this line must be seen.
                     level = logging.INFO if _log.hasHandlers() else logging.WARNING
                     _log.log(level, "leading store %s now under epoch %s", self._store, handles.epoch)
                 self._leadership = Leadership(session, handles)

@@ -150,7 +150,9 @@ class HdfsConnection:
                 self._give_up(route, client)
             raise
         except asyncio.CancelledError:
-            if time.monotonic() - began >= self._deadline / 2:  # the caller has a shorter deadline
+            if (
+                time.monotonic() - began >= self._deadline / 2
+            ):  # cancelled this late, it probably hangs: the caller has a shorter deadline
                 self._give_up(route, client)
             raise
         route.note_answer(client)
@@ -166,7 +168,9 @@ class HdfsConnection:
             with translate_errors(doing, set_up=set_up):
                 return await run(route)
         except StorageUnavailable:
-            if route.steps.full:  # a DataNode is silent, but no further step could be made on this route
+            if (
+                route.steps.full
+            ):  # a silent DataNode is no reason to leave the route, unless no further step can begin on it
                 self._give_up(route, client)
             raise
 

@@ -155,7 +155,7 @@ class TemporaryFile:
         connection = self._connection
         try:
             await connection.move_aside(self._temporary, self._aside())
-        # the file was moved to its own name, or aside by a request that was sent twice
+        # the file already has its own name, or this move aside was sent twice and came through the first time
         except (PathMissing, PathExists):
             return not await connection.is_there(self._aside()) and await connection.confirmed(self._target)
         return False

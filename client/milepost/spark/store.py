@@ -150,7 +150,7 @@ class ResolvingStore:
                 obstacle = doubt = error
                 look, conflict = True, False
             if self._clock() >= until:
-                # Later attempts do not undo an attempt that may have been applied.
+                # If an earlier attempt may have been applied, its error counts: the last one says nothing of it.
                 if doubt is None or doubt is obstacle:
                     raise obstacle
                 raise doubt from obstacle

@@ -100,7 +100,7 @@ def check(command: Sequence[str], environment: Mapping[str, str], location: Chec
         if key == DEFAULT_LOCATION and (value == location.url or value.startswith(f"{location.url}/")):
             continue
         if key == NAME_SERVICES and set(ours.get(key, "").split(",")) <= set(value.split(",")):
-            continue  # the job may name more name services than these
+            continue  # the job names all that `milepost run` sets, and maybe more
         if key == REDACTION and key in ours:
             if not all(_hides(value, name) for name in (SECRET, CREDENTIAL)):
                 raise ValueError(

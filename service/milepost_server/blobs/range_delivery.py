@@ -120,7 +120,7 @@ class RangeDelivery:
             del self._reading[ref.key, number]
 
     async def _read_ranges(self, ref: BlobRef, digests: RangeDigests, number: int, to: int) -> AsyncIterator[bytes]:
-        """Yield whole ranges, each once it is verified, from the one with this number up to ``to``."""
+        """Yield whole ranges, each once it is verified, from range ``number`` up to the byte position ``to``."""
         held, position = bytearray(), number * digests.range_bytes
         async for chunk in self._blobs.get(ref.key, position, to, size=ref.size):
             held += chunk

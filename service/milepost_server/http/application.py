@@ -97,9 +97,9 @@ class Application:
         finally:
             seconds = clock() - started
             self._context.metrics.note(scope["method"], status, seconds)
-            if self._context.access is not None and not (
-                path == HEARTBEAT_DATA_NODE.path and status == 200
-            ):  # one a second from each data node would fill the log
+            # A heartbeat that succeeds is not logged: each data node sends one a second.
+            is_heartbeat = path == HEARTBEAT_DATA_NODE.path and status == 200
+            if self._context.access is not None and not is_heartbeat:
                 self._context.access.note(scope["method"], path, status, seconds, request_id, request.token_name)
 
     def refusal(self, error: Problem, fields: Fields, line: bytes) -> Response:

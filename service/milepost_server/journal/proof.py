@@ -32,7 +32,7 @@ class Proof:
         self.total = 0
         self._unknown: set[str] = set()
         self._residue = 0  # the sum of the hashes that are not known individually
-        self._summed = 0  # the number of hashes in that sum
+        self._summed = 0  # the number of hashes whose sum is `_residue`
 
     @property
     def digest(self) -> str:

@@ -145,7 +145,7 @@ class Verification:
         return files
 
     def _files(self, store: str, path: str) -> Iterator[Shown]:
-        """Yield each file at a path, now or at a snapshot or savepoint."""
+        """Yield each different file that a path has now or had at a kept snapshot or savepoint."""
         view = self._lookup()
         record, of_store, tree = view.path(store, path), store_in(view, store), tree_in(view, store)
         if not isinstance(record, TreePath):

@@ -67,7 +67,7 @@ class Maps:
             answer = await self.client.request("GET", self._path(), query=query, accept=accept, timeout=timeout)
             if answer.status == _GONE:
                 return None
-            if answer.status == 404:  # not a missing namespace: Kubernetes lists that as empty
+            if answer.status == 404:  # no Kubernetes API answered: it lists even a missing namespace as empty
                 raise Misconfigured(f"cannot list the ConfigMaps: what answers {answer} is no Kubernetes API")
             page = _decoded(answer, ConfigMaps, "list the ConfigMaps")
             items.extend(page.items or [])

@@ -150,7 +150,7 @@ class KubernetesPointers:
         journal = None if ours is None else self._journals.get(ours.journal)
         if ours is None or journal is None or not journal.memory.knows(ours):
             return None
-        await journal.close()  # the journal's memory is kept for the next attempt, even if the next line fails
+        await journal.close()  # this ends its tasks alone: its memory stays for the next attempt
         if not await retake(self._maps, journal.memory, attempted):
             return None
         self._check_now.set()

@@ -2,23 +2,24 @@
 
 No write of the last leader is committed after the fence, wherever it was paused between our listing and our write:
 
-* Its groups, and its sealing of the last segment, are conditional on a version of that segment which our PUT ends. If
-  one of them is committed before, our PUT meets a conflict, and we look again.
+* Its groups, and its sealing of the last segment, are conditional on a version of that segment which our PUT replaces.
+  If one of them is committed before, our PUT meets a conflict, and we look again.
 * If it had sealed the last segment, the next one takes its next group, conditional on the version at which that is
   empty. There we fence, with the same condition: one of the two succeeds.
 * Its late creation of an empty segment finds that segment there, or makes an empty one that we use or that lies below
   the oldest and is garbage. No group depends on a creation.
 * Its deletions are of segments below ``first``, as a committed write of its own says: garbage to everybody since.
-* Its repairs are conditional on what it found *before* it read in the witness that no term came after its own. We
-  write the witness after the fence and before our first group. So what it found was none of our groups, and if its
-  repair is committed after the fence, our first group meets a conflict, finds its head, and is refused.
+* Its repairs (`milepost_backends.kubernetes.pointers.repair`) are conditional on what it found *before* it read in the
+  witness that no term came after its own. We write the witness after the fence and before our first group. So what it
+  found was none of our groups, and if its repair is committed after the fence, our first group meets a conflict, finds
+  the last leader's head, and is refused.
 
 A leader whose lease still holds has all in memory and uses that instead: see
 `milepost_backends.kubernetes.pointers.retake`.
 
-Once its owner has accepted the loss of the rest, a damaged journal is rebuilt from its remains. Every remaining entry
-is kept, since each record is verified when it is read. A missing segment becomes one without entries. The journal
-continues well above every revision that anything names.
+A damaged journal is rebuilt from the entries that remain, once the owner of the journal has accepted that the others
+are lost. Every remaining entry is kept, since each record is verified when it is read. A missing segment becomes one
+without entries. The journal continues well above every revision that anything names.
 """
 
 from __future__ import annotations

@@ -149,9 +149,10 @@ async def _group(
 
 
 def _goes_beyond(memory: ChainMemory, entries: Mapping[str, str], size: int) -> bool:
-    """Return whether the group goes into the full last segment, since the next one cannot be made for now.
+    """Return whether a group still goes into the last segment, although that is full, because the next one is missing.
 
-    That costs more bytes each time, and groups that do not enlarge the journal may use it for longer.
+    Each write sends the whole segment. So a segment may grow to `_BEYOND` bytes, and to `_LARGEST_GROUP` by groups that
+    do not enlarge the journal.
     """
     return memory.spare is None and size <= (_BEYOND if memory.grown(entries) > memory.live else _LARGEST_GROUP)
 

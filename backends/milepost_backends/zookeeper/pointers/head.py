@@ -74,7 +74,7 @@ class Heads:
         await self._connection.ask(f"make {place}", lambda client: client.ensure_path_async(place))
 
     async def version(self, layout: ZnodeLayout, head: Head) -> int | None:
-        """Return the version of the head's znode, if the stored head is ``head``. Raises `JournalDamaged`."""
+        """Return the version of the head's znode; None if it stores another head. Raises `JournalDamaged`."""
         path = layout.head(head)
         found = await self._stored(layout, path)
         if found is None:

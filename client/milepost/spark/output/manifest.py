@@ -181,7 +181,9 @@ def _chain(files: Files, output: str, newest: PageLink) -> list[tuple[PageLink, 
 
 
 def _of_newest(frame: str, raw: Mapping[str, Any]) -> list[str]:
-    """Return the schemas of a page from a release that stored only the schema of the newest batch."""
+    """Return the schema of each batch of a page from an older release, which stored that of the newest batch alone; the
+    others are empty, that is, unknown.
+    """
     return [""] * (len(raw["batches"]) - 1) + [frame]
 
 

@@ -64,7 +64,7 @@ def _united(old: Any, new: Any, path: tuple[str, ...]) -> Any:
     if kinds == ("map", "map"):
         value = _united(old["valueType"], new["valueType"], (*path, "value"))
         key = old["keyType"], new["keyType"]
-        # Two keys that lose a field may become the same key.
+        # Keys are not united field by field: two keys that differ in one field alone would become equal without it.
         if _plain(key[0]) == _plain(key[1]) or (isinstance(key[0], str) and _widens(*key)):
             return {**new, "valueType": value}
         raise _Differs(*key, (*path, "key"))

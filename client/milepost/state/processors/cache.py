@@ -52,7 +52,7 @@ class StoreCache:
         self._memory: dict[tuple[str, StateStoreId], int] = {}
 
     def files(self, pickled: bytes) -> StateFiles:
-        """Return the place of the files, the same object for all tasks of the process; ``pickled`` is a `Loading`."""
+        """Return the files of the `Loading` in ``pickled``, the same object for all tasks of the process."""
         with self._lock:
             return self._loading(pickled)[1].files
 

@@ -116,7 +116,7 @@ class History:
         return opened.head, opened
 
     def delta(self, commit: Commit) -> DeltaHead:
-        """Return the head of a commit. Raises the errors of `open_delta`."""
+        """Return the head of a commit's delta file, from memory if it is there. Raises the errors of `open_delta`."""
         return self._heads.get(commit) or self.open_delta(commit)[0]
 
     def remember(self, commit: Commit, head: DeltaHead) -> None:

@@ -132,8 +132,9 @@ def place_of(path: str) -> At | Above:
 
 
 def in_tree(place: At | Above) -> At:
-    """Return a place in a tree. Raises a ``forbidden`` problem for a directory above all trees, which no client may
-    change.
+    """Return ``place`` itself if it lies in a job's tree.
+
+    Raises a ``forbidden`` problem for a directory above all trees, which no client may change.
     """
     if isinstance(place, Above):
         raise problem(Code.FORBIDDEN, f"/{place.path} is not part of a job's tree: nothing can be changed there")

@@ -142,7 +142,10 @@ def _as_it_is(tree: Tree, revision: int) -> tuple[TreeSnapshot, ...]:
 
 
 def _clone(view: View, store: Store, tree: Tree, request: CloneTree, context: DecisionContext) -> Decision:
-    """Fill the tree with the files of a manifest. All of them were created earlier, and they make a snapshot now."""
+    """Fill an empty tree with the files of the request's manifest, whose blobs are stored already.
+
+    The request's snapshot becomes the first of the tree.
+    """
     path = next((record.path for record in view.paths(store.name, "")), None)
     if path is not None or tree.manifests or tree.kept or tree.range_tombstones or tree.rollbacks:
         there = f": it has {path!r}" if path is not None else ", or was not a short while ago"

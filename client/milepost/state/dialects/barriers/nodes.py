@@ -123,7 +123,7 @@ class Task:
             yield "save", ""
         if splits := self.node.splits:
             yield from (("emit", split) for split, offset in self.state.items() if offset < len(splits[split]))
-        if self.refill:  # these records come before any that were sent later
+        if self.refill:  # records in transit at the snapshot come before those sent since the restore
             yield "refill", ""
         else:
             yield from (("take", one) for one, channel in self.inputs.items() if channel and not self._blocks(one))

@@ -33,7 +33,7 @@ WATERMARKS = "timers: watermarks"
 
 
 class TimeDomain(Enum):
-    """The time for which a timer waits (Beam's ``TimeDomain``). Stored state contains the numbers."""
+    """The kind of time for which a timer waits (Beam's ``TimeDomain``). Stored state contains the values."""
 
     EVENT_TIME = 0
     """The input watermark: the progress of the data."""

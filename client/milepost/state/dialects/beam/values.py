@@ -40,7 +40,7 @@ class CombineFn(ABC, Generic[InputT, AccumT, OutputT]):
 
     @abstractmethod
     def merge_accumulators(self, accumulators: Iterable[AccumT]) -> AccumT:
-        """Return one accumulator for all inputs of several (``mergeAccumulators``)."""
+        """Return one accumulator for the inputs of all ``accumulators`` (``mergeAccumulators``)."""
 
     @abstractmethod
     def extract_output(self, accumulator: AccumT) -> OutputT:
