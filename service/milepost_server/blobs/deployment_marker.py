@@ -67,7 +67,7 @@ class DeploymentMarker:
         log.error("%s: accepted as the loss %s; see --epochs-above for epochs granted before", what, error.loss)
 
     async def set(self, deployment: str, may_go_on: Callable[[], bool] = lambda: True) -> None:
-        """Make the marker name ``deployment``, whatever it named before. Raises `StorageUnavailable`, `StorageFull`.
+        """Make the marker name ``deployment``, in place of any other. Raises `StorageUnavailable`, `StorageFull`.
 
         The marker stays unchanged if ``may_go_on`` returns False after it was read: it may be a successor's.
         """
@@ -101,5 +101,5 @@ class DeploymentMarker:
 
 
 def _shown(text: str) -> str:
-    """Return the text as one printable line for a log, whatever it contains."""
+    """Return the text, or the beginning of a long one, quoted in ASCII for one line of a log."""
     return ascii(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!a}…"

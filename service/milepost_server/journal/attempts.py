@@ -170,14 +170,17 @@ class Attempts:
 
     def _ended(self, request: Request, done: asyncio.Future[Served]) -> None:
         del self._submitted[request.scope]
-        decision = None if done.exception() is not None else done.result().decision
-        if not request.remembered or not isinstance(decision, Accepted):
+        if not request.remembered or done.exception() is not None:
             return
-        answer, is_put = decision.answer, isinstance(request, PutFile)
-        if not (decision.changes or is_put) or (answer.replayed and self.applied(request) is not None):
+        decision = done.result().decision
+        put = request if isinstance(request, PutFile) else None
+        if not isinstance(decision, Accepted) or not (decision.changes or put):
+            return
+        answer = decision.answer
+        if answer.replayed and self.applied(request) is not None:
             return
         # An answer kept in a record may belong to a put with another blob.
-        blob = request.blob.key if isinstance(request, PutFile) and not answer.replayed else None
+        blob = put.blob.key if put is not None and not answer.replayed else None
         self._applied.put(_name(request), Applied(request.fingerprint(), replace(answer, replayed=True), blob))
 
     def applied(self, request: Request) -> Applied | None:

@@ -45,9 +45,7 @@ class State(TreeIndex):
         self._snapshot: weakref.ref[Snapshot] | None = None
 
     def apply(self, changes: Iterable[tuple[str, Record | None]]) -> None:
-        """Apply committed changes. Changes of stores come first, since handles that survive a clear were added after
-        it.
-        """
+        """Apply committed changes, those of stores first: handles that survive a clear were added after it."""
         of_handles: list[tuple[str, Record | None]] = []
         for key, record in changes:
             if key.count("/") > 1:

@@ -25,7 +25,7 @@ KEPT_KEYS_SECONDS: Final = 600.0
 """For retries under the same idempotency key, a record keeps at most this many answers, this many bytes of them, and
 each for this many seconds.
 
-The newest answer is kept whatever its size. Each pointer store bounds the size of a record (512 KiB), and answers must
+A record keeps its newest answer at any size. Each pointer store bounds the size of a record (512 KiB), and answers must
 not use all of it.
 """
 

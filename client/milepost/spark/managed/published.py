@@ -68,7 +68,7 @@ class ManagedState:
         self._batch, self._staged = batch, {}
 
     def leave(self) -> None:
-        """Forget the staged states, since the batch is over, whatever its result."""
+        """Forget the staged states: the batch has ended, done or failed."""
         self._batch, self._staged = None, {}
 
     @property

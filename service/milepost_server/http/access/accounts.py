@@ -37,7 +37,7 @@ MOST_KEPT: Final = 4096
 """The most cached answers of either kind; the oldest make room."""
 AT_ONCE: Final = 4
 MOST_ASKED: Final = 64
-"""The most tokens that are asked about or wait for that; further callers are told to try again."""
+"""The most tokens whose check by Kubernetes runs or waits. The service asks further clients to try again."""
 ASK_SECONDS: Final = 10.0
 
 _JWT: Final = re.compile(r"[A-Za-z0-9_-]+\.(?P<claims>[A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+")

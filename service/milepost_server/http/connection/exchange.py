@@ -109,7 +109,7 @@ class Exchange:
             await app(scope, self.receive, self.send)
         except DeliveryCut as error:
             log.error("cut the answer to %s %s: %s", scope["method"], scope["path"], error)
-        except Exception:
+        except Exception:  # whatever the application raises, `_break_off` answers the client
             log.exception("the answer to %s %s failed", scope["method"], scope["path"])
         else:
             if not self._is_over:

@@ -108,7 +108,7 @@ class HttpProtocol(asyncio.Protocol):
         if not self.application.connections.opened(self):
             self._refuse(problem(Code.TOO_MANY_REQUESTS, "there is no room for more connections"))
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+    def connection_lost(self, _error: Exception | None) -> None:
         """End everything that waits for this connection, because the connection was closed or lost."""
         self._guard.end()
         self._server.connections.discard(self)

@@ -92,9 +92,7 @@ _BY_DATA_NODES = frozenset({"OPEN", "CREATE"})
 """The operations that every replica answers, if the address has a token."""
 
 _MAKE_SURE = "MKDIRS"
-"""The operation that read-only clients also request: it changes nothing if the directory exists, and then needs no
-epoch.
-"""
+"""An operation that read-only clients request too: if the directory exists, it changes nothing and needs no epoch."""
 
 KEPT: Final = {"Connection": "keep-alive", "Keep-Alive": "timeout=1"}
 """The headers that make Java keep an idle connection for one second instead of five.
