@@ -6,6 +6,7 @@ import http.client
 import json
 import shutil
 import sysconfig
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from urllib.parse import quote
 
 import boto3
 from botocore.config import Config
+from botocore.exceptions import ClientError
 
 from testbed.ports import Port
 from testbed.process import DEADLINE_SECONDS, Process
@@ -43,6 +45,10 @@ NO_RIGHTS = S3Keys("stranger", "stranger-secret")
 """The server knows these keys, and refuses whatever they are used for."""
 
 
+_FIRST = "first"
+"""The object by which a new bucket shows that it takes writes."""
+
+
 class S3Endpoint:
     """A server that runs, for those who use it and do not stop it."""
 
@@ -61,10 +67,19 @@ class S3Endpoint:
         )
 
     def make_bucket(self, name: str) -> None:
-        """Make an empty bucket; a name has 3 characters or more."""
+        """Make an empty bucket that takes writes; a name has 3 characters or more.
+
+        The first byte written to a bucket makes the server give it volumes. While another bucket gets its own, the
+        server answers 500, so the byte is written anew until the server takes it. Raises botocore's ClientError if it
+        does not within `DEADLINE_SECONDS`.
+        """
         client = self.client()
+        deadline = time.monotonic() + DEADLINE_SECONDS
         try:
             client.create_bucket(Bucket=name)
+            while not _takes_a_byte(client, name, last=time.monotonic() > deadline):
+                time.sleep(0.1)
+            client.delete_object(Bucket=name, Key=_FIRST)
         finally:
             client.close()
 
@@ -158,6 +173,16 @@ class SeaweedFS(S3Endpoint):
             "-s3.port.iceberg=0",
             "-s3.port.lance=0",
         ]
+
+
+def _takes_a_byte(client: Any, bucket: str, *, last: bool) -> bool:
+    try:
+        client.put_object(Bucket=bucket, Key=_FIRST, Body=b"1")
+    except ClientError as error:
+        if last or error.response["ResponseMetadata"]["HTTPStatusCode"] != 500:
+            raise
+        return False
+    return True
 
 
 def _program() -> str:
