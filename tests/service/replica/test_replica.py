@@ -54,6 +54,7 @@ async def test_a_replica_that_stops_ends_what_is_on_its_way_and_admits_nothing_m
         with pytest.raises(Unavailable) as caught:
             await a.add("too-late", b"2")
         assert caught.value.code is Code.SHUTTING_DOWN
+        assert await a.names() == []
         assert not second.replica.leads
         gate.set()
         added = await on_its_way

@@ -15,8 +15,8 @@ from milepost_server.journal import JournalSettings
 from testbed.server import DEADLINE_SECONDS, ServerProcess
 from tests.support.network.faults import refuse
 from tests.support.servers.replicas import PROMPT
-from tests.wire.support.api import Api, connect, problem, until
-from tests.wire.support.damage import database, no_commits, pointers_away, unreachable
+from tests.wire.support.api import Api, connect, problem
+from tests.wire.support.damage import database, pointers_away, unreachable
 from tests.wire.support.in_process import in_process
 
 # -- the running server ------------------------------------------------------------------------------------------------
@@ -59,10 +59,10 @@ HASTY_SECONDS = 0.3
 
 
 def test_a_write_that_is_not_confirmed_in_time_is_of_unknown_outcome(tmp_path: Path) -> None:
-    """Another process holds the database's lock for real; only the patience is shorter than usual (20 s)."""
+    """The commit waits before it reaches the database; only the patience is shorter than usual (20 s)."""
     with in_process(tmp_path) as here:
         api = Api.on(here.http, "s").keyed("k")
-        with no_commits(here.database), ThreadPoolExecutor(1) as threads:
+        with here.held_commit(), ThreadPoolExecutor(1) as threads:
             here.rig.replica.submitter.request_seconds = HASTY_SECONDS
             sent = threads.submit(api.add, "a")
             document = problem(sent.result(DEADLINE_SECONDS), 503, "outcome-unknown", outcome="unknown")
@@ -76,14 +76,14 @@ def test_a_write_that_is_not_confirmed_in_time_is_of_unknown_outcome(tmp_path: P
 
 
 def test_more_than_may_wait_is_too_many(tmp_path: Path) -> None:
-    """Another process holds the database's lock for real; only the queue is shorter than usual (10,000)."""
+    """The commit waits before it reaches the database; only the queue is shorter than usual (10,000)."""
     few = replace(PROMPT, journal=JournalSettings(most_waiting=2))
     with in_process(tmp_path, few) as here, ThreadPoolExecutor(6) as threads:
         api = Api.on(here.http, "s")
-        with no_commits(here.database):
-            commits = here.rig.pointers.committed
+        commits = here.rig.pointers.committed
+        with here.held_commit():
             first = threads.submit(api.add, "first")
-            until(lambda: here.rig.pointers.committed > commits, "the first is on its way")
+            here.begun(commits + 1)
             sent = [threads.submit(api.add, f"a{number}") for number in range(5)]
             for refused in islice(as_completed(sent, DEADLINE_SECONDS), 5 - 2):
                 assert problem(refused.result(), 429, "too-many-requests")["retryable"] is True

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from testbed.server import DEADLINE_SECONDS, ServerProcess
+from testbed.server import DEADLINE_SECONDS
 from tests.wire.support.api import Api, open_session, problem
-from tests.wire.support.damage import database, no_commits, wait_for_blob
+from tests.wire.support.in_process import in_process
 
 
 def replayed(response: httpx.Response) -> bool:
@@ -201,20 +202,27 @@ def test_a_key_that_is_none_is_refused(api: Api, key: str | bytes) -> None:
     assert api.exists("a").status_code == 404
 
 
-def test_a_retry_joins_the_attempt_that_still_runs(api: Api, server: ServerProcess) -> None:
-    with ThreadPoolExecutor(2) as threads, no_commits(database(server)):
-        running = [threads.submit(api.keyed("k", attempt=number).add, "a") for number in (1, 2)]
-        assert not wait(running, timeout=0.3).done
-    answers = [attempt.result(DEADLINE_SECONDS) for attempt in running]
+def test_a_retry_joins_the_attempt_that_still_runs(tmp_path: Path) -> None:
+    with in_process(tmp_path) as here, ThreadPoolExecutor(2) as threads:
+        api = Api.on(here.http, "s")
+        commits = here.rig.pointers.committed
+        with here.held_commit():
+            running = [threads.submit(api.keyed("k", attempt=number).add, "a") for number in (1, 2)]
+            here.begun(commits + 1)
+            assert not wait(running, timeout=0.3).done
+        answers = [attempt.result(DEADLINE_SECONDS) for attempt in running]
     assert [answer.status_code for answer in answers] == [201, 201]
     assert answers[0].json() == answers[1].json()
     assert sorted(replayed(answer) for answer in answers) == [False, True]
 
 
-def test_another_request_under_the_key_of_one_that_still_runs_is_refused(api: Api, server: ServerProcess) -> None:
-    with ThreadPoolExecutor(2) as threads, no_commits(database(server)):
-        running = threads.submit(api.keyed("k").add, "a")
-        wait_for_blob(server, api.store)
-        assert not wait([running], timeout=0.3).done
-        problem(api.keyed("k").lock("a"), 422, "idempotency-mismatch")
-    assert running.result(DEADLINE_SECONDS).status_code == 201
+def test_another_request_under_the_key_of_one_that_still_runs_is_refused(tmp_path: Path) -> None:
+    with in_process(tmp_path) as here, ThreadPoolExecutor(1) as threads:
+        api = Api.on(here.http, "s").keyed("k")
+        commits = here.rig.pointers.committed
+        with here.held_commit():
+            running = threads.submit(api.add, "a")
+            here.begun(commits + 1)
+            problem(api.lock("a"), 422, "idempotency-mismatch")
+            assert not running.done()
+        assert running.result(DEADLINE_SECONDS).status_code == 201

@@ -35,11 +35,6 @@ def blob_files(server: ServerProcess) -> set[str]:
     return {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
 
 
-def wait_for_blob(server: ServerProcess, store: str) -> None:
-    """Wait until a first blob of ``store`` is complete: the write that brought it is about to be committed."""
-    server.wait_until(lambda: any(f"/{store}/" in key for key in blob_files(server)), "no blob comes")
-
-
 def damage_record(server: ServerProcess, key: str, value: bytes) -> None:
     """Write nonsense over a record; the server must be down, for it reads records at a take-over only."""
     assert not server.running
@@ -53,15 +48,6 @@ def name_blob(server: ServerProcess, key: str, blob: str) -> None:
     with closing(sqlite3.connect(database(server))) as connection:
         (value,) = connection.execute("SELECT value FROM record WHERE key = ?", (key,)).fetchone()
     damage_record(server, key, json.dumps({**json.loads(value), "blob": blob}).encode())
-
-
-@contextmanager
-def no_commits(path: Path) -> Iterator[None]:
-    """Another connection holds the database's write lock: each commit waits (5 s at most) until the block ends."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        yield
-        connection.execute("ROLLBACK")
 
 
 @contextmanager

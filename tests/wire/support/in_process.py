@@ -4,7 +4,9 @@ settings, another clock, a fault at a chosen moment.
 
 from __future__ import annotations
 
+import asyncio
 import ssl
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -17,9 +19,10 @@ from milepost_server.compose import ReplicaConfig, application
 from milepost_server.http.access.tokens import Tokens
 from milepost_server.http.connection.connections import Connections
 from milepost_server.replica.settings import Settings
+from tests.support.network.faults import before
 from tests.support.servers.replicas import PROMPT, Build, Rig, embedded, rig
 from tests.support.servers.served import free_socket, served
-from tests.wire.support.api import connect
+from tests.wire.support.api import connect, until
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,20 @@ class InProcess:
 
     rig: Rig
     http: httpx.Client
-    database: Path
+
+    @contextmanager
+    def held_commit(self) -> Iterator[None]:
+        """The next commit waits until the block ends, however long that is: a database waits for 5 s at most."""
+        ended = threading.Event()
+        self.rig.pointers.disturb(before(lambda: asyncio.to_thread(ended.wait)))
+        try:
+            yield
+        finally:
+            ended.set()
+
+    def begun(self, commits: int) -> None:
+        """Wait until so many commits have begun since the replica leads."""
+        until(lambda: self.rig.pointers.committed >= commits, f"commit {commits} begins")
 
 
 @contextmanager
@@ -46,7 +62,7 @@ def in_process(
         portal.wrap_async_context_manager(serving) as (made, url),
         connect(url) as http,
     ):
-        yield InProcess(made, http, directory / "pointers" / "pointers.db")
+        yield InProcess(made, http)
 
 
 @asynccontextmanager
