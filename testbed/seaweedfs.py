@@ -6,7 +6,6 @@ import http.client
 import json
 import shutil
 import sysconfig
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,6 @@ from urllib.parse import quote
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import ClientError
 
 from testbed.ports import Port
 from testbed.process import DEADLINE_SECONDS, Process
@@ -45,10 +43,6 @@ NO_RIGHTS = S3Keys("stranger", "stranger-secret")
 """The server knows these keys, and refuses whatever they are used for."""
 
 
-_FIRST = "first"
-"""The object by which a new bucket shows that it takes writes."""
-
-
 class S3Endpoint:
     """A server that runs, for those who use it and do not stop it."""
 
@@ -67,19 +61,10 @@ class S3Endpoint:
         )
 
     def make_bucket(self, name: str) -> None:
-        """Make an empty bucket that takes writes; a name has 3 characters or more.
-
-        The first byte written to a bucket makes the server give it volumes. While another bucket gets its own, the
-        server answers 500, so the byte is written anew until the server takes it. Raises botocore's ClientError if it
-        does not within `DEADLINE_SECONDS`.
-        """
+        """Make an empty bucket; a name has 3 characters or more."""
         client = self.client()
-        deadline = time.monotonic() + DEADLINE_SECONDS
         try:
             client.create_bucket(Bucket=name)
-            while not _takes_a_byte(client, name, last=time.monotonic() > deadline):
-                time.sleep(0.1)
-            client.delete_object(Bucket=name, Key=_FIRST)
         finally:
             client.close()
 
@@ -153,7 +138,8 @@ class SeaweedFS(S3Endpoint):
 
     def _command(self) -> list[str]:
         # Every port is given, because a port that is left out is a fixed one. What is not needed is off, above all the
-        # telemetry. "-volume.max=0" sets no limit to the number of volumes but what the disk can hold.
+        # telemetry. Each bucket takes seven volumes at its first byte. Without a number the server allows as many
+        # volumes of full size as the free disk holds, and answers 500 to the first write of a bucket that is too many.
         command = [_program(), "-logtostderr=true", "server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer", "-s3"]
         for name, port in self._ports.items():
             command += [f"-{name}.port={port.number}", f"-{name}.port.grpc={self._grpc_ports[name].number}"]
@@ -166,23 +152,13 @@ class SeaweedFS(S3Endpoint):
             "-master.telemetry=false",
             "-master.electionTimeout=1s",
             "-master.volumeSizeLimitMB=1024",
-            "-volume.max=0",
+            "-volume.max=1000",
             "-volume.preStopSeconds=0",
             "-s3.autoCreateBucket=false",
             "-s3.iam=false",
             "-s3.port.iceberg=0",
             "-s3.port.lance=0",
         ]
-
-
-def _takes_a_byte(client: Any, bucket: str, *, last: bool) -> bool:
-    try:
-        client.put_object(Bucket=bucket, Key=_FIRST, Body=b"1")
-    except ClientError as error:
-        if last or error.response["ResponseMetadata"]["HTTPStatusCode"] != 500:
-            raise
-        return False
-    return True
 
 
 def _program() -> str:
