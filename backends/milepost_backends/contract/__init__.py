@@ -6,7 +6,14 @@ issues. Names, locks, sessions, epochs and idempotency keys belong to the servic
 and values and never interprets them.
 """
 
-from milepost_backends.contract.backend import Account, Accounts, Backend, BlobsSettings, PointersSettings
+from milepost_backends.contract.backend import (
+    Account,
+    Accounts,
+    Backend,
+    BlobsSettings,
+    PointersSettings,
+    parse_options,
+)
 from milepost_backends.contract.blobs import (
     PATIENCE_SECONDS,
     BlobInfo,
@@ -81,4 +88,5 @@ __all__ = [
     "check_key",
     "check_prefix",
     "loss_of",
+    "parse_options",
 ]

@@ -6,11 +6,13 @@ It may also offer `Accounts`, which identify the owner of a bearer token that an
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from urllib.parse import parse_qsl
 
 from milepost_backends.contract.blobs import BlobStore
 from milepost_backends.contract.elections import Election
+from milepost_backends.contract.errors import Misconfigured
 from milepost_backends.contract.pointers import PointerStore
 
 
@@ -81,3 +83,23 @@ class Backend:
     pointers: Callable[[str, PointersSettings], tuple[PointerStore, Election]] | None = None
     blobs: Callable[[str, BlobsSettings], BlobStore] | None = None
     accounts: Callable[[str, str], Accounts] | None = None
+
+
+def parse_options(query: str, known: Collection[str], address: str) -> dict[str, str]:
+    """Return by name the options in ``query``, the part after the question mark of an address.
+
+    Each option must be ``known``, given once, and have a value. ``address`` is the kind of address, for error messages.
+    Raises `Misconfigured`, which never repeats a value, since a value may be a password.
+    """
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
+    except ValueError:
+        raise Misconfigured(f"the options of {address} must be name=value, separated by &") from None
+    options = dict(pairs)
+    if unknown := sorted(set(options) - set(known)):
+        raise Misconfigured(f"{', '.join(unknown)} is not an option of {address}; use {', '.join(known)}")
+    if len(options) < len(pairs):
+        raise Misconfigured(f"an option of {address} is given twice")
+    if empty := sorted(name for name, value in options.items() if not value):
+        raise Misconfigured(f"the option {', '.join(empty)} of {address} needs a value")
+    return options

@@ -25,9 +25,15 @@ from milepost_backends.contract import (
 )
 from milepost_backends.hdfs.address import parse_address
 from milepost_backends.hdfs.connection import HdfsConnection
+from milepost_backends.hdfs.directory import (
+    ABANDONED_AFTER_SECONDS,
+    NameNodeClock,
+    clear_up,
+    prepare,
+    remove_empty,
+    walk,
+)
 from milepost_backends.hdfs.errors import DirectoryNotEmpty, PathMissing
-from milepost_backends.hdfs.listing import ABANDONED_AFTER_SECONDS, NameNodeClock, clear_up, remove_empty, walk
-from milepost_backends.hdfs.setup import prepare
 from milepost_backends.hdfs.writing import TemporaryFile
 
 _READ_CHUNK: Final = 1024 * 1024

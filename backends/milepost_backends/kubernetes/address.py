@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from milepost_backends.contract import Misconfigured
-from milepost_backends.options import parse_options
+from milepost_backends.contract import Misconfigured, parse_options
 
 SCHEME: Final = "kubernetes"
 DEFAULT_NAME: Final = "milepost"

@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from milepost_backends.contract import Misconfigured, UnsafeKey, check_key
-from milepost_backends.options import parse_options
+from milepost_backends.contract import Misconfigured, UnsafeKey, check_key, parse_options
 
 _OPTIONS = ("endpoint_url", "region", "addressing_style")
 _STYLES = ("path", "virtual")

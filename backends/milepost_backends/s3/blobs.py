@@ -7,7 +7,7 @@ from base64 import b64decode, b64encode
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import obstore
 
@@ -15,6 +15,8 @@ from milepost_backends.contract import (
     PATIENCE_SECONDS,
     BlobInfo,
     BlobMissing,
+    BlobSizeDiffers,
+    BlobTruncated,
     SignedRequest,
     StorageRefused,
     StorageUnavailable,
@@ -22,14 +24,18 @@ from milepost_backends.contract import (
     check_key,
     check_prefix,
 )
-from milepost_backends.repeating import read_again
+from milepost_backends.repeating import read_again, reading
 from milepost_backends.s3.address import S3Address, parse_address
 from milepost_backends.s3.connection import S3Connection
-from milepost_backends.s3.reading import S3Source
+from milepost_backends.s3.errors import ConditionFailed
 from milepost_backends.s3.setup import S3Server, prepare
 from milepost_backends.s3.writing import PendingBlob
 
+if TYPE_CHECKING:
+    from obstore import GetResult
+
 _LISTED_AT_ONCE = 1000
+_CHUNK: Final = 256 * 1024
 
 # The most bytes of one PUT, and the longest validity of a signature.
 _MAX_PUT_BYTES: Final = 5 * 1024**3
@@ -77,7 +83,7 @@ class S3Blobs:
         if start < 0 or (end is not None and end < 0):
             raise ValueError(f"a range has no negative bounds: {start}, {end}")
         connection = self._connection
-        chunks = S3Source(connection, check_key(key), start, end, size).chunks()
+        chunks = _S3Source(connection, check_key(key), start, end, size).chunks()
         async with aclosing(chunks):
             try:
                 async for chunk in chunks:
@@ -234,3 +240,89 @@ def _signed_get(connection: S3Connection, key: str, seconds: float) -> SignedReq
 def _whole_seconds(seconds: float) -> int:
     """Return whole seconds, never more than requested, but at least one."""
     return max(1, min(int(seconds), _MAX_SIGNED_SECONDS))
+
+
+class _S3Source:
+    """One reading of the bytes of the blob under ``key``, from ``start`` up to, but not including, ``end``.
+
+    The blob must have ``size`` bytes, if that is given.
+    """
+
+    def __init__(self, connection: S3Connection, key: str, start: int, end: int | None, size: int | None) -> None:
+        self._connection = connection
+        self._path = connection.prefix + key
+        self._begin = start
+        self._position = start
+        self._end = end
+        self._size = size
+        self._tag: str | None = None
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        """See `BlobStore.get`. After a break, reading goes on from there if an ETag shows that the blob is the same."""
+        if self._begin > 0 or self._end is not None:
+            size = await read_again(self._look)
+            self._end = size if self._end is None else min(self._end, size)
+            if self._begin >= self._end:
+                return
+        pauses = reading()
+        while True:
+            try:
+                result = await self._open()
+                async for chunk in self._stream(result):
+                    pauses = reading()
+                    yield chunk
+            except StorageUnavailable as error:
+                if self._tag is None and self._position > self._begin:
+                    raise
+                await pauses.after(error)
+            except ConditionFailed as error:
+                raise BlobTruncated(f"{self._path} was replaced while it was read") from error
+            except BlobMissing as error:
+                if self._position == self._begin:
+                    raise
+                raise BlobTruncated(f"{self._path} was deleted after {self._position} bytes of it were read") from error
+            else:
+                return
+
+    async def _look(self) -> int:
+        with self._connection.translate_errors("look at a blob"):
+            async with asyncio.timeout(self._connection.deadline):
+                meta = await obstore.head_async(self._connection.reading, self._path)
+        self._tag = meta["e_tag"]
+        BlobSizeDiffers.check(meta["size"], self._size)
+        return meta["size"]
+
+    async def _open(self) -> GetResult:
+        """Ask for the rest of the range, and learn the blob's size and ETag if they are not known yet."""
+        with self._connection.translate_errors("read a blob"):
+            async with asyncio.timeout(self._connection.deadline):
+                result = await self._get()
+        if self._end is None:
+            BlobSizeDiffers.check(result.meta["size"], self._size)
+            self._end = result.meta["size"]
+            self._tag = result.meta["e_tag"]
+        return result
+
+    async def _get(self) -> GetResult:
+        store, path = self._connection.reading, self._path
+        if self._end is None:
+            return await obstore.get_async(store, path)
+        span = (self._position, self._end)
+        if self._tag is None:
+            return await obstore.get_async(store, path, options={"range": span})
+        return await obstore.get_async(store, path, options={"range": span, "if_match": self._tag})
+
+    async def _stream(self, result: GetResult) -> AsyncGenerator[bytes, None]:
+        assert self._end is not None
+        stream = result.stream(min_chunk_size=_CHUNK)
+        while self._position < self._end:
+            with self._connection.translate_errors("read a blob"):
+                async with asyncio.timeout(self._connection.deadline):
+                    got = await anext(stream, None)
+            if got is None:
+                raise BlobTruncated(f"{self._path} ended at {self._position} while being read up to {self._end}")
+            whole = memoryview(got)
+            for begin in range(0, len(whole), _CHUNK):
+                chunk = bytes(whole[begin : begin + _CHUNK])
+                self._position += len(chunk)
+                yield chunk

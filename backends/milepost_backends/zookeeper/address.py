@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from milepost_backends.contract import Misconfigured, UnsafeKey, check_key
-from milepost_backends.options import parse_options
+from milepost_backends.contract import Misconfigured, UnsafeKey, check_key, parse_options
 
 PLAIN: Final = "zookeeper"
 SECURE: Final = "zookeeper+tls"

@@ -1,26 +1,29 @@
-"""Lists the files below a directory of HDFS, and deletes those that no writer has touched for long."""
+"""Prepares a directory of HDFS for blobs, lists its files, and deletes those that no writer has touched for long."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncGenerator, Iterator
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from functools import partial
 from itertools import islice
 from typing import Final
 
 from hdfs_native import Client, FileStatus
 
-from milepost_backends.contract import BackendError, UnsafeKey, check_key
+from milepost_backends.contract import BackendError, Misconfigured, StorageFull, UnsafeKey, check_key
 from milepost_backends.hdfs.connection import HdfsConnection
-from milepost_backends.hdfs.errors import DirectoryNotEmpty, PathMissing
+from milepost_backends.hdfs.errors import DirectoryNotEmpty, PathExists, PathMissing
 
 log = logging.getLogger(__name__)
 
 # The age of an unfinished file counts from its beginning, so this must be longer than a put may take. A put that takes
 # longer anyway fails, and leaves nothing behind.
 ABANDONED_AFTER_SECONDS: Final = 86400.0
-PROBE: Final = ".probe-"
+_PROBE: Final = ".probe-"
+_PROBE_CONTENT: Final = b"milepost"
 _LISTED_AT_ONCE: Final = 500
 
 
@@ -34,6 +37,72 @@ class NameNodeClock:
     def age(self, status: FileStatus) -> float:
         """Return the seconds since the file was completed, or since the content of the directory last changed."""
         return max(0.0, self._read + time.monotonic() - self._at - status.modification_time / 1000)
+
+
+async def prepare(connection: HdfsConnection, abandoned_after: float = ABANDONED_AFTER_SECONDS) -> NameNodeClock:
+    """Make the root, prove that it is usable, and delete unfinished files of dead writers.
+
+    Raises `Misconfigured`, `StorageUnavailable`.
+    """
+    clock = NameNodeClock(round(time.time() * 1000))  # this machine's time, in case a quota forbids even an empty file
+    try:
+        await _make_root(connection)
+        clock = await _read_clock(connection)
+        await _try_out(connection)
+    except StorageFull as error:
+        log.warning("HDFS has no room, so the blob store opens for reading and deleting only: %s", error)
+    await clear_up(connection, clock, abandoned_after)
+    return clock
+
+
+async def _make_root(connection: HdfsConnection) -> None:
+    """Make the missing directories. Each is checked first: an existing one needs no right to make it."""
+    for path in (connection.root, connection.uploading):
+        try:
+            status = await connection.status(path, set_up=True)
+        except PathMissing:
+            try:
+                await connection.make_directory(path.rpartition("/")[0] or "/", set_up=True)
+                await connection.make_directory(path, private=True, set_up=True)
+            except (PathMissing, PathExists) as error:
+                raise Misconfigured(f"{path} cannot be made a directory: {error}") from error
+        else:
+            if not status.isdir:
+                raise Misconfigured(f"{path} is a file, and must be a directory")
+
+
+async def _read_clock(connection: HdfsConnection) -> NameNodeClock:
+    """Read the NameNode's time from an empty file that the NameNode dates."""
+    async with _probe(connection) as path:
+        writer = await connection.create(path, set_up=True)
+        await connection.write(f"write to {connection.root}", writer.close, set_up=True)
+        return NameNodeClock((await connection.status(path, set_up=True)).modification_time)
+
+
+async def _try_out(connection: HdfsConnection) -> None:
+    """Write, rename, read and delete a small file, as a put, a get and a delete will."""
+    doing = f"work in {connection.root}"
+    async with _probe(connection) as written, _probe(connection, connection.root) as moved:
+        writer = await connection.create(written, set_up=True)
+        await connection.write(doing, partial(writer.write, _PROBE_CONTENT), set_up=True)
+        await connection.write(doing, writer.close, set_up=True)
+        await connection.rename(written, moved, set_up=True)
+        reader = await connection.ask(doing, lambda client: client.read(moved), set_up=True)
+        if await connection.read(doing, reader.read, set_up=True) != _PROBE_CONTENT:
+            raise Misconfigured(f"a file written to {connection.root} does not read back the same")
+
+
+@asynccontextmanager
+async def _probe(connection: HdfsConnection, directory: str | None = None) -> AsyncIterator[str]:
+    """Provide a name for a small file, which is deleted in the end, or cleared up later if that fails."""
+    path = f"{directory or connection.uploading}/{_PROBE}{uuid.uuid4().hex}"
+    try:
+        yield path
+    finally:
+        try:
+            await connection.delete(path)
+        except BackendError as error:
+            log.warning("cannot delete the small file %s of a trial, which is cleared up later: %s", path, error)
 
 
 async def walk(connection: HdfsConnection, directory: str) -> AsyncGenerator[FileStatus, None]:
@@ -93,7 +162,7 @@ def _next_batch(found: Iterator[FileStatus]) -> list[FileStatus]:
 
 async def clear_up(connection: HdfsConnection, clock: NameNodeClock, after: float = ABANDONED_AFTER_SECONDS) -> None:
     """Delete the temporary files of dead writers and probes that are at least ``after`` seconds old."""
-    for directory, beginning in ((connection.uploading, ""), (connection.root, PROBE)):
+    for directory, beginning in ((connection.uploading, ""), (connection.root, _PROBE)):
         try:
             async for status in entries(connection, directory):
                 name = status.path.rpartition("/")[2]
