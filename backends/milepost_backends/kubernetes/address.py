@@ -1,8 +1,13 @@
-"""Parse addresses ``kubernetes://NAMESPACE/NAME?lease_duration=15&…``; ``kubernetes:///`` omits both names."""
+"""Parses addresses ``kubernetes://NAMESPACE/NAME?lease_duration=15&…``, and defines the labels by which the objects of
+the deployment NAME are found.
+
+``kubernetes:///`` omits both names. Milepost does not touch an object without the labels of its deployment.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,6 +21,13 @@ DEFAULT_MOST_BYTES: Final = 64 * 1024 * 1024
 DEFAULT_LEASE_DURATION: Final = 15.0
 DEFAULT_RENEW_DEADLINE: Final = 10.0
 DEFAULT_RETRY_PERIOD: Final = 2.0
+
+DEPLOYMENT: Final = "milepost/deployment"
+INSTANCE: Final = "app.kubernetes.io/instance"
+"""The creator of a Pod sets this label; no object that Milepost makes has it, see `labels_of`."""
+ROLE: Final = "milepost/role"
+"""A Pod whose label has the value `LEADER` leads."""
+LEADER: Final = "leader"
 
 _LONGEST_NAME: Final = 40
 _LONGEST_NAMESPACE: Final = 63
@@ -125,3 +137,22 @@ def _bytes(options: dict[str, str], name: str, default: int) -> int:
     if not _BYTES.match(value) or int(value) < _LEAST_BYTES[name]:
         raise Misconfigured(f"{name} must be a number of at least {_LEAST_BYTES[name]}")
     return int(value)
+
+
+def labels_of(name: str) -> dict[str, str]:
+    """Return the labels of the objects that the deployment ``name`` makes.
+
+    There is only one, of Milepost's own. Deployment tools recognize their objects by labels of ``app.kubernetes.io``,
+    and delete other objects with those labels.
+    """
+    return {DEPLOYMENT: name}
+
+
+def are_ours(labels: Mapping[str, str], name: str) -> bool:
+    """Return whether the deployment ``name`` made an object with these labels."""
+    return labels_of(name).items() <= labels.items()
+
+
+def selector(labels: Mapping[str, str]) -> str:
+    """Return the ``labelSelector`` that restricts a list to objects with these labels."""
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))

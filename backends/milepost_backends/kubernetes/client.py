@@ -3,30 +3,42 @@
 Configuration, tokens and the pool of connections are the Kubernetes client's, but this module sends requests itself.
 The client's own code sends a PUT again by itself when a connection breaks, takes the conflict with its own first
 attempt for an answer, and waits without a limit.
+
+The Kubernetes client also runs credential plugins and requests tokens without a time limit. So a separate thread makes
+these calls, and a plugin that hangs costs only time. A thread that hangs is left behind. It is a daemon, so that the
+process can end.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
+import threading
 import time
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.metadata import version
-from typing import Any, Final
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
-from kubernetes.client import ApiClient
+import yaml
+from kubernetes import config
+from kubernetes.client import ApiClient, Configuration
 from urllib3 import Timeout
 from urllib3.exceptions import HTTPError, LocationParseError
 
 from milepost_backends.contract import BackendError, Misconfigured
 from milepost_backends.kubernetes.address import KubernetesAddress
-from milepost_backends.kubernetes.configuration import Credentials, begin, configure
 from milepost_backends.kubernetes.errors import ApiAnswer, NoAnswer, NotSent, transport_error
+from milepost_backends.waiting import begin_in_thread
 
 log = logging.getLogger("milepost.kubernetes")
+
+T = TypeVar("T")
 
 WHOLE: Final = "application/json"
 """Requests an answer with the whole object, or a list of objects."""
@@ -41,6 +53,18 @@ _MARGIN: Final = 0.5
 _THREADS: Final = 4
 _OPENING_SECONDS: Final = 30.0
 """The seconds that opening may take, since a credential plugin may ask a server far away."""
+
+_SERVICE_HOST: Final = "KUBERNETES_SERVICE_HOST"
+_POD_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_FALLBACK_NAMESPACE: Final = "default"
+
+_FAILURES: Final = (config.ConfigException, yaml.YAMLError, OSError, ValueError, KeyError, TypeError)
+"""The exceptions that reading a configuration may raise."""
+
+_HUNG_SECONDS: Final = 30.0
+_NAME: Final = "kubernetes-credentials"
+_LEFT_BEHIND: Final = 32
+"""The most threads of this process that may hang. Each may have started the process of a plugin."""
 
 
 class KubernetesClient:
@@ -77,7 +101,7 @@ class KubernetesClient:
             return
         try:
             async with asyncio.timeout(self._opening):
-                api, namespace = await asyncio.wrap_future(begin(lambda: _configured(self.address)))
+                api, namespace = await asyncio.wrap_future(_begin(lambda: _configured(self.address)))
         except TimeoutError:
             raise NotSent(f"cannot configure the access to Kubernetes within {self._opening:g} s") from None
         self._api, self.namespace = api, namespace
@@ -136,7 +160,7 @@ def _configured(address: KubernetesAddress) -> tuple[Any, str]:
     """Return the Kubernetes client and the namespace. Called in a thread. Raises `Misconfigured`."""
     doing = "cannot configure the access to Kubernetes"
     try:
-        configuration, namespace = configure(address)
+        configuration, namespace = _configure(address)
         configuration.connection_pool_maxsize = _THREADS
         return ApiClient(configuration), namespace
     except BackendError:
@@ -192,3 +216,86 @@ def _place(url: str) -> str:
     scheme, separator, rest = url.partition("://")
     host: str = re.split("[/?#]", (rest if separator else url).rpartition("@")[2])[0]
     return f"{scheme}://{host}" if separator else host
+
+
+def _configure(address: KubernetesAddress) -> tuple[Any, str]:
+    """Return the client's configuration and the namespace. Call this in a thread: it reads files.
+
+    Raises `Misconfigured`.
+    """
+    configuration = Configuration()
+    explicit = address.kubeconfig is not None or address.context is not None
+    try:
+        if _SERVICE_HOST in os.environ and not explicit:
+            config.load_incluster_config(client_configuration=configuration)
+            configuration.proxy = None  # the environment's proxy is for outside hosts, seldom for the API server
+            namespace = address.namespace or _POD_NAMESPACE.read_text().strip()
+        else:
+            of_context = _load(address, configuration)
+            namespace = address.namespace or of_context
+    except _FAILURES as error:
+        raise Misconfigured(f"cannot configure the access to Kubernetes: {type(error).__name__}: {error}") from error
+    return configuration, namespace
+
+
+def _authorization(configuration: Any) -> dict[str, str]:
+    """Return the header that authenticates a request. Call this for each request: it also refreshes tokens.
+
+    Raises `NotSent`, which quotes no token, nor has a cause that does, since it is logged.
+    """
+    try:
+        settings = configuration.auth_settings()
+        header = {setting["key"]: setting["value"].strip() for setting in settings.values() if setting["value"]}
+    except (config.ConfigException, OSError) as error:
+        raise NotSent(f"no credentials: {type(error).__name__}: {error}") from None
+    except Exception as error:  # noqa: BLE001 - foreign code refreshes the token, and may raise anything
+        raise NotSent(f"no credentials: {type(error).__name__}") from None
+    if not all(value.isascii() and value.isprintable() for value in header.values()):
+        raise NotSent("no credentials: the token is not one line of printable ASCII")
+    return header
+
+
+def _load(address: KubernetesAddress, configuration: Any) -> str:
+    """Load a kubeconfig, and return the namespace of its context."""
+    file = None if address.kubeconfig is None else str(address.kubeconfig)
+    config.load_kube_config(file, address.context, client_configuration=configuration, persist_config=False)
+    contexts, active = config.list_kube_config_contexts(file)
+    chosen = active
+    if address.context is not None:
+        chosen = next(context for context in contexts if context["name"] == address.context)
+    return str(chosen["context"].get("namespace") or _FALLBACK_NAMESPACE)
+
+
+class Credentials:
+    """The authenticating header of each request. One thread gets it for all waiting requests.
+
+    A thread that has taken ``hung_after`` seconds is abandoned, so that a plugin which works again is noticed.
+    """
+
+    def __init__(self, configuration: Any, *, hung_after: float = _HUNG_SECONDS) -> None:
+        self._configuration = configuration
+        self._hung_after = hung_after
+        self._lock = Lock()
+        self._asked: Future[dict[str, str]] | None = None
+        self._since = 0.0
+
+    def header(self, deadline: float) -> dict[str, str]:
+        """Wait for the header until ``deadline`` (monotonic), in the caller's thread. Raises `NotSent`."""
+        try:
+            return self._asking().result(max(0.0, deadline - time.monotonic()))
+        except TimeoutError:
+            raise NotSent("no credentials: the credential plugin has not answered") from None
+
+    def _asking(self) -> Future[dict[str, str]]:
+        with self._lock:
+            now = time.monotonic()
+            if self._asked is None or self._asked.done() or now - self._since >= self._hung_after:
+                self._asked, self._since = _begin(lambda: _authorization(self._configuration)), now
+            return self._asked
+
+
+def _begin(call: Callable[[], T]) -> Future[T]:
+    """Run ``call`` in a new thread, which is left behind if it hangs. Raises `NotSent` if too many already hang."""
+    if sum(thread.name == _NAME for thread in threading.enumerate()) >= _LEFT_BEHIND:
+        raise NotSent("no credentials: too many calls of the credential plugin hang")
+    return begin_in_thread(call, _NAME)

@@ -10,10 +10,10 @@ from typing import Final, TypeVar
 import msgspec
 
 from milepost_backends.contract import Misconfigured, StorageFull, StorageUnavailable
+from milepost_backends.kubernetes.address import selector
 from milepost_backends.kubernetes.client import METADATA, METADATA_LIST, WHOLE, KubernetesClient
 from milepost_backends.kubernetes.configmaps.objects import HEAD, ConfigMap, ConfigMaps, Frozen, Metadata, encode
 from milepost_backends.kubernetes.errors import SPACE_EXCEEDED, ApiAnswer, backend_error
-from milepost_backends.kubernetes.labels import selector
 
 _PAGE: Final = "250"
 _PAGE_TIMEOUTS: Final = 4

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from milepost_backends.contract import StorageUnavailable
-from milepost_backends.kubernetes.labels import labels_of
+from milepost_backends.kubernetes.address import labels_of
 
 NAME: Final = "milepost/name"
 HEAD: Final = "milepost/head"

@@ -13,10 +13,9 @@ from typing import Any, Final
 import msgspec
 
 from milepost_backends.contract import BackendError, StorageUnavailable
-from milepost_backends.kubernetes.address import KubernetesAddress
+from milepost_backends.kubernetes.address import INSTANCE, LEADER, ROLE, KubernetesAddress, selector
 from milepost_backends.kubernetes.client import METADATA, METADATA_LIST, KubernetesClient
 from milepost_backends.kubernetes.errors import backend_error
-from milepost_backends.kubernetes.labels import INSTANCE, LEADER, ROLE, selector
 from milepost_backends.waiting import finish
 
 log = logging.getLogger("milepost.election")

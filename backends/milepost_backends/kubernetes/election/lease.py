@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from milepost_backends.contract import StorageUnavailable
-from milepost_backends.kubernetes.labels import DEPLOYMENT, are_ours, labels_of
+from milepost_backends.kubernetes.address import DEPLOYMENT, are_ours, labels_of
 
 log = logging.getLogger("milepost.election")
 ADVERTISE: Final = "milepost/advertise"

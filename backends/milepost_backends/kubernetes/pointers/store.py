@@ -27,18 +27,16 @@ from milepost_backends.contract import (
     TakeOverLost,
     check_key,
 )
-from milepost_backends.kubernetes.address import KubernetesAddress
+from milepost_backends.kubernetes.address import KubernetesAddress, labels_of
 from milepost_backends.kubernetes.client import KubernetesClient
 from milepost_backends.kubernetes.configmaps.chain import chain_of
 from milepost_backends.kubernetes.configmaps.head import WitnessAnnotation, decode
 from milepost_backends.kubernetes.configmaps.maps import Maps
 from milepost_backends.kubernetes.configmaps.memory import ChainMemory
 from milepost_backends.kubernetes.configmaps.objects import HEAD, NAME, ConfigMap, ConfigMapLayout
-from milepost_backends.kubernetes.labels import labels_of
 from milepost_backends.kubernetes.pointers.checks import stored_head
 from milepost_backends.kubernetes.pointers.journal import ConfigMapJournal
-from milepost_backends.kubernetes.pointers.retake import retake
-from milepost_backends.kubernetes.pointers.takeover import take_over
+from milepost_backends.kubernetes.pointers.takeover import retake, take_over
 
 log = logging.getLogger("milepost.kubernetes")
 
