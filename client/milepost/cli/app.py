@@ -9,11 +9,11 @@ import typer
 
 import milepost
 from milepost.cli.backup.commands import backup, restore
-from milepost.cli.config.commands import config
-from milepost.cli.config.reaching import Given
+from milepost.cli.config import config
+from milepost.cli.contexts import Given
 from milepost.cli.expire import expire
 from milepost.cli.files import files
-from milepost.cli.fsck.commands import fsck
+from milepost.cli.fsck import fsck
 from milepost.cli.options import (
     DEFAULT_TIMEOUT,
     AsJson,

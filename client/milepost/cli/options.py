@@ -17,8 +17,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from milepost.cli.config.contexts import ConfigError, ContextFile
-from milepost.cli.config.reaching import DEFAULT_URL, Given, Reached, reached
+from milepost.cli.contexts import DEFAULT_URL, ConfigError, ContextFile, Given, Reached, reached
 from milepost.cli.errors import errors_end_the_command
 from milepost.cli.output import Form
 from milepost.client import Client

@@ -16,12 +16,11 @@ from typing import Annotated, BinaryIO, cast
 import typer
 
 from milepost.cli.acting import holder
+from milepost.cli.backup.archive import ArchiveWriter, Backup, opened
 from milepost.cli.backup.format import BadBackup
 from milepost.cli.backup.plan import CannotRestore, Planned, Planner
-from milepost.cli.backup.reading import Backup, opened
 from milepost.cli.backup.restoring import Restorer
 from milepost.cli.backup.saving import Saver
-from milepost.cli.backup.writing import ArchiveWriter
 from milepost.cli.errors import ExitCode, errors_end_the_command, say
 from milepost.cli.options import Options, Stores, shared
 from milepost.cli.output import report

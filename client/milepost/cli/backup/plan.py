@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from milepost.cli.backup.archive import Backup, Slice
 from milepost.cli.backup.format import FileRecord, HandleRecord, SnapshotRecord, StoreRecord
-from milepost.cli.backup.reading import Backup, Slice
 from milepost.cli.service import walk
 from milepost.client import Client
 from milepost.errors import MilepostError

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from milepost.cli.acting import led
+from milepost.cli.backup.archive import Backup
 from milepost.cli.backup.format import FileRecord, SnapshotRecord
 from milepost.cli.backup.plan import CannotRestore, Planned
-from milepost.cli.backup.reading import Backup
 from milepost.cli.progress import Bar
 from milepost.errors import MilepostError
 from milepost.files import JobFiles

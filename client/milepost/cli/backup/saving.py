@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
 
+from milepost.cli.backup.archive import ArchiveWriter
 from milepost.cli.backup.format import SAVEPOINT_PREFIX, FileRecord, HandleRecord, SnapshotRecord, StoreRecord
-from milepost.cli.backup.writing import ArchiveWriter
 from milepost.cli.progress import Bar
 from milepost.cli.service import walk
 from milepost.client import Client

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from milepost.cli.config.contexts import CONTEXTS, CURRENT, TOKEN, TOKEN_FILE, Config, ConfigError, ContextFile
+from milepost.cli.contexts import CONTEXTS, CURRENT, TOKEN, TOKEN_FILE, Config, ConfigError, ContextFile
 from milepost.cli.errors import ExitCode, asking, say
 from milepost.cli.options import showing
 from milepost.cli.output import Form, report, show_all
