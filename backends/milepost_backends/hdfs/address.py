@@ -14,9 +14,10 @@ _MAX_REPLICATION = 512
 
 @dataclass(frozen=True, slots=True)
 class HdfsAddress:
-    """The location of the blobs.
+    """The location of the blobs in HDFS.
 
-    An empty ``authority`` means that of ``fs.defaultFS``. Without ``replication`` the NameNode's default applies.
+    An empty ``authority`` stands for that of ``fs.defaultFS``. If ``replication`` is None, the NameNode's default
+    applies.
     """
 
     authority: str

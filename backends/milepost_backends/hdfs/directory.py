@@ -19,8 +19,8 @@ from milepost_backends.hdfs.errors import DirectoryNotEmpty, PathExists, PathMis
 
 log = logging.getLogger(__name__)
 
-# The age of an unfinished file counts from its beginning, so this must be longer than a put may take. A put that takes
-# longer anyway fails, and leaves nothing behind.
+# An unfinished file that is older was abandoned, and is deleted. Since the age counts from the creation of the file,
+# this is also the longest time that a put may take: a longer put fails.
 ABANDONED_AFTER_SECONDS: Final = 86400.0
 _PROBE: Final = ".probe-"
 _PROBE_CONTENT: Final = b"milepost"
@@ -28,23 +28,26 @@ _LISTED_AT_ONCE: Final = 500
 
 
 class NameNodeClock:
-    """The NameNode's time: its wall clock is read once, and then continued by this machine's monotonic clock."""
+    """The NameNode's time: ``milliseconds`` when this object is made, and then continued by this machine's monotonic
+    clock.
+    """
 
     def __init__(self, milliseconds: int) -> None:
         self._read = milliseconds / 1000
         self._at = time.monotonic()
 
     def age(self, status: FileStatus) -> float:
-        """Return the seconds since the file was completed, or since the content of the directory last changed."""
+        """Return the seconds since a file was completed, or since the content of a directory last changed."""
         return max(0.0, self._read + time.monotonic() - self._at - status.modification_time / 1000)
 
 
 async def prepare(connection: HdfsConnection, abandoned_after: float = ABANDONED_AFTER_SECONDS) -> NameNodeClock:
-    """Make the root, prove that it is usable, and delete unfinished files of dead writers.
+    """Make the root directory, check that blobs can be written and read there, and delete unfinished files.
 
-    Raises `Misconfigured`, `StorageUnavailable`.
+    Return the clock of the NameNode. Raises `Misconfigured`, `StorageUnavailable`.
     """
-    clock = NameNodeClock(round(time.time() * 1000))  # this machine's time, in case a quota forbids even an empty file
+    # this machine's time counts if a quota forbids the file by which the NameNode's time is read
+    clock = NameNodeClock(round(time.time() * 1000))
     try:
         await _make_root(connection)
         clock = await _read_clock(connection)
@@ -56,7 +59,10 @@ async def prepare(connection: HdfsConnection, abandoned_after: float = ABANDONED
 
 
 async def _make_root(connection: HdfsConnection) -> None:
-    """Make the missing directories. Each is checked first: an existing one needs no right to make it."""
+    """Make the directories that are missing.
+
+    An existing directory is only checked, since this user may not have the right to make it.
+    """
     for path in (connection.root, connection.uploading):
         try:
             status = await connection.status(path, set_up=True)
@@ -72,7 +78,7 @@ async def _make_root(connection: HdfsConnection) -> None:
 
 
 async def _read_clock(connection: HdfsConnection) -> NameNodeClock:
-    """Read the NameNode's time from an empty file that the NameNode dates."""
+    """Return the NameNode's clock, read from the modification time of a new, empty file."""
     async with _probe(connection) as path:
         writer = await connection.create(path, set_up=True)
         await connection.write(f"write to {connection.root}", writer.close, set_up=True)
@@ -80,7 +86,7 @@ async def _read_clock(connection: HdfsConnection) -> NameNodeClock:
 
 
 async def _try_out(connection: HdfsConnection) -> None:
-    """Write, rename, read and delete a small file, as a put, a get and a delete will."""
+    """Write, rename, read and delete a small file, to check that puts, gets and deletes will work."""
     doing = f"work in {connection.root}"
     async with _probe(connection) as written, _probe(connection, connection.root) as moved:
         writer = await connection.create(written, set_up=True)
@@ -94,7 +100,10 @@ async def _try_out(connection: HdfsConnection) -> None:
 
 @asynccontextmanager
 async def _probe(connection: HdfsConnection, directory: str | None = None) -> AsyncIterator[str]:
-    """Provide a name for a small file, which is deleted in the end, or cleared up later if that fails."""
+    """Yield the path for a small test file, and delete the file after the block.
+
+    If that fails, a later `clear_up` deletes it.
+    """
     path = f"{directory or connection.uploading}/{_PROBE}{uuid.uuid4().hex}"
     try:
         yield path
@@ -108,7 +117,8 @@ async def _probe(connection: HdfsConnection, directory: str | None = None) -> As
 async def walk(connection: HdfsConnection, directory: str) -> AsyncGenerator[FileStatus, None]:
     """Yield each file below ``directory``, and each empty directory there.
 
-    It leaves out names that no key has, such as Milepost's own with a leading dot, and files that vanish meanwhile.
+    Names that no key can have are left out, such as Milepost's own names with a leading dot; so are files that vanish
+    meanwhile.
     """
     ahead: list[FileStatus] = []
     below, path = None, directory
@@ -139,13 +149,13 @@ def _is_of_a_key(name: str) -> bool:
 
 
 async def entries(connection: HdfsConnection, directory: str) -> AsyncGenerator[FileStatus, None]:
-    """Yield the entries of ``directory``. It may be gone, or be a file, which is then its own only entry."""
+    """Yield the entries of ``directory``: none if it does not exist, and the file itself if the path is a file."""
     try:
         found, batch = await connection.ask("list the blobs", partial(_begun, directory))
         while batch:
             for status in batch:
                 yield status
-            # This is not retried after an error: the client's iterator would then end as if it were complete.
+            # A failed batch is not read again: after an error the iterator ends as if the listing were complete.
             batch = await connection.read("list the blobs", partial(_next_batch, found))
     except PathMissing:
         return
@@ -161,7 +171,7 @@ def _next_batch(found: Iterator[FileStatus]) -> list[FileStatus]:
 
 
 async def clear_up(connection: HdfsConnection, clock: NameNodeClock, after: float = ABANDONED_AFTER_SECONDS) -> None:
-    """Delete the temporary files of dead writers and probes that are at least ``after`` seconds old."""
+    """Delete temporary files and probes that are at least ``after`` seconds old: their writers are dead."""
     for directory, beginning in ((connection.uploading, ""), (connection.root, _PROBE)):
         try:
             async for status in entries(connection, directory):
