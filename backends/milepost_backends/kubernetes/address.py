@@ -24,9 +24,9 @@ DEFAULT_RETRY_PERIOD: Final = 2.0
 
 DEPLOYMENT: Final = "milepost/deployment"
 INSTANCE: Final = "app.kubernetes.io/instance"
-"""The creator of a Pod sets this label; no object that Milepost makes has it, see `labels_of`."""
+"""The label that the creator of a Pod sets. Objects that Milepost makes do not have it, see `labels_of`."""
 ROLE: Final = "milepost/role"
-"""A Pod whose label has the value `LEADER` leads."""
+"""The label of a Pod whose value is `LEADER` while the replica in the Pod leads."""
 LEADER: Final = "leader"
 
 _LONGEST_NAME: Final = 40
@@ -55,12 +55,13 @@ _OPTIONS: Final = (
 class KubernetesAddress:
     """The parts of an address: a namespace, a deployment in it, and the way to connect.
 
-    ``namespace`` is None for the pod's own, or for that of the kubeconfig's context. The name of each object begins
+    ``namespace`` is None for the Pod's own, or for that of the kubeconfig's context. The name of each object begins
     with ``name``, so that two deployments can share a namespace. If ``kubeconfig`` or ``context`` is given, the
-    configuration comes from there; otherwise from the pod's service account inside a cluster, and from ``KUBECONFIG``
-    or ``~/.kube/config`` outside of one. ``bytes_per_second`` limits the long-term rate of writing pointers, and
-    ``most_bytes`` their total size. The election uses ``lease_duration`` > ``renew_deadline`` > ``retry_period``
-    (seconds). ``pod`` is this replica's own Pod, which the election labels; None for no label.
+    configuration comes from there. Otherwise it comes from the Pod's service account inside a cluster, and from
+    ``KUBECONFIG`` or ``~/.kube/config`` outside of one. ``bytes_per_second`` limits the long-term rate of writing
+    pointers, and ``most_bytes`` their total size. The election uses ``lease_duration`` > ``renew_deadline`` >
+    ``retry_period`` (seconds). ``pod`` is this replica's own Pod, to which the election adds the leader's label; None
+    for no label.
     """
 
     namespace: str | None = None
@@ -76,8 +77,9 @@ class KubernetesAddress:
 
     @property
     def request_seconds(self) -> float:
-        """Return the seconds that one request about the Lease may take: the renew deadline is at least twice as
-        long.
+        """Return the time limit of one request about the Lease, in seconds.
+
+        Within the renew deadline there is time for at least two such requests.
         """
         return min(_LONGEST_REQUEST, self.renew_deadline / 2)
 
@@ -142,8 +144,8 @@ def _bytes(options: dict[str, str], name: str, default: int) -> int:
 def labels_of(name: str) -> dict[str, str]:
     """Return the labels of the objects that the deployment ``name`` makes.
 
-    There is only one, of Milepost's own. Deployment tools recognize their objects by labels of ``app.kubernetes.io``,
-    and delete other objects with those labels.
+    Milepost sets only its own label. It sets none of ``app.kubernetes.io``, by which deployment tools find the objects
+    that they manage: such a tool would delete an object that it did not make itself.
     """
     return {DEPLOYMENT: name}
 

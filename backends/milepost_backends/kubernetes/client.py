@@ -1,12 +1,11 @@
-"""Sends requests to the Kubernetes API: once each, in a thread, with a deadline, and with a true outcome.
+"""Sends each request to the Kubernetes API once, in a thread, with a deadline, and reports its true outcome.
 
-Configuration, tokens and the pool of connections are the Kubernetes client's, but this module sends requests itself.
-The client's own code sends a PUT again by itself when a connection breaks, takes the conflict with its own first
-attempt for an answer, and waits without a limit.
+Configuration, tokens and the pool of connections are those of the Kubernetes client library, but this module sends the
+requests itself. The library would send a PUT again when a connection breaks, return the conflict of that second PUT
+with the first one as the answer, and wait without a limit.
 
-The Kubernetes client also runs credential plugins and requests tokens without a time limit. So a separate thread makes
-these calls, and a plugin that hangs costs only time. A thread that hangs is left behind. It is a daemon, so that the
-process can end.
+The library also runs credential plugins and requests tokens without a time limit. So a separate thread makes these
+calls, and requests fail in time if a plugin hangs. The hanging thread is a daemon, so that the process can end.
 """
 
 from __future__ import annotations
@@ -41,18 +40,22 @@ log = logging.getLogger("milepost.kubernetes")
 T = TypeVar("T")
 
 WHOLE: Final = "application/json"
-"""Requests an answer with the whole object, or a list of objects."""
+"""The media type of an answer with the whole object, or with a list of whole objects."""
 METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-"""Requests only an object's metadata: a sixteenth of the client's work after a large PUT."""
+"""The media type of an answer with only the object's metadata. After a large PUT it takes a sixteenth of the client's
+processor time.
+"""
 METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-"""Requests only the metadata of each object in a list."""
+"""The media type of an answer with only the metadata of each object in a list."""
 
 _TIMEOUT: Final = 5.0
 _MARGIN: Final = 0.5
-"""The seconds that a thread may take beyond its socket's deadline."""
+"""The seconds that a thread may take beyond the deadline of its request."""
 _THREADS: Final = 4
 _OPENING_SECONDS: Final = 30.0
-"""The seconds that opening may take, since a credential plugin may ask a server far away."""
+"""The time limit of `KubernetesClient.open` in seconds. It is long, since a credential plugin may ask a remote
+server.
+"""
 
 _SERVICE_HOST: Final = "KUBERNETES_SERVICE_HOST"
 _POD_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -64,13 +67,14 @@ _FAILURES: Final = (config.ConfigException, yaml.YAMLError, OSError, ValueError,
 _HUNG_SECONDS: Final = 30.0
 _NAME: Final = "kubernetes-credentials"
 _LEFT_BEHIND: Final = 32
-"""The most threads of this process that may hang. Each may have started the process of a plugin."""
+"""The most hanging threads of this process. It is limited, since each may have started the process of a plugin."""
 
 
 class KubernetesClient:
     """A client for the API of one cluster, with its own connections.
 
-    ``purpose`` is for the log. ``timeout`` (seconds) bounds the wait for each answer, ``opening`` that of `open`.
+    ``purpose`` is for the log. ``timeout`` (seconds) bounds the wait for each answer, and ``opening`` (seconds) the
+    call of `open`.
     """
 
     def __init__(
@@ -93,9 +97,10 @@ class KubernetesClient:
         self._threads: ThreadPoolExecutor | None = None
 
     async def open(self) -> None:
-        """Read the configuration and the namespace; connections are made when they are needed. Idempotent.
+        """Read the configuration and the namespace. Connections are made later, when they are needed. Idempotent.
 
-        Raises `Misconfigured`, and `NotSent` if that takes too long, as with a credential plugin that hangs.
+        Raises `Misconfigured`, and `NotSent` if the configuration takes too long, as with a credential plugin that
+        hangs.
         """
         if self._api is not None:
             return
@@ -110,7 +115,7 @@ class KubernetesClient:
         log.info("%s use Kubernetes at %s, namespace %s", self._purpose, _place(api.configuration.host), self.namespace)
 
     async def close(self) -> None:
-        """Close the connections. Idempotent. Requests that were sent still get their answers, if there are any."""
+        """Close the idle connections. Idempotent. Requests that were sent still get their answers."""
         api, self._api = self._api, None
         threads, self._threads = self._threads, None
         if api is not None:
@@ -131,8 +136,8 @@ class KubernetesClient:
     ) -> ApiAnswer:
         """Send one request to ``path``, such as ``/api/v1/namespaces/…``, once; return the answer, whatever its status.
 
-        The wait is bounded by ``timeout`` seconds, or by those of this client. If the waiting task is cancelled, a
-        request that was passed to a thread is sent anyway. Raises `NotSent`, `NoAnswer`.
+        ``timeout`` (seconds) overrides the time limit of this client. If the waiting task is cancelled, a request that
+        was passed to a thread is sent anyway. Raises `NotSent`, `NoAnswer`.
         """
         api, credentials, threads = self._api, self._credentials, self._threads
         if api is None or credentials is None or threads is None:
@@ -157,7 +162,7 @@ class KubernetesClient:
 
 
 def _configured(address: KubernetesAddress) -> tuple[Any, str]:
-    """Return the Kubernetes client and the namespace. Called in a thread. Raises `Misconfigured`."""
+    """Return the library's client and the namespace. Call this in a thread: it reads files. Raises `Misconfigured`."""
     doing = "cannot configure the access to Kubernetes"
     try:
         configuration, namespace = _configure(address)
@@ -165,7 +170,7 @@ def _configured(address: KubernetesAddress) -> tuple[Any, str]:
         return ApiClient(configuration), namespace
     except BackendError:
         raise
-    except OSError as error:  # usually a certificate cannot be read
+    except OSError as error:  # a certificate cannot be read, for example
         raise Misconfigured(f"{doing}: {type(error).__name__}: {error}") from error
     except Exception as error:  # noqa: BLE001 - a plugin may raise anything, and its message may hold a secret
         raise Misconfigured(f"{doing}: {type(error).__name__}") from None
@@ -180,9 +185,9 @@ def _exchange(
     body: bytes | None,
     deadline: float,
 ) -> ApiAnswer:
-    """Send a request and return the answer, in a thread. Nothing is sent after ``deadline``.
+    """Send a request and return the answer. Call this in a thread. Nothing is sent after ``deadline`` (monotonic).
 
-    Raises `NotSent`, `NoAnswer`, `Misconfigured`, none of which quotes a header, nor has a cause that does.
+    Raises `NotSent`, `NoAnswer`, `Misconfigured`. Neither such an error nor its cause quotes a header.
     """
     doing = f"{method} {target.partition('?')[0]}"
     try:
@@ -219,16 +224,15 @@ def _place(url: str) -> str:
 
 
 def _configure(address: KubernetesAddress) -> tuple[Any, str]:
-    """Return the client's configuration and the namespace. Call this in a thread: it reads files.
-
-    Raises `Misconfigured`.
+    """Return the library's configuration and the namespace. Call this in a thread: it reads files. Raises
+    `Misconfigured`.
     """
     configuration = Configuration()
     explicit = address.kubeconfig is not None or address.context is not None
     try:
         if _SERVICE_HOST in os.environ and not explicit:
             config.load_incluster_config(client_configuration=configuration)
-            configuration.proxy = None  # the environment's proxy is for outside hosts, seldom for the API server
+            configuration.proxy = None  # the proxy in the environment is for hosts outside of the cluster
             namespace = address.namespace or _POD_NAMESPACE.read_text().strip()
         else:
             of_context = _load(address, configuration)
@@ -239,9 +243,9 @@ def _configure(address: KubernetesAddress) -> tuple[Any, str]:
 
 
 def _authorization(configuration: Any) -> dict[str, str]:
-    """Return the header that authenticates a request. Call this for each request: it also refreshes tokens.
+    """Return the header that authenticates a request. Call this for each request, since it also refreshes tokens.
 
-    Raises `NotSent`, which quotes no token, nor has a cause that does, since it is logged.
+    Raises `NotSent`. Neither this error nor its cause quotes a token, since both are logged.
     """
     try:
         settings = configuration.auth_settings()
@@ -267,9 +271,10 @@ def _load(address: KubernetesAddress, configuration: Any) -> str:
 
 
 class Credentials:
-    """The authenticating header of each request. One thread gets it for all waiting requests.
+    """The authenticating header of each request. One thread gets it for all requests that wait.
 
-    A thread that has taken ``hung_after`` seconds is abandoned, so that a plugin which works again is noticed.
+    A thread that takes longer than ``hung_after`` seconds is abandoned, and another one is started, so that requests
+    succeed again once the credential plugin works.
     """
 
     def __init__(self, configuration: Any, *, hung_after: float = _HUNG_SECONDS) -> None:
@@ -280,7 +285,7 @@ class Credentials:
         self._since = 0.0
 
     def header(self, deadline: float) -> dict[str, str]:
-        """Wait for the header until ``deadline`` (monotonic), in the caller's thread. Raises `NotSent`."""
+        """Return the authenticating header. This blocks until ``deadline`` (monotonic). Raises `NotSent`."""
         try:
             return self._asking().result(max(0.0, deadline - time.monotonic()))
         except TimeoutError:
@@ -295,7 +300,7 @@ class Credentials:
 
 
 def _begin(call: Callable[[], T]) -> Future[T]:
-    """Run ``call`` in a new thread, which is left behind if it hangs. Raises `NotSent` if too many already hang."""
+    """Run ``call`` in a new daemon thread. Raises `NotSent` if too many such threads already hang."""
     if sum(thread.name == _NAME for thread in threading.enumerate()) >= _LEFT_BEHIND:
         raise NotSent("no credentials: too many calls of the credential plugin hang")
     return begin_in_thread(call, _NAME)
