@@ -211,7 +211,7 @@ def _exchange(
         raise Misconfigured(f"cannot {doing}: the address of the API server is not a valid URL") from None
     except HTTPError as error:
         raise transport_error(error, doing) from error
-    except Exception as error:  # noqa: BLE001 - http.client's ValueErrors, say, repeat the header they complain of
+    except Exception as error:  # noqa: BLE001 - a ValueError of http.client, for example, quotes the header
         raise NoAnswer(f"cannot {doing}: {type(error).__name__}") from None
     return ApiAnswer.read(response.status, response.data)
 

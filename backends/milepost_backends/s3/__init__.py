@@ -4,7 +4,9 @@ from milepost_backends.contract import Backend, BlobsSettings, BlobStore
 
 
 def _blobs(url: str, _settings: BlobsSettings) -> BlobStore:
-    from milepost_backends.s3.blobs import S3Blobs  # the import takes half a second, so only servers with S3 do it
+    from milepost_backends.s3.blobs import (
+        S3Blobs,
+    )  # imported here, since it takes half a second that servers without S3 save
 
     return S3Blobs(url)
 
