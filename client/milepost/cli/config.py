@@ -167,8 +167,9 @@ def view(context: typer.Context, raw: Annotated[bool, typer.Option("--raw", help
 
 
 def _is_replaced(member: str, given: dict[str, str]) -> bool:
-    """Return whether a setting disappears: a context has one source for its token, and a key belongs to its
-    certificate.
+    """Return whether a new setting removes this one.
+
+    A context has either a token or a token file, and its key belongs to its certificate.
     """
     if member in (TOKEN, TOKEN_FILE):
         return TOKEN in given or TOKEN_FILE in given

@@ -32,10 +32,10 @@ _CHECKPOINT = "checkpoint"
 
 @dataclass(frozen=True)
 class SnapshotLine:
-    """A line about a snapshot; ``snapshot`` is its directory in the job's ``.snapshot``.
+    """A line about a snapshot. ``snapshot`` is the name of its directory in the job's ``.snapshot``.
 
-    Its ``kind`` is ``snapshot``, ``savepoint``, or ``passed over`` by a rollback; its batch was committed when it was
-    ``taken``, under ``epoch``.
+    ``kind`` is ``snapshot``, ``savepoint``, or ``passed over`` by a rollback. ``taken`` is when its batch was
+    committed, under ``epoch``.
     """
 
     snapshot: str
@@ -127,7 +127,7 @@ def roll_back_files(
     that has published later batches. The files from before are kept as a snapshot, to undo this.
     """
     options: Options = context.obj
-    # checked before the epoch is taken, so that a rollback that is refused raises no epoch
+    # checked before the campaign, so that a refused rollback does not raise the epoch
     with options.client() as client:
         known = client.store(store)
         require_safe(known, snapshot_of(known.files.snapshots(), snapshot)[1])
@@ -149,7 +149,7 @@ def clone(
 ) -> None:
     """Begin a job with the files of a snapshot of another job."""
     options: Options = context.obj
-    with options.client() as client:  # before the epoch, which would create a store that does not exist
+    with options.client() as client:  # checked before the campaign, which would create a missing store
         _, name = snapshot_of(client.store(source).files.snapshots(), snapshot)
         _require_no_files(client.store(store))
     with changing(context, store, campaign=True) as opened:
@@ -181,7 +181,7 @@ def _line(name: str, kind: str, snapshot: Snapshot) -> SnapshotLine:
 
 
 def _in_brief(found: Verification) -> dict[str, Any]:
-    """Return the fields for a table: the paths of damaged files, and the number of snapshots."""
+    """Return the fields for a table, with the paths of damaged files and the number of snapshots in place of lists."""
     kept = [
         *found.kept.snapshots,
         *(savepoint.snapshot for savepoint in found.kept.savepoints),
@@ -195,10 +195,10 @@ def _in_brief(found: Verification) -> dict[str, Any]:
 
 
 def snapshot_of(kept: KeptSnapshots, wanted: str) -> tuple[int, str]:
-    """Return the revision and the name of a snapshot, given as the name of a savepoint or as a revision, with or
-    without ``@``.
+    """Return the revision and the name of the snapshot ``wanted``.
 
-    A savepoint's name takes precedence over a revision, as in ``.snapshot``. Raises `NotExist`.
+    ``wanted`` is the name of a savepoint, or a revision, with or without ``@``. A savepoint's name takes precedence
+    over a revision. Raises `NotExist`.
     """
     for savepoint in kept.savepoints:
         if savepoint.name == wanted:
@@ -211,7 +211,7 @@ def snapshot_of(kept: KeptSnapshots, wanted: str) -> tuple[int, str]:
 
 
 def roll_back(store: StateHandleStore, revision: int, snapshot: str) -> str:
-    """Roll the files back to a snapshot; return the name of the snapshot that keeps the files from before.
+    """Roll the files back to a snapshot; return the name of the snapshot that keeps the previous files.
 
     Call this under the epoch. Raises the errors of `require_safe`.
     """
@@ -221,7 +221,7 @@ def roll_back(store: StateHandleStore, revision: int, snapshot: str) -> str:
 
 
 def require_safe(store: StateHandleStore, snapshot: str) -> None:
-    """Check whether a driver could continue from a snapshot. Nothing is changed.
+    """Check whether a driver could continue from a snapshot, without a change.
 
     Raises `NoSafeCheckpoint` if the job record has later batches or later managed state, and the errors of reading the
     record.
@@ -258,7 +258,7 @@ def _record(store: StateHandleStore) -> JobRecord | None:
 
 
 def _newest(store: StateHandleStore, directory: str) -> int:
-    """Return the newest batch with a file in a directory; -1 if there is none."""
+    """Return the highest batch number among the file names in ``directory``; -1 if there is none."""
     names = (path.rpartition("/")[2] for path in _paths(store, directory))
     return max((int(name) for name in names if name.isdigit()), default=-1)
 
@@ -271,7 +271,7 @@ def _paths(store: StateHandleStore, directory: str) -> list[str]:
 
 
 def _lost_states(store: StateHandleStore, record: JobRecord, root: str) -> list[str]:
-    """Return the names of the managed states whose published commits are in the tree but not in the snapshot."""
+    """Return the names of managed states of which published commits are missing in the snapshot at ``root``."""
     if not record.state:
         return []
     try:

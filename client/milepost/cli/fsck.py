@@ -40,8 +40,8 @@ _WHAT_TO_DO: Final = "docs/damage.md#what-to-do"
 _FILES: Final = "docs/damage.md#a-jobs-files"
 
 _NO_VERSION: Final = "damaged"
-"""No handle has this version, so a removal with it removes only a record that cannot be read, which has no version to
-compare.
+"""A version that no handle has. A conditional removal with it removes only a record that cannot be read, which has no
+version to compare.
 """
 
 
@@ -104,7 +104,7 @@ def _repair_all(
                 continue
             try:
                 typer.echo(f"{finding.name or 'the files'} of {finding.store} {repairer.repair(finding)}", err=True)
-            except MilepostError as error:  # other findings may still be repaired
+            except MilepostError as error:  # not raised, since other findings may still be repaired
                 say(error)
 
 
@@ -114,7 +114,7 @@ def _is_wanted() -> bool:
 
 
 class Repairer:
-    """Repairs one finding after the other, in the name of a session."""
+    """Repairs findings in the name of a session."""
 
     def __init__(self, session: Session, *, deep: bool, within: float) -> None:
         self._session = session
@@ -122,14 +122,14 @@ class Repairer:
         self._within = within
 
     def repair(self, finding: Finding) -> str:
-        """Carry the repair out; return its result.
+        """Make the repair of a finding; return its result in words.
 
-        No repair is made while a driver leads: raises `EpochHeld`. Raises the errors of the writes, too.
+        Raises `EpochHeld` while a driver leads, without a repair, and the errors of the writes.
         """
         store = self._session.store(finding.store)
         if finding.repair is Repair.REMOVE:
             return self._remove(store, finding.name)
-        # checked before the epoch is taken, so that a rollback that is refused raises no epoch
+        # checked before the campaign, so that a refused rollback does not raise the epoch
         require_safe(store, f"@{finding.revision}")
         with led(store, 0.0):
             return self._roll_back(store)
@@ -153,8 +153,9 @@ class Repairer:
         return "can be read again, so it was left alone"
 
     def _roll_back(self, store: StateHandleStore) -> str:
-        """Roll back to the newest whole snapshot or savepoint, which is determined under the epoch, so that no driver
-        writes any more.
+        """Roll back to the newest whole snapshot or savepoint.
+
+        Call this under the epoch: no driver writes any more, so that this snapshot stays the newest.
         """
         found = store.files.verify(digests=self._deep, timeout=self._within)
         revision = newest_of(found)
@@ -167,7 +168,7 @@ class Repairer:
 
 
 class Examiner:
-    """Looks for damage. ``deep`` reads all bytes; checking the files of a job takes at most ``within`` seconds."""
+    """Looks for damage. ``deep`` reads all bytes. Checking the files of a job takes at most ``within`` seconds."""
 
     def __init__(self, client: Client, bar: Bar, *, deep: bool, within: float) -> None:
         self._client = client
@@ -205,7 +206,7 @@ class Examiner:
                     for chunk in chunks:
                         self._bar.advance(len(chunk))
         except (NotExist, VersionMismatch):
-            return None  # the handle was removed or replaced meanwhile
+            return None  # a client has removed or replaced the handle since it was listed
         except (Damaged, StateTruncated) as error:
             if is_outdated(error):
                 return None
@@ -215,7 +216,7 @@ class Examiner:
         return None
 
     def files(self, store: StateHandleStore) -> Iterator[Finding]:
-        """Yield the damages of the files of a job, now and in its kept snapshots."""
+        """Yield the damages of a job's files, in their present state and in kept snapshots."""
         try:
             found = store.files.verify(digests=self._deep, timeout=self._within)
         except Damaged as error:
@@ -231,15 +232,15 @@ class Examiner:
 
 
 def newest_of(found: Verification) -> int | None:
-    """Return the revision of the newest snapshot or savepoint that is whole; None if none is."""
+    """Return the revision of the newest snapshot or savepoint without damage; None if there is none."""
     snapshot = newest_whole([*found.kept.snapshots, *(savepoint.snapshot for savepoint in found.kept.savepoints)])
     return None if snapshot is None else snapshot.revision
 
 
 def replicas(urls: Iterable[str], token: str | None, verify: Verify, timeout: float) -> Iterator[Finding]:
-    """Yield the damaged records that the replicas at these addresses report. One that does not answer reports none.
+    """Yield the damaged records that the replicas at ``urls`` report. A replica that does not answer is left out.
 
-    If the service uses tokens, the replicas report them only to a token that may read every store.
+    If the service uses tokens, a replica reports them only to a token that may read every store.
     """
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     with Connections(verify).client(httpx.Client) as http:
@@ -276,9 +277,9 @@ class Repair(str, Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One damage. ``repair`` is None if only its owner can repair it: ``see`` says how.
+    """One damage. If ``repair`` is None, the command cannot repair it, and ``see`` is the page that says what to do.
 
-    For files, ``revision`` is that of the newest snapshot or savepoint that is whole.
+    For files, ``revision`` is that of the newest snapshot or savepoint without damage.
     """
 
     store: str
@@ -291,7 +292,7 @@ class Finding:
 
     @property
     def step(self) -> str:
-        """The effect of the repair, as a sentence for the person who must agree to it."""
+        """The effect of the repair in words, shown to the user who must agree to it."""
         if self.repair is Repair.REMOVE:
             return (
                 f"remove the handle {self.name} of store {self.store}, whose record cannot be read: it can be put back "
@@ -305,7 +306,7 @@ class Finding:
 
 @dataclass
 class Looked:
-    """The number of examined items."""
+    """The numbers of examined stores, handles and files."""
 
     stores: int = 0
     handles: int = 0

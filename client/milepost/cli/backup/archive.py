@@ -1,5 +1,7 @@
-"""The file of a backup, a tar: `ArchiveWriter` writes it to any stream, in bounded memory, and `opened` verifies that a
-file is complete and unchanged before its bytes are read.
+"""The file of a backup, which is a tar.
+
+`ArchiveWriter` writes it to any stream, in bounded memory. `opened` verifies that a file is complete and unchanged
+before its bytes are used.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ _ZEROS = bytes(64 * 1024)
 
 
 class ArchiveWriter:
-    """A backup that is being written to ``out``. It counts as whole only once `end` has written its last member."""
+    """A backup that is being written to ``out``. It is complete once `end` has written its last member."""
 
     def __init__(self, out: BinaryIO) -> None:
         forward = cast("io.BufferedWriter", _Forward(out))
@@ -56,15 +58,16 @@ class ArchiveWriter:
         self._add_json(HEAD, {"format": FORMAT, "version": VERSION, "created": created, "by": milepost.__version__})
 
     def begin_store(self) -> None:
-        """Begin with the bytes of the next store."""
+        """Begin a store. The next members are the bytes of its states and files."""
         self._stores += 1
         self._data = 0
 
     def add_data(self, size: int, chunks: Iterable[bytes]) -> tuple[str, str, str | None]:
-        """Write the bytes of a state or file; return the member's name, its SHA-256, and the reason why it is not
-        whole.
+        """Write the bytes of a state or file as a member. Return the member's name, its SHA-256, and the failure, if
+        any.
 
-        If reading breaks off, the member is filled up with zeros, and its record says that these are not the bytes.
+        If reading ``chunks`` fails, the member is filled up with zeros to ``size``, and the failure says that its bytes
+        are not those of the state or file.
         """
         self._data += 1
         name = f"stores/{self._stores:05}/data/{self._data:08}"
@@ -73,7 +76,7 @@ class ArchiveWriter:
         return name, content.sha256, content.failure
 
     def end_store(self, store: StoreRecord) -> None:
-        """Write the description of the store's bytes. Its members are those since `begin_store`."""
+        """Write the manifest of the store, which describes the members since `begin_store`."""
         with tempfile.SpooledTemporaryFile(_SPOOLED) as spooled:
             for line in manifest_lines(store):
                 spooled.write(line)
@@ -90,7 +93,7 @@ class ArchiveWriter:
         self._counts["damaged"] += sum(1 for _ in store.damages())
 
     def end(self) -> dict[str, int]:
-        """Write the last member; return the number of items."""
+        """Write the last member; return the number of items of each kind in `COUNTS`."""
         self._digest.update(_counts_line(self._counts))
         digest = {"members": self._members, "digest": self._digest.hexdigest()}
         self._add_json(END, {**self._counts, **digest})
@@ -110,18 +113,19 @@ class ArchiveWriter:
 
 
 def _member_line(name: str, size: int, sha256: str) -> bytes:
-    """Return a member's line in the digest over all members."""
+    """Return the line of a member in the text of which the digest of the whole backup is computed."""
     return f"{name} {size} {sha256}\n".encode()
 
 
 def _counts_line(counts: Mapping[str, int]) -> bytes:
-    """Return the last line in the digest over all members."""
+    """Return the last line in the text of which the digest of the whole backup is computed."""
     return " ".join(f"{name}={counts[name]}" for name in COUNTS).encode() + b"\n"
 
 
 class _Forward:
-    """A file object for tarfile on a stream that cannot seek. Tarfile's own streams write once more when they are
-    abandoned.
+    """A file object by which tarfile writes to a stream that cannot seek.
+
+    Tarfile's own stream mode is not used, because it writes to the stream even after a backup was abandoned.
     """
 
     def __init__(self, out: BinaryIO) -> None:
@@ -135,7 +139,9 @@ class _Forward:
 
 
 class _Content:
-    """A file of exactly ``size`` bytes, for tarfile: the bytes of the chunks, and zeros from where these break off."""
+    """A file object of exactly ``size`` bytes, for tarfile: the bytes of the chunks, and zeros if the chunks end
+    early.
+    """
 
     def __init__(self, size: int, chunks: Iterable[bytes]) -> None:
         self.failure: str | None = None
@@ -166,7 +172,7 @@ class _Content:
         return data
 
     def _end(self) -> None:
-        """Ask for one more chunk after all bytes: only then does a source report that they were wrong."""
+        """Ask for one more chunk after all bytes, since a source reports a wrong digest only at its end."""
         try:
             if self._held or next(self._chunks, None):
                 self.failure = "it has more bytes than its record says"
@@ -174,7 +180,7 @@ class _Content:
             self._fail(error)
 
     def _fail(self, error: MilepostError) -> None:
-        """Note bytes that are damaged or gone; any other error ends the backup attempt, which is then repeated."""
+        """Note that the bytes are damaged, or were replaced or removed meanwhile. Any other error ends the backup."""
         if not (is_damage(error) or is_outdated(error)):
             raise error
         self.failure = str(error)
@@ -182,7 +188,7 @@ class _Content:
 
 @dataclass(frozen=True)
 class Backup:
-    """A backup that was read completely and verified."""
+    """A backup that was read completely and verified. ``places`` has the offset and size of each member's bytes."""
 
     file: BinaryIO
     counts: dict[str, Any]
@@ -191,7 +197,7 @@ class Backup:
     places: dict[str, tuple[int, int]] = field(repr=False)
 
     def stores(self) -> Iterator[StoreRecord]:
-        """Yield one store after the other. Raises `BadBackup`."""
+        """Yield the description of each store. Raises `BadBackup`."""
         for name in self.manifests:
             store = store_of(io.BufferedReader(self.slice(name), _CHUNK))
             members = {handle.member for handle in store.handles} | {file.member for file in store.files}
@@ -200,13 +206,14 @@ class Backup:
             yield store
 
     def slice(self, member: str) -> Slice:
-        """Return the bytes of a member, as a file that can be read again."""
+        """Return the bytes of a member, as a file object that can seek."""
         return Slice(self.file, *self.places[member])
 
 
 class Slice(io.RawIOBase):
-    """A part of a file, as a file object; others may read elsewhere in the file between two reads, but not during
-    one.
+    """A part of a file, as a file object that can seek.
+
+    Several slices of one file may be read in turn, but not at the same time from several threads.
     """
 
     def __init__(self, file: BinaryIO, start: int, size: int) -> None:
@@ -224,16 +231,16 @@ class Slice(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move to a position."""
+        """Move to a position within the slice, and return it."""
         self._at = max(0, offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence])
         return self._at
 
     def tell(self) -> int:
-        """Return the position of the next read."""
+        """Return the position of the next read within the slice."""
         return self._at
 
     def readinto(self, buffer: Any) -> int:
-        """Read the next bytes into the buffer."""
+        """Read the next bytes into ``buffer``; return their number, 0 at the end of the slice."""
         self._file.seek(self._start + self._at)
         data = self._file.read(max(0, min(len(buffer), self._size - self._at)))
         buffer[: len(data)] = data
@@ -243,9 +250,9 @@ class Slice(io.RawIOBase):
 
 @contextmanager
 def opened(path: Path, standard: BinaryIO, counted: Callable[[int], None]) -> Iterator[Backup]:
-    """Open and verify the backup at a path; ``-`` is ``standard``, which is copied into a temporary file first.
+    """Open and verify the backup at ``path``. If ``path`` is ``-``, copy ``standard`` into a temporary file first.
 
-    Raises `BadBackup`, OSError.
+    ``counted`` is called with the number of bytes of each chunk that was read. Raises `BadBackup`, OSError.
     """
     if str(path) != "-":
         with path.open("rb") as file:
@@ -258,15 +265,15 @@ def opened(path: Path, standard: BinaryIO, counted: Callable[[int], None]) -> It
 
 
 def checked(file: BinaryIO, counted: Callable[[int], None]) -> Backup:
-    """Read a backup completely, and compare each of its bytes with the digest at its end. Raises `BadBackup`."""
+    """Read a backup completely, and compare all of its bytes with the digest in its last member. Raises `BadBackup`."""
     total, members, documents = hashlib.sha256(), 0, {}
     places: dict[str, tuple[int, int]] = {}
     try:
         with tarfile.open(fileobj=file, mode="r:") as tar:
             for member in tar:
-                tar.members = []  # type: ignore[attr-defined]  # it would remember each of them
+                tar.members = []  # type: ignore[attr-defined]  # forget earlier members, to save memory
                 first = not places
-                # only regular files: no links, no holes
+                # a backup has only regular files, no links or sparse files
                 content = tar.extractfile(member) if member.type == tarfile.REGTYPE else None
                 if content is None or member.name in places or END in documents or first != (member.name == HEAD):
                     raise BadBackup(f"this is no backup of Milepost, or altered: {member.name!r} does not belong there")
@@ -302,7 +309,7 @@ def checked(file: BinaryIO, counted: Callable[[int], None]) -> Backup:
 
 
 def _check_rest(file: BinaryIO, place: int) -> None:
-    """Refuse bytes after the end, such as a second backup, which would be ignored otherwise."""
+    """Raise `BadBackup` if the file goes on after the end of the tar, for example with a second backup."""
     file.seek(place)
     while chunk := file.read(_CHUNK):
         if chunk.strip(b"\0"):
