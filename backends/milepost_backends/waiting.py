@@ -40,7 +40,7 @@ async def finish(
                 break
     if cancelled is not None:
         if task.done() and not task.cancelled():
-            task.exception()  # retrieve the exception, lest asyncio logs it: the cancellation is raised instead
+            task.exception()  # retrieved, lest asyncio logs it: the cancellation is raised instead
         raise cancelled
     if not task.done():
         raise TimeoutError

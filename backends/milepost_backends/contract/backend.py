@@ -79,9 +79,9 @@ class Backend:
 
     ``example`` is an address of this scheme, for error messages. ``pointers`` makes a pointer store for an address, and
     the election beside it; ``blobs`` makes a blob store; ``accounts`` makes, for an address and an audience, the object
-    that identifies the owner of a token. Each of the three is None if the technology does not offer it. None of them
-    connects to a server, and all raise `Misconfigured` for an invalid address. Each imports its libraries only when it
-    is called, so that a replica does not load the libraries of unused technologies.
+    that identifies the owner of a token. Each of the three functions is None if the technology does not offer its
+    product. No function connects to a server, and each raises `Misconfigured` for an invalid address. Each imports its
+    libraries only when it is called, so that a replica does not load the libraries of unused technologies.
     """
 
     example: str

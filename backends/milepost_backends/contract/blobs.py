@@ -29,14 +29,14 @@ _PREFIX: Final = re.compile(rf"(?:{_SEGMENT}/)*(?:{_SEGMENT})?\Z")
 
 
 def check_key(key: str) -> str:
-    """Return the key if it is safe. Raises `UnsafeKey`."""
+    """Return ``key`` if it is a path of safe segments of at most 900 characters. Raises `UnsafeKey`."""
     if len(key) > MAX_KEY_LENGTH or not _KEY.match(key):
         raise UnsafeKey(f"{key[:MAX_KEY_LENGTH]!r} is not a path of safe segments")
     return key
 
 
 def check_prefix(prefix: str) -> str:
-    """Return the prefix if a safe key can begin with it. Raises `UnsafeKey`."""
+    """Return ``prefix`` if a safe key can begin with it. Raises `UnsafeKey`."""
     if len(prefix) > MAX_KEY_LENGTH or not _PREFIX.match(prefix):
         raise UnsafeKey(f"{prefix[:MAX_KEY_LENGTH]!r} is not the beginning of a path of safe segments")
     return prefix

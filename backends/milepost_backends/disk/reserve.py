@@ -1,8 +1,8 @@
 """Reserves room on a disk for writes that free room: removals of pointers, locks and take-overs.
 
 The reserve is a file of allocated blocks beside the database. When the disk is full, the file is deleted, and writes
-that add data are refused until there is enough room to make the file again. While the file does not exist, blob stores
-leave as many bytes free as the file had, so that blobs do not use the freed room.
+that add data are refused until there is enough room to make the file again. A write of a blob
+must leave as many bytes free as the file takes, so that blobs do not use the freed room.
 """
 
 from __future__ import annotations

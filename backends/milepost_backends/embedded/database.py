@@ -103,7 +103,7 @@ def connect(path: Path, busy_timeout: float, *, create: bool) -> sqlite3.Connect
 def _text(content: bytes) -> str:
     """Return the bytes as text, with bytes that are not UTF-8 escaped.
 
-    Damaged text can so be read, and its checksum then shows the damage.
+    So damaged text can be read without an error, and its checksum shows the damage.
     """
     return content.decode("utf-8", "backslashreplace")
 
@@ -114,9 +114,8 @@ def _set_up(connection: sqlite3.Connection, path: Path, busy_timeout: float) -> 
     _use_write_ahead_log(connection, path, busy_timeout)
     for pragma in _PRAGMAS:
         connection.execute(pragma)
-    with _transaction(
-        connection, "BEGIN IMMEDIATE"
-    ):  # IMMEDIATE takes the write lock, which fails for a read-only file
+    # IMMEDIATE takes the write lock, which fails if the file cannot be written
+    with _transaction(connection, "BEGIN IMMEDIATE"):
         if not _has_schema(connection, path):
             for statement in _SCHEMA.split(";"):
                 connection.execute(statement)
@@ -170,7 +169,7 @@ def _has_schema(connection: sqlite3.Connection, path: Path) -> bool:
 def _use_write_ahead_log(connection: sqlite3.Connection, path: Path, busy_timeout: float) -> None:
     """Switch the database to a write-ahead log, and wait up to ``busy_timeout`` seconds for other connections.
 
-    SQLite's own busy timeout does not always apply to this switch, so this function repeats it.
+    SQLite's own busy timeout does not always apply to this switch, so this function tries it again and again.
     """
     deadline = time.monotonic() + busy_timeout
     while (mode := _journal_mode(connection, may_be_busy=time.monotonic() < deadline)) is None:

@@ -196,10 +196,8 @@ class SqliteJournals:
         except sqlite3.Error as error:
             needed = _bytes_of_log(changes)
             return commit_end(error, committing=committing, lacks_room=lambda: self._place.reserve.lacks(needed))
-        except (
-            JournalDamaged,
-            Displaced,
-        ) as error:  # another program changed the database file; a take-over repairs it
+        # another program has changed the database file, which a take-over repairs
+        except (JournalDamaged, Displaced) as error:
             return Unknown(str(error)) if committing else CommitRefused(Refusal.HEAD_MOVED, str(error))
         except BackendError as error:
             return Unknown(str(error)) if committing else CommitRefused(Refusal.FAILED, str(error))

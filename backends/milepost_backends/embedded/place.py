@@ -126,8 +126,8 @@ class SqlitePlace:
     def follow(self) -> None:
         """If another file is at the path now, use that file. Its content is not verified until a take-over.
 
-        The leader of another process may have put the file there, or another program. Nothing is written to the file
-        before the take-over.
+        The leader, which is another process, may have put the file there; so may another program. Nothing is written to
+        the file before the take-over.
         """
         now = _seen_at(self.path)
         if now is not None and now.size > 0 and self._file is not None and now.identity != self._file.identity:
@@ -135,10 +135,10 @@ class SqlitePlace:
             self._unproven = True
 
     def adopt(self, *, remembered: bool) -> None:
-        """Prepare a take-over: use the file that is at the path now, if it is another one or was cut short.
+        """Prepare a take-over: if another file is at the path now, or the file was cut short, use what is there.
 
-        If there is no file, none is made. ``remembered`` says that the caller leads, and will write all content from
-        its memory. In that case another or shortened file is put aside, and a new one is made.
+        If there is no file, none is made. ``remembered`` says that the caller leads, and will write all records from
+        its memory. In that case the other or shortened file is put aside, and a new one is made.
         """
         now = _seen_at(self.path)
         displaced = self._file is not None and self._is_displaced(now)

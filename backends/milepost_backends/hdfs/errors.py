@@ -95,9 +95,8 @@ def translate_errors(doing: str, *, set_up: bool = False) -> Iterator[None]:
     except RuntimeError as error:
         raise _translated(doing, str(error), set_up) from error
     except BaseException as error:
-        if (
-            type(error).__name__ != "PanicException"
-        ):  # a panic of the client's Rust code, whose class cannot be imported
+        # a panic of the client's Rust code: its class cannot be imported, so its name is compared
+        if type(error).__name__ != "PanicException":
             raise
         raise StorageUnavailable(f"cannot {doing}: the HDFS client panicked") from error
 

@@ -36,7 +36,7 @@ _LET_GO: Final = 8
 _SOCKET_TIMEOUTS_IN_A_DEADLINE: Final = 2
 _CONFIGURATION_FILES: Final = ("core-site.xml", "hdfs-site.xml")
 _AT_ONCE: Final = 32
-# The most threads that may run a call which no caller waits for any more. Each ends when its connection ends.
+# The most threads with calls that hang. Such a thread ends when its connection ends.
 _LEFT_BEHIND: Final = 32
 
 T = TypeVar("T")
@@ -69,7 +69,9 @@ class ThreadsWithTimeout:
         return self._left_behind >= _LEFT_BEHIND
 
     async def ask(self, call: Callable[[], T]) -> T:
-        """Return the result of ``call``. A cancelled caller leaves at once, and the call continues in its thread."""
+        """Return the result of ``call``. If the caller is cancelled, it does not wait, and the call continues in its
+        thread.
+        """
         async with self._slot():
             return await self._result(call, self._answer)
 
@@ -112,7 +114,7 @@ class ThreadsWithTimeout:
                     self._left_behind += 1
                 running.add_done_callback(self._ended)
             elif not result.cancelled():
-                result.exception()  # retrieve the exception, lest asyncio logs it: a cancelled caller does not
+                result.exception()  # a cancelled caller does not retrieve the exception, which asyncio would then log
 
     def _started(self, call: Callable[[], T]) -> Future[T]:
         if self.full:
@@ -162,7 +164,9 @@ class Route:
             return self._client
 
     def note_hang(self, client: Client) -> None:
-        """Note that a call on ``client`` got no answer. Drop the client, if the pause since the last change is over."""
+        """Note that a call on ``client`` got no answer. Drop the client, if its pause is over and not too many are
+        dropped.
+        """
         self._let_go = [threads for threads in self._let_go if threads.left_behind]
         now = time.monotonic()
         if client is self._client and now >= self._not_before and len(self._let_go) < _LET_GO:

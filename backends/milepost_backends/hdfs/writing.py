@@ -58,10 +58,8 @@ class TemporaryFile:
         try:
             size = await self._fill(stream)
             await self._publish()
-        except (
-            PathMissing,
-            PathExists,
-        ) as error:  # another process removed the temporary file, or the library made it twice
+        # another process removed the temporary file, or the library made it twice
+        except (PathMissing, PathExists) as error:
             await self._clean_up()
             raise StorageUnavailable(str(error)) from error
         except BaseException:

@@ -4,9 +4,8 @@ from milepost_backends.contract import Backend, BlobsSettings, BlobStore
 
 
 def _blobs(url: str, _settings: BlobsSettings) -> BlobStore:
-    from milepost_backends.s3.blobs import (
-        S3Blobs,
-    )  # imported here, since it takes half a second that servers without S3 save
+    # imported here, because this takes half a second, which servers without S3 save
+    from milepost_backends.s3.blobs import S3Blobs
 
     return S3Blobs(url)
 

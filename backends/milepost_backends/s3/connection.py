@@ -85,8 +85,9 @@ class S3Connection:
             return await run_in_executor(self._threads, call, *arguments)
 
     async def ask(self, doing: str, call: Callable[..., T], *, set_up: bool = False) -> T:
-        """Make a blocking call that changes nothing in a thread, within the deadline. A cancelled caller leaves at
-        once.
+        """Make a blocking call that changes nothing in a thread, within the deadline.
+
+        If the caller is cancelled, it does not wait, and the call continues in its thread.
         """
         self._check_open()
         with self.translate_errors(doing, set_up=set_up):

@@ -128,12 +128,8 @@ def _checked(path: Path, content: bytes) -> dict[str, Any]:
         mark = error.problem_mark or error.context_mark
         where = "" if mark is None else f", line {mark.line + 1}"
         raise ConfigError(f"{path} is broken{where}: it is no YAML; mend it, or move it away") from None
-    except (
-        yaml.YAMLError,
-        ValueError,
-        LookupError,
-        RecursionError,
-    ):  # PyYAML raises these for an invalid date, for example
+    # PyYAML also raises Python's own exceptions, for an invalid date, for example
+    except (yaml.YAMLError, ValueError, LookupError, RecursionError):
         raise ConfigError(f"{path} is broken: it is no YAML; mend it, or move it away") from None
     document = {} if document is None else document
     contexts = document.get(CONTEXTS) or {} if isinstance(document, dict) else None

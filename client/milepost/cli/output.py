@@ -45,9 +45,8 @@ def _structured(context: typer.Context, value: Any) -> bool:
     """Print a value as JSON or YAML if the user wants one of these; return whether it was printed."""
     form: Form = context.obj.form
     if form is Form.JSON:
-        typer.echo(
-            json.dumps(value, indent=2, default=str)
-        )  # `default=str` for dates, which a file of contexts may contain
+        # `default=str` is for dates, which a file of contexts may contain
+        typer.echo(json.dumps(value, indent=2, default=str))
     elif form is Form.YAML:
         typer.echo(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), nl=False)
     return form is not Form.TABLE

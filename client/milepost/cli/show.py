@@ -95,9 +95,8 @@ def epochs(
 
 def _epochs(client: Client) -> Iterator[StoreEpoch]:
     for each in client.stores():
-        if (
-            each.epoch and each.damaged is None
-        ):  # asked for each store, since an older service does not list the holders
+        # each store is asked for its holder, since an older service does not list the holders
+        if each.epoch and each.damaged is None:
             yield _line(each.store, client.store(each.store).current_epoch())
         else:
             yield StoreEpoch(each.store, each.epoch, each.holder, each.session, each.since)

@@ -115,9 +115,8 @@ def _lives(group: int) -> bool:
     The states of the processes are read from ``/proc``, if that exists, since a signal also reaches a zombie. In a
     container whose process 1 does not reap orphans, the zombies of a group remain for ever.
     """
-    with suppress(
-        ChildProcessError
-    ):  # reap orphans of the group, which are children of this process if it is process 1
+    # if this process is process 1, it must reap the orphans of the group, which are its children
+    with suppress(ChildProcessError):
         while os.waitpid(-group, os.WNOHANG)[0]:
             pass
     try:
@@ -159,9 +158,8 @@ class Signals:
     def __enter__(self) -> Signals:
         if threading.current_thread() is threading.main_thread():
             for number in _ENDING:
-                if (
-                    signal.getsignal(number) is not signal.SIG_IGN
-                ):  # a signal that is ignored stays so: nohup ignores SIGHUP
+                # a signal that is ignored stays ignored, such as SIGHUP under nohup
+                if signal.getsignal(number) is not signal.SIG_IGN:
                     self._before[number] = signal.signal(number, self._handle)
         return self
 

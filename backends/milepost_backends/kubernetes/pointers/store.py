@@ -186,9 +186,8 @@ class KubernetesPointers:
         if excess := self.limits.excess(changes):
             return CommitRefused(Refusal.TOO_LARGE, excess)
         after = replace(head, revision=revision, digest=head.digest if digest is None else digest)
-        async with self._turn(
-            head.journal
-        ):  # the lock lets waiting tasks in by turns, so groups are written in the order of the calls
+        # the lock lets waiting tasks in by turns, so groups are written in the order of the calls
+        async with self._turn(head.journal):
             try:
                 journal = await self._followed(head)
             except BackendError as error:

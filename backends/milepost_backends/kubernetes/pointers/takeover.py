@@ -255,9 +255,8 @@ async def _fence(maps: Maps, memory: ChainMemory, chain: Chain, past: int, attem
     layout, tail = memory.layout, memory.tail
     name = layout.segment(tail.number)
     metadata, data, frozen, last, first = tail.metadata, tail.data, tail.frozen, chain.head, chain.first
-    altered = (
-        None if tail.is_proven else tail.head.entries
-    )  # the wrong checksum is kept, so that the next leader also detects the altered entries
+    # the wrong checksum of altered entries is kept, so that the next leader also detects them
+    altered = None if tail.is_proven else tail.head.entries
     for attempt in range(_FENCES):
         head = Head(last.journal, max(last.term, past) + 1, last.revision + 1, secrets.token_hex(6), digest=last.digest)
         attempted.add(head.lineage)

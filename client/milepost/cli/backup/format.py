@@ -113,9 +113,8 @@ def manifest_lines(store: StoreRecord) -> Iterator[bytes]:
         for record in records:
             fields = asdict(record)
             if kind == "snapshot":
-                fields["pin"] = fields.pop(
-                    "savepoint"
-                )  # this key is older than the word savepoint, and stays for older backups
+                # the key has the name that savepoints had in the first backups
+                fields["pin"] = fields.pop("savepoint")
             yield _line(kind, fields)
 
 
