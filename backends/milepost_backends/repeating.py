@@ -22,7 +22,7 @@ READ_REPEATS: Final = 5
 
 _FIRST_PAUSE_SECONDS: Final = 0.1
 _LONGEST_PAUSE_SECONDS: Final = 2.0
-_LONGEST_PAUSE_SHARE: Final = 0.2  # of the patience, so that a short patience allows several attempts
+_LONGEST_PAUSE_SHARE: Final = 0.2  # as a share of the patience, so that a short patience allows several attempts
 
 
 class Pauses:

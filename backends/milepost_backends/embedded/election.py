@@ -93,7 +93,7 @@ class FileLock:
         draft.unlink(missing_ok=True)
         descriptor = os.open(draft, _FOR_LOCKING | os.O_TRUNC, PRIVATE_FILE)
         try:
-            _lock(descriptor, fcntl.LOCK_EX)  # locks without a wait: no other process knows of the new file yet
+            _lock(descriptor, fcntl.LOCK_EX)  # needs no wait: no other process knows of the new file yet
             os.write(descriptor, content)
             draft.rename(path)
         except BaseException:

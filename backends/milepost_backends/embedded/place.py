@@ -249,7 +249,7 @@ class SqlitePlace:
         if self._is_filled() or not (traces := self._traces()):
             return
         if self._is_filled():
-            return  # another replica has just made the database
+            return  # no damage: another replica has just made the database
         state = "empty" if self.path.exists() else "gone"
         error = JournalDamaged(
             f"{self.path} is {state}, but {' and '.join(traces)} beside it show that a journal was founded here,"

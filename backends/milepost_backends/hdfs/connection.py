@@ -183,7 +183,7 @@ class HdfsConnection:
             with translate_errors(doing, set_up=set_up):
                 return await run(route)
         except StorageUnavailable:
-            # one silent DataNode does not spoil the route, but too many hanging steps do: no further step can begin
+            # leave the route only if no other step can begin on it, and not if a single DataNode does not answer
             if route.steps.full:
                 self._give_up(route, client)
             raise

@@ -19,8 +19,8 @@ from milepost_backends.hdfs.errors import DirectoryNotEmpty, PathExists, PathMis
 
 log = logging.getLogger(__name__)
 
-# An unfinished file that is older was abandoned, and is deleted. Since the age counts from the creation of the file,
-# this is also the longest time that a put may take: a longer put fails.
+# The age from which an unfinished file counts as abandoned, and is deleted. Since the age counts from the creation of
+# the file, a put that takes longer fails.
 ABANDONED_AFTER_SECONDS: Final = 86400.0
 _PROBE: Final = ".probe-"
 _PROBE_CONTENT: Final = b"milepost"
@@ -46,7 +46,7 @@ async def prepare(connection: HdfsConnection, abandoned_after: float = ABANDONED
 
     Return the clock of the NameNode. Raises `Misconfigured`, `StorageUnavailable`.
     """
-    # this machine's time counts if a quota forbids the file by which the NameNode's time is read
+    # this machine's time is used if a quota forbids the file by which the NameNode's time is read
     clock = NameNodeClock(round(time.time() * 1000))
     try:
         await _make_root(connection)

@@ -29,8 +29,8 @@ from hdfs_native import Client
 from milepost_backends.hdfs.address import HdfsAddress
 from milepost_backends.waiting import begin_in_thread, finish
 
-# The most dropped clients on which calls may still hang. It is limited because each client keeps as many threads as the
-# machine has processors.
+# The most dropped clients on which calls may still hang. Each client keeps as many threads as the machine has
+# processors.
 _LET_GO: Final = 8
 # A call lasts two timeouts of a socket, so that the client can try another DataNode after one that does not answer.
 _SOCKET_TIMEOUTS_IN_A_DEADLINE: Final = 2
@@ -130,7 +130,7 @@ async def _end(result: asyncio.Future[T], seconds: float) -> T:
     try:
         return await finish(result, seconds)
     except TimeoutError as error:
-        if result.done():  # the call has ended, so the TimeoutError is its own
+        if result.done():  # the call itself has raised the TimeoutError
             raise
         raise Unanswered from error
 

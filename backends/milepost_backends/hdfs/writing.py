@@ -36,7 +36,7 @@ _ATTEMPTS: Final = 4
 _BACKOFF_SECONDS: Final = 0.5
 # A blob up to this size is kept in memory while it is written: if a DataNode fails, its file can be begun anew.
 _IN_MEMORY_BYTES: Final = 8 * 1024 * 1024
-# The most attempts at the rename of a blob: its directory, which is empty until then, may be removed as such meanwhile.
+# The most attempts at the rename of a blob. One fails if another replica has removed the blob's directory as empty.
 _MOVES: Final = 3
 
 

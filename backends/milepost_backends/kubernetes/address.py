@@ -1,7 +1,7 @@
 """Parses addresses ``kubernetes://NAMESPACE/NAME?lease_duration=15&…``, and defines the labels by which the objects of
 the deployment NAME are found.
 
-``kubernetes:///`` omits both names. Milepost does not touch an object without the labels of its deployment.
+``kubernetes:///`` omits both names. Milepost does not change objects of other programs, which lack these labels.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class LocalBlobs:
         return await run_in_executor(self._threads, act, *arguments)
 
     async def _discard(self, temporary: TemporaryFile) -> None:
-        if self._threads is None:  # the store was closed meanwhile, so there is no thread for this call
+        if self._threads is None:  # the store was closed, so no thread of it can make this call
             temporary.discard()
         else:
             await run_in_executor(self._threads, temporary.discard)

@@ -165,7 +165,8 @@ class TemporaryFile:
         try:
             os.link(self._temporary, self._target)
         except OSError as error:
-            if not self._is_at_target():  # else the link was made: network file systems may fail or repeat the call
+            # over a network, a call that has made the link may be repeated, or report an error
+            if not self._is_at_target():
                 if isinstance(error, FileExistsError):
                     raise BlobExists(f"there is a blob at {self._target} already") from error
                 raise

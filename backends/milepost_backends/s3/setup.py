@@ -25,7 +25,7 @@ from milepost_backends.s3.errors import ConditionFailed
 
 log = logging.getLogger(__name__)
 
-# The key of the probe object. It stays in the bucket, since a replica could delete the probe that another one tests.
+# The key of the probe object. It stays in the bucket: a replica that deleted it could disturb another replica's check.
 PROBE: Final = ".milepost-probe"
 ABANDONED_AFTER: Final = timedelta(hours=24)
 # The form of the service's blob keys: deployment, store, term and a random number. Other objects are not Milepost's.

@@ -35,7 +35,7 @@ PART_BYTES: Final = 5 * 1024 * 1024
 _PARTS_OF_ONE_SIZE: Final = 1000
 _PARTS_AT_ONCE: Final = 2
 _TIDY_SECONDS: Final = 10.0
-# The metadata key of the writer's mark. By it a writer recognizes its own object under a key, before it deletes that.
+# The metadata key of the writer's mark, by which a writer recognizes its own object before it deletes the object.
 _ATTEMPT: Final = "milepost-attempt"
 
 

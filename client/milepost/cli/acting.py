@@ -79,7 +79,7 @@ def led(store: StateHandleStore, wait: float = 30.0) -> Iterator[None]:
     finally:
         try:
             store.resign()
-        except MilepostError as error:  # not raised, since it would replace an error of the block
+        except MilepostError as error:  # not raised, since it would hide an error of the block
             typer.echo(f"the epoch could not be given up, and ends with its session: {error}", err=True)
 
 

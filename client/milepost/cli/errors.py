@@ -81,7 +81,7 @@ def asking() -> Iterator[None]:
     """Let Ctrl-C at a question in the block end the command with its usual exit code, 130."""
     try:
         yield
-    except typer.Abort as stopped:  # click also raises this at the end of input, which has no KeyboardInterrupt
+    except typer.Abort as stopped:  # click raises Abort for Ctrl-C and for the end of input
         if isinstance(stopped.__context__, KeyboardInterrupt):
             raise typer.Exit(ExitCode.INTERRUPTED) from stopped
         raise

@@ -210,4 +210,4 @@ class PatientLog(logging.handlers.QueueHandler):
             while left:
                 left = left[os.write(self._descriptor, left) :]
         except OSError:
-            return  # the reader of stderr has ended
+            return  # the program that reads stderr has ended

@@ -53,7 +53,7 @@ def _successor(options: Options, client: Client, term: int, deadline: float) -> 
     while time.monotonic() < deadline:
         try:
             status = status_of_leader(options, client)
-        except (Unavailable, ConnectionFailed, DeadlineExceeded):  # a replica may be starting or stopping
+        except (Unavailable, ConnectionFailed, DeadlineExceeded):  # the asked replica may be starting or stopping
             status = None
         if status is not None and status.leader is not None and (status.term or 0) > term:
             return status  # the leader is None for a moment, until the new leader has read its own address

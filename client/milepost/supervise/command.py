@@ -57,7 +57,7 @@ class Command:
     def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         self.signalled = False
         try:
-            if not arguments[0]:  # Popen would try to run each directory of the PATH
+            if not arguments[0]:  # for an empty name, Popen would try to run each directory of the PATH
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
             self._process = subprocess.Popen(arguments, env=environment, start_new_session=True)
         except OSError as error:
@@ -80,7 +80,7 @@ class Command:
         try:
             os.killpg(self.pid, number)
         except ProcessLookupError:
-            pass  # all processes of the group have ended
+            pass  # all processes of the group have ended already
         except PermissionError:
             _log.warning("process group %s belongs to another user, and did not get signal %d", self.pid, number)
 

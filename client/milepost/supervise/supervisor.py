@@ -186,7 +186,7 @@ class Supervisor:
             elif loss is not None:
                 _log.error("epoch %s of job %s is lost, ending the command: %s", epoch, self._job, loss)
         finally:
-            # After an error in this process too, so that the command does not run on without a supervisor.
+            # Also after an error in this process, so that the command does not run on without a supervisor.
             status = command.end(self._terms.grace if deadline is None else max(0.0, deadline - time.monotonic()))
             self._signals.passed_to(None)
         done = self._signals.asked is not None or (status == 0 and not command.signalled)

@@ -2,9 +2,9 @@
 
 It finds which segments count, where the journal's head is, and which segments are garbage.
 
-At any moment the segments that count are a range of numbers without gaps, and all but the last are sealed. A listing
-shows one moment. So if a listing shows something else, another program has altered the segments. In that case no
-replica can lead, because a missing segment may contain the newest epoch.
+The segments that count are those with the journal's present records. At any moment they are a range of numbers without
+gaps, and all but the last are sealed. A listing shows one moment. So if a listing shows something else, another program
+has altered the segments. In that case no replica can lead, because a missing segment may contain the newest epoch.
 
 The highest segment that was written to says which segments count. If that segment is sealed, the next segment takes the
 next group. The next segment must exist and be empty, since it is made before the other one is sealed. If it does not
@@ -157,7 +157,7 @@ def chain_in(listed: SegmentListing) -> Chain | None:
             raise _gone(listed, last)
         segments[last] = Segment(last, found[last].metadata.check(), EMPTY, frozen=found[last].frozen)
         if found[last].immutable:
-            segments[last].hold(found[last].data)  # no write can remove another program's entries from it
+            segments[last].hold(found[last].data)  # another program's entries stay in an immutable ConfigMap
     if listed.past > (head.term, head.revision):
         term, revision = listed.past
         names = " or ".join(stamp.name for stamp in listed.stamps)

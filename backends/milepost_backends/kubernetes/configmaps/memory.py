@@ -216,7 +216,7 @@ def compact(memory: ChainMemory, data: dict[str, str], size: int, written: int) 
     whatever its size.
     """
     most = allowed_space(memory.live)
-    alone = written if size - written <= CAP else 0  # a group that fills a segment alone moves as many bytes as it has
+    alone = written if size - written <= CAP else 0  # compaction moves as many bytes as a very large group has
     budget = min(max(_LEAST_TAKEN, written), max(CAP - size, _OVER_THE_CAP, alone))
     first, space, taken = memory.first, memory.space, 0
     while first < memory.last and first - memory.first < _MOST_DROPPED and space > most:

@@ -155,7 +155,7 @@ class ConfigMapJournal:
                 log.warning("cannot delete the ConfigMap %s, and try again later: %s", metadata.name, error)
                 continue
             if answer.refusal is Refusal.DENIED and not answer.done:
-                count, self.memory.dropped = len(self.memory.dropped) + 1, []  # not tried again until the next check
+                count, self.memory.dropped = len(self.memory.dropped) + 1, []  # until the next check, which tries again
                 log.error("cannot delete %d ConfigMaps that no longer count, and etcd keeps them: %s", count, answer)
             elif not answer.done and answer.status != 404:
                 log.warning("cannot delete the ConfigMap %s, and try again later: %s", metadata.name, answer)

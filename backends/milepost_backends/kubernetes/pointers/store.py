@@ -155,7 +155,7 @@ class KubernetesPointers:
         journal = None if ours is None else self._journals.get(ours.journal)
         if ours is None or journal is None or not journal.memory.knows(ours):
             return None
-        await journal.close()  # ends only the tasks; the memory is kept, also for another attempt
+        await journal.close()  # ends the journal's tasks, but keeps its memory for `retake`
         if not await retake(self._maps, journal.memory, attempted):
             return None
         self._check_now.set()

@@ -291,7 +291,7 @@ async def _fence(maps: Maps, memory: ChainMemory, chain: Chain, past: int, attem
 def _salvaged(listed: SegmentListing, damage: JournalDamaged) -> Chain:
     """Return the journal without its lost parts. Raises ``damage`` if too little of the journal is left."""
     layout = listed.layout
-    what = str(damage).partition(". To go on")[0]  # the end of the message tells how to accept the loss, which was done
+    what = str(damage).partition(". To go on")[0]  # without the advice at its end on how to accept the loss
     log.error("accepted as the loss %s of journal %r, which goes on without it: %s", damage.loss, layout.journal, what)
     held = sorted(number for number, recorded in listed.heads.items() if recorded is not EMPTY)
     held = held or [max(listed.found, default=0) + 1]

@@ -79,7 +79,7 @@ async def make_spare(maps: Maps, memory: ChainMemory) -> None:
         metadata = await _emptied(maps, memory, name)
     else:
         metadata = metadata_of(answer, f"create the ConfigMap {name}")
-    if memory.last + 1 == number:  # else a group has made and used the segment meanwhile
+    if memory.last + 1 == number:  # otherwise a group has made and used the next segment meanwhile
         memory.spare = Segment(number, metadata, EMPTY)
 
 

@@ -125,7 +125,7 @@ class Heads:
                 judged = succession(found, layout.witness, ours=memory, known=known, accepted=self._accepted)
             except JournalDamaged as error:
                 if self._connection.lost_sessions != session:
-                    # The damage may only seem so: a new session may be with a server that lags behind.
+                    # The journal may be undamaged: a new session may be with a server that lags behind.
                     raise StorageUnavailable(f"the ZooKeeper session was lost meanwhile: {error}") from error
                 if unreadable:
                     raise _not_permitted(unreadable[0]) from error

@@ -157,7 +157,7 @@ class ZooKeeperPointers:
         if self._connection.lost_sessions != session:
             # The records may be incomplete: a new session may be with a server that lags behind.
             raise StorageUnavailable(f"the ZooKeeper session was lost while journal {head.journal!r} was loaded")
-        present = [*walk.present, layout.witness]  # the take-over has made the witness
+        present = [*walk.present, layout.witness]  # the witness exists, since each take-over writes it
         self._leaders[head.journal] = _LeaderState(head, version, Znodes(present, complete=True, strange=walk.strange))
 
     async def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
