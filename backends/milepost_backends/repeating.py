@@ -70,5 +70,7 @@ async def read_again(attempt: Callable[[], Awaitable[T]]) -> T:
 
 
 def reading() -> Pauses:
-    """Return new pauses for a read. After each progress of the read, the caller should replace them by new ones."""
+    """Return new pauses for a read. Whenever the read makes progress, the caller should replace its pauses by new
+    ones.
+    """
     return Pauses(READ_SECONDS, READ_REPEATS)

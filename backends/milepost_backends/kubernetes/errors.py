@@ -2,12 +2,15 @@
 
 A request for a change ends in one of three ways (`Fate`):
 
-- applied: the answer is 2xx; - not applied: the API server refused the request before it wrote to etcd. This is so for
-every 4xx, except two that a proxy may also send, and for the 500 of a request that is too large for etcd; - unknown:
-the answer is any other one, or there is no answer although the request may have been sent. An API server may send a 5xx
-after etcd has written: after a 504, for example, a write was seen committed. etcd's answer that it has no space left
-proves nothing either, since etcd compares its size with its quota twice. When a write arrives, etcd refuses it and does
-not write it. When etcd applies a write, it writes it *and* refuses it.
+- applied: the answer is 2xx;
+- not applied: the API server refused the request before it wrote to etcd. This is so for every 4xx, except two that a
+  proxy may also send, and for the 500 of a request that is too large for etcd;
+- unknown: the answer is any other one, or there is no answer although the request may have been sent. An API server may
+  send a 5xx after etcd has written: after a 504, for example, a write was seen committed.
+
+If etcd answers that it has no space left, the outcome is unknown as well, since etcd compares its size with its quota
+twice. When a request arrives, etcd may refuse it, and does not write it. When etcd applies a request, it may answer the
+same, although it writes the change.
 
 ::
 

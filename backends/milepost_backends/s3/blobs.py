@@ -194,7 +194,7 @@ class S3Blobs:
 
 
 def _is_key(key: str) -> bool:
-    """Return whether ``key`` can be the key of a blob, unlike the probe's and some of other programs."""
+    """Return whether ``key`` can be the key of a blob. The probe and some objects of other programs have other keys."""
     try:
         check_key(key)
     except UnsafeKey:
@@ -210,8 +210,8 @@ def _whole_digest(head: dict[str, Any]) -> str | None:
 
 
 def _signed_put(connection: S3Connection, key: str, size: int, sha256: str, seconds: float) -> SignedRequest:
-    """Sign a PUT of exactly these bytes. The signature covers their size and digest, and the condition of no such
-    object.
+    """Sign a PUT of exactly these bytes. The signature covers their size, their digest, and the ``If-None-Match``
+    header.
     """
     checksum = b64encode(bytes.fromhex(sha256)).decode()
     expires_in = _whole_seconds(seconds)

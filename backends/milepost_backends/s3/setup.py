@@ -160,7 +160,7 @@ def _complete_upload(connection: S3Connection, key: str, upload: str) -> None:
 def _abort_abandoned(connection: S3Connection, before: datetime) -> None:
     """Abort uploads of blobs that were begun before ``before``: their writers are dead, but their parts take room.
 
-    Uploads of other programs in the bucket are left alone, since these may complete them days later.
+    Uploads of other programs in the bucket are left alone, since such a program may complete its upload days later.
     """
     with connection.translate_errors("clear abandoned uploads away"):
         for upload in _uploads(connection):

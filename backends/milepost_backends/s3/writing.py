@@ -118,8 +118,9 @@ class PendingBlob:
     # -- blocking calls, made in threads -----------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """Begin an upload and keep its id in this object. As a result, the id would be lost if the caller is
-        cancelled.
+        """Begin an upload and keep its id in this object.
+
+        If the id were returned instead, a cancelled caller would lose it, and nothing could abort the upload.
         """
         begun = self._connection.client.create_multipart_upload(
             Bucket=self._connection.bucket,

@@ -188,7 +188,7 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
 
 
 class _Discreet(logging.Filter):
-    """A log filter that removes credentials and session passwords: whoever has one of these can end a session."""
+    """A log filter that removes credentials and session passwords, since either allows its holder to end a session."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Replace secret arguments of the record by the names of their types. No record is dropped."""

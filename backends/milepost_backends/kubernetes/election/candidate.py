@@ -102,7 +102,8 @@ class LeaseCandidate:
     async def renew(self) -> float | None:
         """Renew the Lease; return when the successful request was sent (monotonic).
 
-        None means that another candidate holds the Lease. Raises `BackendError` while it is unknown who holds it.
+        None means that this candidate does not hold the Lease any more. Raises `BackendError` while it is unknown who
+        holds it.
         """
         lease = self._held or await self._look()
         for _ in range(_ROUNDS):
