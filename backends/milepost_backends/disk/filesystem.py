@@ -18,7 +18,9 @@ from milepost_backends.contract import Misconfigured
 
 PRIVATE_FILE = 0o600
 PRIVATE_DIRECTORY = 0o700
-"""Only the server's own user may read the stored data, which may contain anything that a job computes."""
+"""The mode of new directories. Only the server's own user may read the data, which may contain anything that a job
+computes.
+"""
 
 PERMANENT_ERRORS: Final = frozenset(
     {

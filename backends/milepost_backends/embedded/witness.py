@@ -35,7 +35,9 @@ _LINE: Final = re.compile(
 
 
 class Testimony(NamedTuple):
-    """The newest head of a journal that a witness proves, and the faults of the witness."""
+    """The newest valid head of a journal in a witness, and the fault of the witness file; each is None if there is
+    none.
+    """
 
     head: Head | None
     trouble: str | None
@@ -52,7 +54,7 @@ class FileWitness:
         self._slots: dict[str, int] = {}
 
     def ask(self, journal: str) -> Testimony:
-        """Return the testimony of the witness on ``journal``. Raises OSError."""
+        """Return the newest valid head of ``journal`` in the file, and the fault of the file. Raises OSError."""
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:

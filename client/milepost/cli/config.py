@@ -29,7 +29,9 @@ _REDACTED = "REDACTED"
 
 @dataclass(frozen=True)
 class Line:
-    """A line about a context; ``token`` says where its token is."""
+    """A line about a context. ``token`` says where its token is: in the file of contexts, or the path of another file;
+    None without a token.
+    """
 
     current: bool
     name: str
