@@ -131,7 +131,8 @@ async def retake(maps: Maps, memory: ChainMemory, attempted: set[str]) -> bool:
         recorded: list[WitnessAnnotation | SegmentHead] = [
             each.recorded for each in (witness, mark) if each.recorded is not None
         ]
-        recorded += await _heads(maps, memory)
+        listed = SegmentListing.of(memory.layout, await maps.listed(memory.layout.labels, data=False), None)
+        recorded += [head for head in listed.heads.values() if head is not None]
         if any(each.lineage not in attempted and memory.is_behind(each) for each in recorded):
             return False
         head = None if found is None else decode(found.metadata.annotations.get(HEAD), name)
@@ -152,12 +153,6 @@ async def retake(maps: Maps, memory: ChainMemory, attempted: set[str]) -> bool:
             await _stamp(maps, memory, witness, mark)
             return True
     raise StorageUnavailable(f"somebody keeps changing the ConfigMap {memory.layout.segment(memory.last)}")
-
-
-async def _heads(maps: Maps, memory: ChainMemory) -> list[SegmentHead]:
-    """Return the heads of all stored segments, without invalid ones. Raises `BackendError`."""
-    items = await maps.listed(memory.layout.labels, data=False)
-    return [head for head in SegmentListing.of(memory.layout, items, None).heads.values() if head is not None]
 
 
 async def _fence_from_memory(maps: Maps, memory: ChainMemory, term: int, attempted: set[str]) -> bool:
