@@ -1,10 +1,10 @@
 """Finds the backend for the scheme of an address: one of this distribution, or one that another distribution adds.
 
 A distribution adds a backend by an entry point of the group `milepost.backends`. The entry point's name is the scheme,
-and the object it points to is a `Backend`. A backend is imported when an address asks for it, not before.
+and the object it points to is a `Backend`. A backend is imported only when an address has its scheme.
 
-Libraries that only one of this distribution's own backends needs come with an extra of that backend's name. The error
-for a backend without its extra names the extra to install.
+A built-in backend that needs further libraries has an extra of its name, which installs them. If they are missing, the
+error names the extra to install.
 """
 
 from __future__ import annotations
@@ -38,17 +38,15 @@ _BUILT_IN: Final = {
     "s3": "milepost_backends.s3",
     "hdfs": "milepost_backends.hdfs",
 }
-"""The packages with a ``BACKEND`` of this distribution. A scheme that is listed here is never taken from an entry
-point.
-"""
+"""The packages of this distribution's own backends, by scheme. An entry point cannot replace one of these."""
 
 _DISTRIBUTION: Final = "milepost-server-core"
 
 
 def make_pointers(url: str, settings: PointersSettings) -> tuple[PointerStore, Election]:
-    """Return the pointer store at ``url`` and the election beside it, not open yet.
+    """Return the pointer store at ``url`` and the election beside it, both not open yet.
 
-    Raises `Misconfigured` for a URL that is not valid, or whose scheme has no pointer store.
+    Raises `Misconfigured` if ``url`` is not valid, or no pointer store has its scheme.
     """
     backend = _backend(url)
     if backend is None or backend.pointers is None:
@@ -62,7 +60,7 @@ def make_pointers(url: str, settings: PointersSettings) -> tuple[PointerStore, E
 def make_blobs(url: str, settings: BlobsSettings) -> BlobStore:
     """Return the blob store at ``url``, not open yet.
 
-    Raises `Misconfigured` for a URL that is not valid, or whose scheme has no blob store.
+    Raises `Misconfigured` if ``url`` is not valid, or no blob store has its scheme.
     """
     backend = _backend(url)
     if backend is None or backend.blobs is None:
@@ -89,7 +87,7 @@ def make_service_accounts(pointers: str, audience: str) -> Accounts:
 
 @contextmanager
 def _faults_named(url: str) -> Iterator[None]:
-    """Name the backend in an error that its factory should not have raised. Raises `Misconfigured`."""
+    """Name the backend in an unexpected error of its factory, which is then raised as `Misconfigured`."""
     try:
         yield
     except (BackendError, ValueError, OSError):
@@ -101,7 +99,7 @@ def _faults_named(url: str) -> Iterator[None]:
 
 
 def _without(scheme: str, missing: ModuleNotFoundError) -> str:
-    """Return which module a backend lacks and, if an extra has it, the command that installs it."""
+    """Return a message about a library that a backend lacks and, if an extra has it, the command that installs it."""
     said = f"the backend {scheme!r} needs the module {missing.name}, which is not installed"
     extra = _BUILT_IN.get(scheme, "").rpartition(".")[2]
     offered = metadata(_DISTRIBUTION).get_all("Provides-Extra") or []
@@ -124,7 +122,7 @@ def _backend(url: str) -> Backend | None:
 
 
 def _loaded(point: EntryPoint) -> Backend:
-    """Load the backend of an entry point. Raises `Misconfigured` for any exception of its code."""
+    """Load the backend of an entry point. Any exception of the backend's code is raised as `Misconfigured`."""
     try:
         backend = point.load()
     except Exception as error:
@@ -142,7 +140,7 @@ def _built_in(package: str) -> Backend:
 
 
 def _all() -> Iterator[Backend]:
-    """Yield every backend that can be loaded, each once."""
+    """Yield every backend that can be loaded."""
     for package in dict.fromkeys(_BUILT_IN.values()):
         yield _built_in(package)
     for name in {point.name for point in entry_points(group=GROUP)} - _BUILT_IN.keys():

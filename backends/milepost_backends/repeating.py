@@ -1,7 +1,7 @@
 """Repeats a call of a blob store that failed for a moment, with growing pauses, within the caller's patience.
 
-Only the caller of this module knows that a repeat is safe: the call reads, a mark identifies it, or it is undone
-before.
+The caller must know that a repeat is safe: because the call only reads, because the store can tell by a mark whether an
+earlier attempt took effect, or because an earlier attempt is undone first.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from milepost_backends.contract import StorageRefused, StorageUnavailable
 T = TypeVar("T")
 
 READ_SECONDS: Final = 2.5
-"""The seconds for which a read without progress is repeated: less than clients wait for the beginning of an answer."""
+"""The seconds for which a read without progress is repeated. Clients wait longer for the beginning of an answer."""
 READ_REPEATS: Final = 5
-"""The least number of repeats of a read, however long each attempt took."""
+"""The least number of repeats of a read, even if each attempt takes longer than `READ_SECONDS`."""
 
 _FIRST_PAUSE_SECONDS: Final = 0.1
 _LONGEST_PAUSE_SECONDS: Final = 2.0
-_LONGEST_PAUSE_SHARE: Final = 0.2  # the share of the patience, so that a short patience allows several attempts
+_LONGEST_PAUSE_SHARE: Final = 0.2  # as a share of the patience, so that a short patience allows several attempts
 
 
 class Pauses:
-    """The growing pauses between attempts, drawn at random so that callers do not repeat in step.
+    """The growing pauses between the attempts of one call. They are random, so that callers do not repeat at the same
+    time.
 
     They end ``patience`` seconds from now, but not before the first ``least`` pauses.
     """
@@ -38,7 +39,7 @@ class Pauses:
         self._next = _FIRST_PAUSE_SECONDS
 
     async def after(self, error: StorageUnavailable) -> None:
-        """Wait until the next attempt. Raises ``error`` if there must be none: it is a refusal, or time is over."""
+        """Wait until the next attempt. Raises ``error`` instead if it is a refusal, or if the patience is over."""
         if isinstance(error, StorageRefused):
             raise error
         pause = self._next * random.uniform(0.5, 1.5)
@@ -51,10 +52,9 @@ class Pauses:
 
 
 async def repeated(attempt: Callable[[], Awaitable[T]], patience: float, least: int = 0) -> T:
-    """Return the result of ``attempt``. Repeat it for ``patience`` seconds while it raises `StorageUnavailable`.
+    """Return the result of ``attempt``. While it raises `StorageUnavailable`, repeat it for ``patience`` seconds.
 
-    The last attempt begins within that time, except for the first ``least`` repeats. A `StorageRefused` passes through
-    at once.
+    The first ``least`` repeats are made even after that time. A `StorageRefused` is raised at once.
     """
     pauses = Pauses(patience, least)
     while True:
@@ -65,10 +65,12 @@ async def repeated(attempt: Callable[[], Awaitable[T]], patience: float, least: 
 
 
 async def read_again(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Return the result of a read that makes no progress before its end; see `repeated`."""
+    """Return the result of ``attempt``, a read that gives its whole result at its end; see `repeated`."""
     return await repeated(attempt, READ_SECONDS, READ_REPEATS)
 
 
 def reading() -> Pauses:
-    """Return the pauses of a read; a read that made progress takes new ones."""
+    """Return new pauses for a read. Whenever the read makes progress, the caller should replace its pauses by new
+    ones.
+    """
     return Pauses(READ_SECONDS, READ_REPEATS)

@@ -1,8 +1,8 @@
-"""Waits, with a bound, for work that must not be left half done, and runs blocking calls in threads.
+"""Waits for work that must not be left half done, and runs blocking calls in threads.
 
-`finish` waits until work has ended even if its caller is cancelled. So the clean-up after a cancellation finds no work
-that still runs on the same objects. `run_in_executor` does the same for a call in a thread of a pool, and
-`begin_in_thread` starts a call that may hang in a thread that can be left behind.
+`finish` waits until work has ended even if its caller is cancelled, so that no clean-up meets work that still runs on
+the same objects. `run_in_executor` does the same for a call in a thread of a pool. `begin_in_thread` starts a call that
+may hang in a thread of its own, which does not keep the process alive.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ T = TypeVar("T")
 async def finish(
     work: Awaitable[T], seconds: float | None = None, *, withdraw: Callable[[], bool] = lambda: False
 ) -> T:
-    """Return the result of ``work``. A cancellation is passed on once the work has ended, or ``seconds`` are over.
+    """Return the result of ``work``. A cancellation is passed on when the work has ended, or ``seconds`` are over.
 
-    If ``withdraw`` says that the work never began and will not, a cancellation is passed on at once. Raises
-    TimeoutError after ``seconds``; the work then continues, and no caller waits for it.
+    ``withdraw`` is called at a cancellation. If it returns True, the work never began and never will, and the
+    cancellation is passed on at once. Raises TimeoutError after ``seconds``; the work then continues without a caller.
     """
     task = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
@@ -40,7 +40,7 @@ async def finish(
                 break
     if cancelled is not None:
         if task.done() and not task.cancelled():
-            task.exception()  # mark the exception as retrieved; the cancellation takes precedence
+            task.exception()  # retrieved, lest asyncio logs it: the cancellation is raised instead
         raise cancelled
     if not task.done():
         raise TimeoutError
@@ -48,16 +48,16 @@ async def finish(
 
 
 async def run_in_executor(executor: Executor, call: Callable[..., T], *arguments: object) -> T:
-    """Return the result of ``call``, which runs in a thread of the pool.
+    """Return the result of ``call``, which runs in a thread of ``executor``.
 
-    A cancellation is passed on once the call has ended, or at once if it never began.
+    A cancellation is passed on when the call has ended, or at once if it never began.
     """
     job = executor.submit(call, *arguments)
     return await finish(asyncio.wrap_future(job), withdraw=job.cancel)
 
 
 def begin_in_thread(call: Callable[[], T], name: str) -> Future[T]:
-    """Start ``call`` in a new thread of this name. If the call hangs, the thread does not keep the process alive."""
+    """Start ``call`` in a new daemon thread of this name. A call that hangs does not keep the process alive."""
     running: Future[T] = Future()
     running.set_running_or_notify_cancel()
     Thread(target=_run, args=(call, running), name=name, daemon=True).start()
@@ -67,7 +67,7 @@ def begin_in_thread(call: Callable[[], T], name: str) -> Future[T]:
 def _run(call: Callable[[], T], running: Future[T]) -> None:
     try:
         result = call()
-    except BaseException as error:  # noqa: BLE001 - the caller who waits gets it, as from any executor
+    except BaseException as error:  # noqa: BLE001 - the exception is raised from the future, as with any executor
         running.set_exception(error)
     else:
         running.set_result(result)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from milepost_backends.kubernetes.labels import DEPLOYMENT, INSTANCE
+from milepost_backends.kubernetes.address import DEPLOYMENT, INSTANCE
 from testbed.cluster.cluster import KubernetesCluster
 from testbed.cluster.hdfs import AUTHORITY, USER
 from testbed.cluster.pods import Pod

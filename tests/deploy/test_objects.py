@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from milepost_backends.kubernetes.address import KubernetesAddress
-from milepost_backends.kubernetes.labels import INSTANCE, LEADER, ROLE, labels_of
+from milepost_backends.kubernetes.address import INSTANCE, LEADER, ROLE, KubernetesAddress, labels_of
 from milepost_server import server
 from milepost_server.replica.settings import Settings
 from tests.deploy.helm import CHART, PAIRS, VALUES, Helm, Manifest, Refused, Rendered, selects

@@ -14,8 +14,8 @@ import yaml
 import milepost
 import milepost.spark
 from milepost.core.calls.calls import ATTEMPT_TIMEOUT
+from milepost_backends.kubernetes.address import labels_of, selector
 from milepost_backends.kubernetes.configmaps.objects import ConfigMapLayout
-from milepost_backends.kubernetes.labels import labels_of, selector
 from tests.deploy.helm import CHART, Helm, Refused, Rendered
 
 pytestmark = pytest.mark.kubernetes

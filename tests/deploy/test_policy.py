@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from milepost_backends.kubernetes.address import INSTANCE, LEADER, ROLE
 from milepost_backends.kubernetes.client import KubernetesClient
 from milepost_backends.kubernetes.election.election import KubernetesElection
-from milepost_backends.kubernetes.labels import INSTANCE, LEADER, ROLE
 from testbed.kubernetes.admin import MERGE_PATCH, NEEDED
 from tests.deploy.helm import CHART, Helm, Rendered
 from tests.deploy.objects import Objects

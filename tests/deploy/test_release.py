@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from milepost_backends.kubernetes.labels import labels_of, selector
+from milepost_backends.kubernetes.address import labels_of, selector
 from tests.deploy.helm import CHART, Helm, chosen
 from tests.deploy.objects import Objects
 

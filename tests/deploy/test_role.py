@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from milepost_backends.contract import Change, Done
+from milepost_backends.kubernetes.address import INSTANCE, LEADER, ROLE, labels_of, selector
 from milepost_backends.kubernetes.election.election import KubernetesElection
-from milepost_backends.kubernetes.labels import INSTANCE, LEADER, ROLE, labels_of, selector
 from milepost_backends.kubernetes.pointers.store import KubernetesPointers
 from testbed.kubernetes.admin import NEEDED
 from tests.contracts.places import Services

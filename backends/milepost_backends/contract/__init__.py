@@ -1,12 +1,19 @@
 """The contracts between Milepost and its backends.
 
-There are three small contracts: `PointerStore` (journals of records behind a fenced head), `Election` (which replica
-may try to lead, and until when) and `BlobStore` (immutable bytes); and `Accounts`, for tokens that another system
-issues. Names, locks, sessions, epochs and idempotency keys belong to the service's rules; a backend stores opaque keys
-and values and never interprets them.
+There are three storage contracts: `PointerStore` (journals of records behind a fenced head), `Election` (which replica
+may try to lead, and until when) and `BlobStore` (immutable bytes). A fourth, `Accounts`, identifies the owners of
+tokens that another system issues. Names, locks, sessions, epochs and idempotency keys belong to the service's rules: a
+backend stores opaque keys and values and never interprets them.
 """
 
-from milepost_backends.contract.backend import Account, Accounts, Backend, BlobsSettings, PointersSettings
+from milepost_backends.contract.backend import (
+    Account,
+    Accounts,
+    Backend,
+    BlobsSettings,
+    PointersSettings,
+    parse_options,
+)
 from milepost_backends.contract.blobs import (
     PATIENCE_SECONDS,
     BlobInfo,
@@ -81,4 +88,5 @@ __all__ = [
     "check_key",
     "check_prefix",
     "loss_of",
+    "parse_options",
 ]

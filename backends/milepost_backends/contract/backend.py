@@ -6,29 +6,35 @@ It may also offer `Accounts`, which identify the owner of a bearer token that an
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from urllib.parse import parse_qsl
 
 from milepost_backends.contract.blobs import BlobStore
 from milepost_backends.contract.elections import Election
+from milepost_backends.contract.errors import Misconfigured
 from milepost_backends.contract.pointers import PointerStore
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An account of a program, in a namespace of the system that issued it."""
+    """An account of a program, such as a Kubernetes ServiceAccount. ``name`` is unique within ``namespace``."""
 
     namespace: str
     name: str
 
 
 class Accounts(ABC):
-    """The accounts of another system. Each call asks that system anew; the caller caches the answers."""
+    """The accounts of another system, such as a Kubernetes cluster.
+
+    Each call sends a request to that system, so the caller of this class should cache the answers.
+    """
 
     @abstractmethod
     async def open(self) -> None:
-        """Read the configuration, without asking the other system yet. Idempotent. Raises `Misconfigured`,
-        `StorageUnavailable`.
+        """Read the configuration, without connecting to the other system yet. Idempotent.
+
+        Raises `Misconfigured`, `StorageUnavailable`.
         """
 
     @abstractmethod
@@ -37,11 +43,11 @@ class Accounts(ABC):
 
     @abstractmethod
     async def owner(self, token: str) -> Account | None:
-        """Return the owner of this token; None only if the other system says that it has no owner, or is not meant for
-        this service.
+        """Return the owner of ``token``.
 
-        The wait is bounded. Raises `StorageUnavailable` if there is no answer, and `Misconfigured` if the service is
-        not allowed to ask. No error quotes the token.
+        The result is None only if the other system answers that the token is not valid, or not meant for this service.
+        The wait is bounded. Raises `StorageUnavailable` if there is no answer, and `Misconfigured` if the other system
+        does not let this service check tokens. No error quotes the token.
         """
 
 
@@ -49,8 +55,8 @@ class Accounts(ABC):
 class PointersSettings:
     """The settings that a replica passes to its pointer store and its election.
 
-    ``advertise`` is the URL at which other replicas and clients reach it. ``accept_loss`` names the damages whose loss
-    the owner has accepted, see `JournalDamaged`.
+    ``advertise`` is the URL at which other replicas and clients reach this replica. ``accept_loss`` names the damages
+    whose loss the owner of the deployment has accepted, see `JournalDamaged`.
     """
 
     advertise: str
@@ -59,8 +65,9 @@ class PointersSettings:
 
 @dataclass(frozen=True, slots=True)
 class BlobsSettings:
-    """The settings that a replica passes to its blob store: one exchange with a server may take
-    ``exchange_seconds``.
+    """The settings that a replica passes to its blob store.
+
+    ``exchange_seconds`` is the time limit of one request to a server and its answer.
     """
 
     exchange_seconds: float
@@ -70,14 +77,34 @@ class BlobsSettings:
 class Backend:
     """Makes the stores and elections for a scheme of addresses, such as ``zookeeper`` in ``zookeeper://h1/path``.
 
-    ``example`` is such an address, for error messages. ``pointers`` makes a pointer store for an address, and the
-    election beside it; ``blobs`` makes a blob store, and ``accounts`` makes, for an address and an audience, the object
-    that identifies the owner of a token. Each is None if the technology does not offer it. None of them connects to
-    anything, and all raise `Misconfigured` for an invalid address. They import their libraries when they are called, so
-    that a replica does not load the libraries of unused technologies.
+    ``example`` is an address of this scheme, for error messages. ``pointers`` makes a pointer store for an address, and
+    the election beside it; ``blobs`` makes a blob store; ``accounts`` makes, for an address and an audience, the object
+    that identifies the owner of a token. Each of the three functions is None if the technology does not offer its
+    product. No function connects to a server, and each raises `Misconfigured` for an invalid address. Each imports its
+    libraries only when it is called, so that a replica does not load the libraries of unused technologies.
     """
 
     example: str
     pointers: Callable[[str, PointersSettings], tuple[PointerStore, Election]] | None = None
     blobs: Callable[[str, BlobsSettings], BlobStore] | None = None
     accounts: Callable[[str, str], Accounts] | None = None
+
+
+def parse_options(query: str, known: Collection[str], address: str) -> dict[str, str]:
+    """Return by name the options in ``query``, the part after the question mark of an address.
+
+    Each option must be ``known``, given once, and have a value. ``address`` is the kind of address, for error messages.
+    Raises `Misconfigured`, which never repeats a value, since a value may be a password.
+    """
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
+    except ValueError:
+        raise Misconfigured(f"the options of {address} must be name=value, separated by &") from None
+    options = dict(pairs)
+    if unknown := sorted(set(options) - set(known)):
+        raise Misconfigured(f"{', '.join(unknown)} is not an option of {address}; use {', '.join(known)}")
+    if len(options) < len(pairs):
+        raise Misconfigured(f"an option of {address} is given twice")
+    if empty := sorted(name for name, value in options.items() if not value):
+        raise Misconfigured(f"the option {', '.join(empty)} of {address} needs a value")
+    return options

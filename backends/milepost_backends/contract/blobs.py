@@ -1,9 +1,9 @@
 """The contract of a blob store: immutable bytes under fresh keys.
 
-Keys are paths of safe segments, the same for every blob store. A segment is 1 to 200 characters of ``A-Z a-z 0-9 . _
--`` without a leading dot. So a key cannot leave the directory or prefix of its store, and a backend may keep its own
-files under names with a leading dot. A key has at most 900 characters, which leaves room for a bucket's prefix below
-S3's limit of 1,024. No key in use is a directory of another.
+A key is a path of segments, with the same rules for every blob store. A segment is 1 to 200 characters of ``A-Z a-z 0-9
+. _ -`` without a leading dot. So a key cannot leave the directory or prefix of its store, and a backend may keep its
+own files under names with a leading dot. A key has at most 900 characters, since S3 allows 1,024, which include the
+prefix of the store. No key in use is a directory of another key.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from typing import Final, Protocol
 from milepost_backends.contract.errors import UnsafeKey
 
 PATIENCE_SECONDS: Final = 2.0
-"""The seconds for which a store repeats a request that failed for a moment while it writes a blob, unless its caller
-says otherwise.
+"""The seconds for which a store by default repeats a failed request while it writes a blob.
 
 This is less than the time after which the SDK itself repeats a request.
 """
@@ -30,14 +29,14 @@ _PREFIX: Final = re.compile(rf"(?:{_SEGMENT}/)*(?:{_SEGMENT})?\Z")
 
 
 def check_key(key: str) -> str:
-    """Return the key if it is safe. Raises `UnsafeKey`."""
+    """Return ``key`` if it is a path of safe segments of at most 900 characters. Raises `UnsafeKey`."""
     if len(key) > MAX_KEY_LENGTH or not _KEY.match(key):
         raise UnsafeKey(f"{key[:MAX_KEY_LENGTH]!r} is not a path of safe segments")
     return key
 
 
 def check_prefix(prefix: str) -> str:
-    """Return the prefix if a safe key can begin with it. Raises `UnsafeKey`."""
+    """Return ``prefix`` if a safe key can begin with it. Raises `UnsafeKey`."""
     if len(prefix) > MAX_KEY_LENGTH or not _PREFIX.match(prefix):
         raise UnsafeKey(f"{prefix[:MAX_KEY_LENGTH]!r} is not the beginning of a path of safe segments")
     return prefix
@@ -80,24 +79,24 @@ class BlobStore(Protocol):
     async def put(self, key: str, stream: AsyncIterator[bytes], *, patience: float = PATIENCE_SECONDS) -> int:
         """Write ``stream`` under a fresh ``key`` durably, and return its size in bytes.
 
-        The store repeats a request that failed for a moment, or whose answer was lost, for ``patience`` seconds from
-        the first attempt on, if that is safe: a mark of its own shows the store whether the first attempt wrote the
-        blob. It does not repeat a request that was refused.
+        If a request to the store's server fails for a moment, or its answer is lost, the store repeats it for
+        ``patience`` seconds from the first attempt on. It does so only where it can tell whether an earlier attempt
+        wrote the blob. It does not repeat a request that was refused.
 
         If the stream raises, or the task is cancelled, nothing is left visible under ``key`` and the exception passes
-        through unchanged. Never buffers the whole stream.
+        through unchanged. The whole stream is never held in memory.
 
         Raises `BlobExists` (the existing blob stays), `StorageFull`, `StorageUnavailable`.
         """
 
     def get(self, key: str, start: int = 0, end: int | None = None, *, size: int | None = None) -> AsyncIterator[bytes]:
-        """Yield the bytes from ``start`` up to, but not including, ``end``, in chunks; clipped to the blob as a slice
-        would be.
+        """Yield the bytes from ``start`` up to, but not including, ``end``, in chunks.
 
-        The store repeats a request that failed for a moment for some seconds, and resumes reading where it broke.
+        The range is clipped to the blob, as in a slice of Python. The store repeats a request that failed for a moment
+        for some seconds, and resumes reading at the byte where the connection broke.
 
-        Raises before the first chunk, also for an empty range: `BlobMissing`, and `BlobSizeDiffers` for a blob whose
-        size is not ``size``, if that is given. Raises later `BlobTruncated` if the blob turns out shorter than its
+        Before the first chunk, also for an empty range, it raises `BlobMissing`, or `BlobSizeDiffers` if ``size`` is
+        given and the blob has another size. Later it raises `BlobTruncated` if the blob turns out shorter than its
         size, and `StorageUnavailable`.
         """
 
@@ -105,31 +104,32 @@ class BlobStore(Protocol):
         """Return the size of the blob in bytes. Raises `BlobMissing`, `StorageUnavailable`."""
 
     async def delete(self, key: str) -> None:
-        """Delete the blob; it is no error if it is already gone. Raises `StorageUnavailable`."""
+        """Delete the blob. An absent blob is no error. Raises `StorageUnavailable`."""
 
     def list(self, prefix: str, older_than: float) -> AsyncIterator[BlobInfo]:
         """Yield the blobs whose key begins with ``prefix`` and that were completed at least ``older_than`` seconds ago.
 
-        They come in any order. A blob that is put or deleted meanwhile may be listed or not. Raises
+        The order is undefined. A blob that is put or deleted while the list is read may be in it or not. Raises
         `StorageUnavailable`.
         """
 
     async def sign_put(self, key: str, size: int, sha256: str, seconds: float) -> SignedRequest | None:
         """Return a request with which a client may write exactly these bytes under the fresh ``key``.
 
-        None means that this store cannot sign. ``sha256`` is lower-case hex. The store refuses the request if ``key``
-        is taken by then, and, if it can tell, if the body differs. Raises `StorageUnavailable` if the credentials
-        cannot be obtained now.
+        None means that this store cannot sign. ``sha256`` is lower-case hex. The store refuses the client's request if
+        ``key`` is taken by then. It also refuses a body that differs, if it can check digests. Raises
+        `StorageUnavailable` if the credentials cannot be obtained now.
         """
 
     async def sign_get(self, key: str, seconds: float) -> SignedRequest | None:
         """Return a request with which a client may read the blob, also in ranges; None if the store cannot sign.
 
-        The request does not show whether the blob exists. Raises `StorageUnavailable`.
+        The blob need not exist: this call does not look for it. Raises `StorageUnavailable`.
         """
 
     async def checked_digest(self, key: str) -> str | None:
-        """Return the SHA-256 against which the store itself checked the whole blob, in lower-case hex; None if unknown.
+        """Return the SHA-256 of the whole blob, in lower-case hex, if the store itself checked the written bytes
+        against it.
 
-        Raises `BlobMissing`, `StorageUnavailable`.
+        None means that the store knows no such digest. Raises `BlobMissing`, `StorageUnavailable`.
         """

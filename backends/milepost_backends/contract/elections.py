@@ -1,7 +1,8 @@
-"""The contract of an election: which replica may try to lead, and for how long that is certain.
+"""The contract of an election: which replica may try to lead, and for how long its leadership is certain.
 
-Winning an election grants nothing by itself: the leader takes its journals over by compare-and-set. The election proves
-that the predecessor's lease is over, and grants a lease, within which the leader may answer reads from memory.
+Winning an election does not yet allow writes: for that the winner takes its journals over by compare-and-set. The
+election proves that the lease of the previous leader is over, and grants a lease to the winner. Within its lease, a
+leader may answer reads from memory.
 """
 
 from __future__ import annotations
@@ -10,22 +11,22 @@ from typing import Protocol
 
 
 class Leadership(Protocol):
-    """One won election. This process leads until it resigns or loses it."""
+    """An election that this process has won. The process leads until it resigns or loses the lease."""
 
     def remaining(self, now: float) -> float:
-        """Return the seconds for which leadership is certain, counted from ``now`` (monotonic); 0 or less if it is not.
+        """Return the seconds, counted from ``now`` (monotonic), for which this leadership is certain.
 
-        The result is ``math.inf`` if the lease lasts as long as the process lives (a lock on a local file). The call
-        must be cheap: it is made on each read.
+        0 or less means that it is not certain any more; ``math.inf`` means that the lease lasts as long as the process
+        lives, as with a lock on a local file. An implementation must be cheap, since the service calls it on each read.
         """
 
     async def wait_lost(self) -> None:
-        """Return once leadership is permanently lost. The wait can be cancelled."""
+        """Return once this leadership is permanently lost. The wait can be cancelled."""
 
     async def resign(self) -> None:
-        """Give leadership up so that another replica can win at once.
+        """End this leadership, so that another replica can win at once.
 
-        The call is idempotent, and raises nothing if the store cannot be reached.
+        Idempotent. Raises nothing if the store cannot be reached.
         """
 
 
@@ -36,19 +37,18 @@ class Election(Protocol):
         """Connect to the election, or open its files. Idempotent. Raises `Misconfigured` or `StorageUnavailable`."""
 
     async def close(self) -> None:
-        """Withdraw the candidacy and release every resource. Idempotent.
+        """Withdraw this candidate and release every resource. Idempotent.
 
-        A leadership that was won ends, and a running campaign ends with `StorageUnavailable`.
+        A leadership that it has won ends, and a running `campaign` raises `StorageUnavailable`.
         """
 
     async def campaign(self) -> Leadership:
         """Wait until this candidate leads. Raises `StorageUnavailable`.
 
-        The wait can be cancelled at any time, and then leaves no trace.
+        The wait can be cancelled at any time; the candidacy is then withdrawn.
         """
 
     async def leader(self) -> str | None:
-        """Return the advertised URL of the current leader, as far as this replica can see it, or None.
-
-        Raises `StorageUnavailable`.
+        """Return the advertised URL of the current leader; None if this replica sees no leader. Raises
+        `StorageUnavailable`.
         """

@@ -4,13 +4,13 @@
 
     BackendError
     ├── Misconfigured          wrong address, credentials, file system; retrying does not help
-    ├── StorageUnavailable     the store does not answer; a *read* or an idempotent act may be retried
-    │   └── StorageRefused     it answers, and would refuse the same call again, so the backend does not repeat it
+    ├── StorageUnavailable     the store does not answer; a *read* or an idempotent call may be retried
+    │   └── StorageRefused     the store answers and refuses; the backend does not repeat the call
     ├── StorageFull            the store has no room for the bytes
     ├── TakeOverLost           another process took the journal over; this one does not lead
-    ├── JournalDamaged         what is stored does not prove itself, so nothing is served from it
+    ├── JournalDamaged         the stored journal fails its verification; it is not served
     ├── UnsafeKey              a key is not a path of safe segments; a bug of the caller, or a damaged record
-    ├── BlobExists             there is already a blob under this key, and it stays as it is
+    ├── BlobExists             there is already a blob under this key, and it stays
     ├── BlobMissing            there is no blob under this key
     ├── BlobSizeDiffers        the blob has another size than its reader expects
     └── BlobTruncated          the blob ended before its announced size
@@ -45,15 +45,16 @@ class StorageFull(BackendError):
 
 
 class TakeOverLost(BackendError):
-    """The head moved between reading it and taking over: another process leads."""
+    """Another process moved the head between this process's read of it and its take-over: the other process leads."""
 
 
 class JournalDamaged(BackendError):
-    """The stored journal fails its verification: something is missing, altered, or an older copy.
+    """The stored journal fails its verification: a part is missing or altered, or an older copy was put in its place.
 
-    ``what`` names the damage and its remedy. ``evidence`` distinguishes this damage from any other, and stays the same
-    each time the damage is found; None means that its loss cannot be accepted. ``loss`` is the hash of the evidence. An
-    owner passes it to ``--accept-loss`` to continue without the lost data: that accepts this damage, and no later one.
+    ``what`` names the damage and its remedy. ``evidence`` is a text that distinguishes this damage from any other, and
+    is the same each time the damage is found; None means that the loss cannot be accepted. ``loss`` is the hash of
+    ``evidence``. The owner of the deployment passes it to ``--accept-loss`` to continue without the lost data. That
+    accepts this damage, and no later one.
     """
 
     def __init__(self, what: str, evidence: str | None = None) -> None:
@@ -63,16 +64,16 @@ class JournalDamaged(BackendError):
 
 
 def loss_of(evidence: str) -> str:
-    """Return the name by which an owner accepts the damage with this evidence: eight hexadecimal digits."""
+    """Return the hash of ``evidence``, eight hexadecimal digits, by which an owner accepts the damage."""
     return hashlib.blake2b(evidence.encode(), digest_size=4).hexdigest()
 
 
 class UnsafeKey(BackendError):
-    """A key is not a path of safe segments, so it might name something outside of the store."""
+    """A key is not a path of safe segments, so it might name a file or object outside of the store."""
 
 
 class BlobExists(BackendError):
-    """A put named a key that is taken; blobs are never overwritten."""
+    """A blob is already stored under the key of a put. Blobs are never overwritten."""
 
 
 class BlobMissing(BackendError):
@@ -89,7 +90,7 @@ class BlobSizeDiffers(BackendError):
 
     @classmethod
     def check(cls, found: int, expected: int | None) -> None:
-        """Raise this error if a size is expected, and the found one differs."""
+        """Raise this error if ``expected`` is a size, and ``found`` is another one."""
         if expected is not None and found != expected:
             raise cls(found, expected)
 

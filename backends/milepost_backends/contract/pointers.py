@@ -25,8 +25,9 @@ class Head:
 
     ``term`` counts leaderships over this journal. Every committed group raises ``revision``, which never falls.
     ``lineage`` is drawn at random at each take-over, so that a version made of lineage and revision is never reused,
-    not even after the store was restored from a backup. ``digest`` is the number of all records and the sum of their
-    hashes, and opaque to the store: it lets a loader verify that all records are present, and none is an older copy.
+    not even after the store was restored from a backup. ``digest`` combines the number of all records with the sum of
+    their hashes, and is opaque to the store. With it, a leader that loads the journal verifies that all records are
+    present and none is an older copy.
     """
 
     journal: str
@@ -39,7 +40,7 @@ class Head:
     def check(self) -> str:
         """Return the checksum that is stored with the head: 32 hexadecimal digits.
 
-        A stored head without its own checksum does not count as a head.
+        A stored head whose checksum is missing or wrong is not valid.
         """
         fields = f"{self.journal}\n{self.term}\n{self.revision}\n{self.lineage}\n{self.digest}"
         return hashlib.blake2b(fields.encode(), digest_size=16).hexdigest()
@@ -82,7 +83,7 @@ class CommitRefused:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """It is unknown whether the group was written, or may still be. Only a take-over resolves this."""
+    """It is unknown whether the group was written, or will still be written. Only a take-over resolves this."""
 
     detail: str
 
@@ -98,7 +99,7 @@ class GroupLimits:
     """The limits on the size of one commit, and on the number of commits in flight.
 
     ``journal_bytes`` is the number of bytes that all records of a journal should hold together, keys and values; None
-    means that there is no such limit. A store accepts a little more than that for writes that make room.
+    means no such limit. Writes that free room, such as removals, may exceed it a little.
     """
 
     requests: int = 256
@@ -108,7 +109,9 @@ class GroupLimits:
     journal_bytes: int | None = None
 
     def excess(self, changes: Sequence[Change]) -> str | None:
-        """Return in words which limit ``changes`` exceeds, or None. Values are counted, keys are not."""
+        """Return in words which limit ``changes`` exceeds; None if they exceed none. Only the bytes of values are
+        counted.
+        """
         total = 0
         for key, value in changes:
             size = len(value or b"")
@@ -125,34 +128,33 @@ class PointerStore(Protocol):
 
     @property
     def place(self) -> str:
-        """Return the location of this store's journals, which is known once the store was opened.
+        """Return the location of this store's journals; known once the store was opened.
 
-        The text is the same for each replica and each start, and differs from that of any other deployment as far as
-        the store can distinguish them.
+        The text is the same for each replica and after each start, and differs from that of any other deployment as far
+        as the store can distinguish them.
         """
 
     @property
     def bytes_sent(self) -> int:
         """Return the number of bytes sent in writes since this object was made, whatever their outcome.
 
-        Unchanged data that is written again along with a change counts as well: etcd, for one, bounds the bytes that
-        are written.
+        Unchanged data that a write sends along with a change counts as well, because etcd limits all bytes that are
+        written.
         """
 
     @property
     def full(self) -> str | None:
-        """Return in words why the store now accepts no write that grows, or None while there is room. Cheap.
+        """Return in words why the store now refuses writes that add data; None while there is room. Cheap.
 
-        The store reserves room for writes that free room: removals, releases, locks and take-overs. A growing write
-        that is sent anyway is refused as `Refusal.FULL`, at the latest once the reserved room is used up.
+        The store reserves room for writes that free room: removals, releases, locks and take-overs. If a caller sends a
+        write that adds data anyway, it is refused as `Refusal.FULL`, at the latest once the reserved room is used up.
         """
 
     @property
     def commit_delay(self) -> float:
-        """Return the seconds that a commit would wait before it is sent, because the store limits the rate of writes.
+        """Return the seconds that a commit would wait now, because the store limits the rate of writes. Cheap.
 
-        Until then the caller should leave the group open: requests that come meanwhile would need a group of their own.
-        Cheap.
+        During this time the caller should add requests to the waiting group, instead of making another group of them.
         """
 
     async def open(self) -> None:
@@ -172,38 +174,39 @@ class PointerStore(Protocol):
         """Return the names of the journals that were ever taken over. Raises `StorageUnavailable`."""
 
     async def take_over(self, journal: str, ours: Head | None = None) -> Head:
-        """Compare-and-set the head's term to term + 1 (and its revision to revision + 1), creating an absent journal.
+        """Raise the head's term and revision by 1 each, by compare-and-set. An absent journal is created.
 
-        The new head keeps the digest of the stored one, and gets a new lineage. An absent journal counts as one of term
-        0 without records. A journal that was created once is never created anew: its remains, or the witness of the
-        last revision that each store keeps elsewhere, make this call raise `JournalDamaged`.
+        The new head keeps the digest of the stored head, and gets a new lineage. An absent journal counts as one of
+        term 0 without records. A journal that was ever created is not created anew: if its remains are found, or the
+        witness, a second copy of its last head, this call raises `JournalDamaged`.
 
         ``ours`` is the head that this process committed last, under a lease that still holds. If the stored head is
-        then gone, unreadable or older, another program changed it: unless the witness shows a later term, the successor
-        of ``ours`` replaces it.
+        then gone, unreadable or older, another program changed it. In that case a successor of ``ours`` replaces the
+        stored head, unless the witness shows a later term.
 
-        Once this call returned, no commit under an earlier head can be written any more. A take-over with an unknown
-        outcome raises `StorageUnavailable` and may be repeated: each repetition uses up one more term.
+        Once this call has returned, no commit under an earlier head can be written any more. A take-over with an
+        unknown outcome raises `StorageUnavailable` and may be repeated: each repetition uses up one more term.
 
         Raises `TakeOverLost`, `StorageUnavailable`, `StorageFull`, `JournalDamaged`.
         """
 
     def load(self, head: Head) -> AsyncIterator[Change]:
-        """Yield every record of the journal, in no particular order; ``value`` is never None.
+        """Yield every record of the journal, in no particular order. The ``value`` of each is never None.
 
-        Call this right after the `take_over` that returned ``head``, before any commit under it. Raises `TakeOverLost`
-        if another head followed it, `StorageUnavailable` if another program set it back or the store does not answer,
-        `JournalDamaged`.
+        Call this right after the `take_over` that returned ``head``, before any commit under that head. Raises
+        `TakeOverLost` if another head followed ``head``; `StorageUnavailable` if another program set the head back, or
+        the store does not answer; and `JournalDamaged`.
         """
 
     async def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
         """Write all ``changes`` and move the head from ``head`` to ``revision`` in one atomic write, or write nothing.
 
-        ``digest`` is that of all records after these changes; None leaves the digest unchanged.
+        ``digest`` is that of all records after these changes; None leaves the digest of the head unchanged.
 
-        A group changes each key at most once; deleting an absent key changes nothing and is no error. ``revision`` is
-        greater than ``head.revision``. Several groups may be in flight: the next group names the head that this one
-        will leave. The call never raises for an outcome of the store; a cancelled call counts as `Unknown`.
+        A group changes each key at most once. Deleting an absent key changes nothing and is no error. ``revision`` is
+        greater than ``head.revision``. Several groups may be in flight: the ``head`` of the next group is the one that
+        this group will leave. The result says what became of the write; no outcome of the store is raised. A cancelled
+        call counts as `Unknown`.
         """
 
     async def confirm(self, head: Head) -> bool:

@@ -1,7 +1,7 @@
-"""Local file systems: checks that a directory is on one and is private, and makes names durable.
+"""Local file systems: checks whether a directory is on one, keeps files private, and makes new names durable.
 
 An ``flock`` and SQLite's shared memory work between the processes of one machine. On a network file system two machines
-can both believe that they hold the lock, so the embedded backends refuse a directory on one.
+can both believe that they hold the same lock. So the embedded backends refuse a directory on a network file system.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from milepost_backends.contract import Misconfigured
 
 PRIVATE_FILE = 0o600
 PRIVATE_DIRECTORY = 0o700
-"""Only the server's own user may read the stored data, which may contain anything that a job computes."""
+"""The mode of new directories. Only the server's own user may read the data, which may contain anything that a job
+computes.
+"""
 
 PERMANENT_ERRORS: Final = frozenset(
     {
@@ -56,7 +58,7 @@ SHARED_FUSE = frozenset(
 
 
 class FileIdentity(NamedTuple):
-    """The identity of the file that a path names now: later the same path may name another file, or none."""
+    """The identity of a file: its device and inode. Later the same path may name another file, or none."""
 
     device: int
     inode: int
@@ -72,10 +74,11 @@ class FileIdentity(NamedTuple):
 
 
 def mount_type(path: Path, mountinfo: str) -> str | None:
-    """Return the type of the file system that contains ``path`` (absolute, links resolved), from the text of
-    mountinfo(5).
+    """Return the type of the file system that contains ``path``, such as ``ext4``; None if no mount point covers the
+    path.
 
-    The result is None if no mount point covers the path. Of two mounts on one point the later hides the earlier.
+    ``path`` is absolute, with links resolved; the other argument is the text of mountinfo(5). Of two mounts on one
+    mount point the later one counts, since it hides the earlier one.
     """
     found: tuple[int, str] | None = None
     for line in mountinfo.splitlines():
@@ -96,7 +99,7 @@ def _unescaped(field: str) -> str:
 
 
 def is_shared(type_: str) -> bool:
-    """Return whether several machines may have a file system of this type mounted at once."""
+    """Return whether several machines can mount a file system of this type at once."""
     kind, _, helper = type_.partition(".")
     return type_ in SHARED_TYPES or (kind == "fuse" and helper in SHARED_FUSE)
 
@@ -137,7 +140,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def make_durable_directory(directory: Path) -> None:
-    """Make ``directory`` and its missing parents, each durably named in its own parent. Raises OSError."""
+    """Make ``directory`` and its missing parents, and sync each new name in its parent directory. Raises OSError."""
     missing = []
     while not directory.is_dir():
         missing.append(directory)
@@ -152,8 +155,8 @@ def make_durable_directory(directory: Path) -> None:
 def keep_private(path: Path) -> None:
     """Remove the rights of group and others on an existing file of the server's own user.
 
-    For a directory this only logs a warning, since its creator may have intended the rights (or it is ``/tmp``), and
-    also for a file of another user. A path that names nothing is ignored. Raises OSError.
+    A directory, or a file of another user, keeps its rights, and a warning is logged: their creator may have intended
+    the rights. A path that names nothing is ignored. Raises OSError.
     """
     try:
         status = path.lstat()

@@ -1,8 +1,8 @@
 """Reserves room on a disk for writes that free room: removals of pointers, locks and take-overs.
 
-The reserve is a file of real blocks beside the database. When the disk is full the file is deleted, and writes that
-grow are refused until there is enough room to make it again. Blobs leave as much room free as the file takes, so that
-they do not use the freed room.
+The reserve is a file of allocated blocks beside the database. When the disk is full, the file is deleted, and writes
+that add data are refused until there is enough room to make the file again. A write of a blob
+must leave as many bytes free as the file takes, so that blobs do not use the freed room.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 LARGEST: Final = 8 * 1024 * 1024
 SMALLEST: Final = 1024 * 1024
 _PART: Final = 16
-"""On a small disk, the reserve is at most one sixteenth of it."""
+"""The divisor of the size of the disk that limits the reserve: at most one sixteenth of a small disk is reserved."""
 _NEXT_TO_NOTHING: Final = 256 * 1024
 """The bytes that a database needs to open, and to work for a moment."""
 _PAUSE_SECONDS: Final = 5.0
-"""The least seconds between two attempts, after the system refused the room, or free room turned out to be unusable."""
+"""The least seconds between two attempts to make the reserve, after the system refused its room."""
 
 log = logging.getLogger("milepost.embedded")
 
@@ -44,12 +44,14 @@ def room_on(path: Path | int) -> tuple[int, int]:
 
 
 class Reserve:
-    """The reserve, which is the file at ``path``. Any thread may call `missing` and `may_be_tried`; one thread calls
-    the rest.
+    """The reserve, which is the file at ``path``.
 
-    ``clock`` returns monotonic seconds. A quota may forbid room that the disk reports as free, and only an attempt to
-    take the room shows that. After such a failed attempt, or a write that found no room although some was reported, the
-    reserve ignores the system's report until twice the room could be taken.
+    Any thread may call `missing` and `may_be_tried`; only one thread calls the other methods. ``clock`` returns
+    monotonic seconds.
+
+    A quota may forbid room that the disk reports as free, and only an attempt to take the room shows that. If such an
+    attempt fails, or a write finds no room although the disk reports some, the reserve counts the disk as full until it
+    was able to take twice the reserved room.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
@@ -66,7 +68,7 @@ class Reserve:
         return self._held
 
     def missing(self) -> str | None:
-        """Return in words why no write that grows is accepted, or return None while there is room. Cheap."""
+        """Return in words why writes that add data are refused; None while there is room. Cheap."""
         if self._held:
             return None
         if (denied := self._denied) is not None:
@@ -74,17 +76,19 @@ class Reserve:
         try:
             free, kept = room_on(self._path.parent)
         except OSError:
-            return None  # a file system that cannot be read is not a lack of room
+            return None  # if the free room cannot be read, the disk does not count as full
         if free >= 2 * kept:
             return None
         return f"the disk of {self._path.parent} has {free} bytes left, which are reserved for removals and locks"
 
     def may_be_tried(self) -> bool:
-        """Return whether it is time to call `keep` again even if no write does so."""
+        """Return whether the pause after a failed attempt is over, so that `keep` would try to make the reserve
+        again.
+        """
         return self._denied is not None and self._clock() >= self._denied_until
 
     def keep(self) -> None:
-        """Make the file if it does not exist, whatever deleted it, and if there is ample room for it."""
+        """Make the file of the reserve if it does not exist and there is ample room for it."""
         self._held = self._is_there()
         if not self._held and (self._denied is None or self.may_be_tried()):
             self._try()
@@ -95,14 +99,14 @@ class Reserve:
             self._log_once("%s; writes that grow are refused: delete what is not needed, or make the disk larger", why)
 
     def is_short(self) -> bool:
-        """Return whether almost no room is left."""
+        """Return whether the disk has less room than a database needs to open and to work for a moment."""
         try:
             return room_on(self._path.parent)[0] < _NEXT_TO_NOTHING or self.lacks(_NEXT_TO_NOTHING)
         except OSError:
             return False
 
     def lacks(self, size: int) -> bool:
-        """Return whether the system refuses ``size`` bytes beside the reserve, by an attempt to take them."""
+        """Return whether the system refuses to allocate ``size`` more bytes. The bytes are freed again at once."""
         try:
             with TemporaryFile(dir=self._path.parent) as trial:
                 os.posix_fallocate(trial.fileno(), 0, size)
@@ -146,7 +150,7 @@ class Reserve:
             self._log_once("cannot keep room for removals in %s: %s", self._path, error.strerror)
 
     def _make(self, size: int, first: int) -> None:
-        """Take ``first`` bytes, and then give all but ``size`` back."""
+        """Allocate ``first`` bytes for the reserve, and then free all but ``size`` of them."""
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
         try:
             os.posix_fallocate(descriptor, 0, first)
@@ -160,7 +164,7 @@ class Reserve:
         self._denied_until = self._clock() + _PAUSE_SECONDS
 
     def _log_once(self, text: str, *values: object) -> None:
-        """Log an error only once, until there is room again."""
+        """Log an error, unless one was logged since there last was room."""
         if not self._logged:
             log.error(text, *values)
             self._logged = True

@@ -19,7 +19,7 @@ from milepost_backends.disk.filesystem import (
 )
 from milepost_backends.embedded.errors import backend_error, is_busy, os_error
 
-APPLICATION_ID = 0x4D4C5053  # "MLPS", by which file(1) recognizes the file and this module recognizes a wrong path
+APPLICATION_ID = 0x4D4C5053  # "MLPS" in ASCII: an SQLite file with another id belongs to another program
 SCHEMA_VERSION = 2
 
 _SCHEMA = """
@@ -61,20 +61,20 @@ def prepare_directory(path: Path) -> None:
 
 
 def log_files(path: Path) -> tuple[Path, Path]:
-    """Return the paths of the write-ahead log of the file at ``path``, and of the shared index of that log."""
+    """Return the paths of the write-ahead log of the database at ``path``, and of the shared index of that log."""
     return path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")
 
 
 def connect(path: Path, busy_timeout: float, *, create: bool) -> sqlite3.Connection:
-    """Return a connection whose commits are durable, to a file with the current schema.
+    """Return a connection to the database at ``path``, which gets the current schema if it is new. Commits are durable.
 
-    ``busy_timeout`` (seconds) bounds each wait for another process. Raises `Misconfigured` (not Milepost's file, or a
-    newer schema), `JournalDamaged`, `StorageFull`, `StorageUnavailable`.
+    ``busy_timeout`` (seconds) bounds each wait for another process. Raises `Misconfigured` (the file is not Milepost's,
+    or has a newer schema), `JournalDamaged`, `StorageFull`, `StorageUnavailable`.
     """
     address = f"{path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}&psow=1"
     doing = f"cannot open {path}"
     try:
-        if create:  # SQLite gives its log and its index the mode of this file
+        if create:  # SQLite copies the mode of the database file to its log and index
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE))
         connection = sqlite3.connect(address, uri=True, timeout=busy_timeout, isolation_level=None)
     except sqlite3.Error as error:
@@ -88,7 +88,7 @@ def connect(path: Path, busy_timeout: float, *, create: bool) -> sqlite3.Connect
     except sqlite3.Error as error:
         connection.close()
         raise backend_error(error, doing) from error
-    except UnicodeDecodeError as error:  # SQLite's message quotes the malformed text
+    except UnicodeDecodeError as error:  # SQLite's error message quotes text of the database that is not UTF-8
         connection.close()
         raise JournalDamaged(f"{doing}: {_text(error.object)}") from error
     except OSError as error:
@@ -101,17 +101,21 @@ def connect(path: Path, busy_timeout: float, *, create: bool) -> sqlite3.Connect
 
 
 def _text(content: bytes) -> str:
-    """Return text with invalid bytes escaped: damaged text is readable, and still does not match its checksum."""
+    """Return the bytes as text, with bytes that are not UTF-8 escaped.
+
+    So damaged text can be read without an error, and its checksum shows the damage.
+    """
     return content.decode("utf-8", "backslashreplace")
 
 
 def _set_up(connection: sqlite3.Connection, path: Path, busy_timeout: float) -> None:
-    with _transaction(connection, "BEGIN"):  # another program's file must not be changed
+    with _transaction(connection, "BEGIN"):  # a read transaction, since the file may be another program's
         _has_schema(connection, path)
     _use_write_ahead_log(connection, path, busy_timeout)
     for pragma in _PRAGMAS:
         connection.execute(pragma)
-    with _transaction(connection, "BEGIN IMMEDIATE"):  # this also proves that the file can be written
+    # IMMEDIATE takes the write lock, which fails if the file cannot be written
+    with _transaction(connection, "BEGIN IMMEDIATE"):
         if not _has_schema(connection, path):
             for statement in _SCHEMA.split(";"):
                 connection.execute(statement)
@@ -121,7 +125,10 @@ def _set_up(connection: sqlite3.Connection, path: Path, busy_timeout: float) -> 
 
 
 def check_schema(connection: sqlite3.Connection) -> None:
-    """Raise `JournalDamaged` unless the schema is unchanged: one changed bit in a name makes a column absent."""
+    """Raise `JournalDamaged` unless the schema is the one that this module creates.
+
+    SQLite itself does not notice a changed bit in the name of a column: the column is then absent.
+    """
     found = {str(sql) for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
     meant = {statement.strip() for statement in _SCHEMA.split(";") if statement.strip()}
     if found != meant:
@@ -142,7 +149,7 @@ def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
 def _has_schema(connection: sqlite3.Connection, path: Path) -> bool:
     """Return whether the schema exists; False for an empty file. Raises `Misconfigured` for another program's file.
 
-    Call this in a transaction, so that no other process makes the schema between two checks.
+    Call this in a transaction, so that no other process can make the schema after this check.
     """
     application = _number(connection, "PRAGMA application_id")
     version = _number(connection, "PRAGMA user_version")
@@ -160,7 +167,10 @@ def _has_schema(connection: sqlite3.Connection, path: Path) -> bool:
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection, path: Path, busy_timeout: float) -> None:
-    """Switch to a write-ahead log. SQLite does not always wait for other connections here, so this function does."""
+    """Switch the database to a write-ahead log, and wait up to ``busy_timeout`` seconds for other connections.
+
+    SQLite's own busy timeout does not always apply to this switch, so this function tries it again and again.
+    """
     deadline = time.monotonic() + busy_timeout
     while (mode := _journal_mode(connection, may_be_busy=time.monotonic() < deadline)) is None:
         time.sleep(0.01)

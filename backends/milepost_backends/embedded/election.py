@@ -1,10 +1,11 @@
 """Elects a leader by an exclusive lock on a file in a local directory.
 
-The operating system releases the lock when its holder dies, so the lock is lease and election in one: its holder leads
-as long as it lives. A process that is only paused still holds the lock.
+The process that holds the lock leads. The operating system releases the lock when this process dies, so the lock is
+also the leader's lease. A process that is only paused still holds the lock.
 
-``leader.lock`` decides. ``leader.json`` names the leader. The leader locks that file as well, and makes it appear
-complete and locked, so a locked ``leader.json`` is from the current leader and not from a predecessor that died.
+The locked file is ``leader.lock``. A second file, ``leader.json``, names the leader, which locks this file as well.
+Only a complete and locked file is moved to the name ``leader.json``. So a locked ``leader.json`` is from the current
+leader, and not from a predecessor that died.
 """
 
 from __future__ import annotations
@@ -41,9 +42,7 @@ _FOR_LOCKING = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 
 @contextmanager
 def translate_errors(doing: str) -> Iterator[None]:
-    """Translate errors of the operating system into those of the contract; nothing else in this module translates
-    them.
-    """
+    """Translate errors of the operating system into those of the contract."""
     try:
         yield
     except OSError as error:
@@ -51,10 +50,11 @@ def translate_errors(doing: str) -> Iterator[None]:
 
 
 class FileLock:
-    """A lock on the file at ``path``, which excludes others until it is released, also others in the same process.
+    """An exclusive lock on the file at ``path``, until it is released. It also excludes other locks of the same
+    process.
 
-    Nothing here awaits. The descriptors are closed on exec. A forked child that continues without exec shares the locks
-    of its parent.
+    No method awaits. The descriptors are closed on exec. A forked child that continues without exec shares the locks of
+    its parent.
     """
 
     def __init__(self, path: Path, descriptor: int) -> None:
@@ -64,13 +64,14 @@ class FileLock:
 
     @staticmethod
     def prepare(path: Path) -> None:
-        """Make the file if it is absent, and check that it can be opened for locking. Raises OSError."""
+        """Make the file at ``path`` if it is absent, and check that it can be opened for locking. Raises OSError."""
         os.close(os.open(path, _FOR_LOCKING, PRIVATE_FILE))
 
     @classmethod
     def try_take(cls, path: Path) -> FileLock | None:
-        """Take the lock on the file at ``path``, which is made if absent; return None while another holds it. Raises
-        OSError.
+        """Lock the file at ``path``, which is made if it is absent. Return None while another holder has the lock.
+
+        Raises OSError.
         """
         while True:
             descriptor = os.open(path, _FOR_LOCKING, PRIVATE_FILE)
@@ -80,19 +81,19 @@ class FileLock:
             lock = cls(path, descriptor)
             if lock.is_held():
                 return lock
-            lock.release()  # the file was replaced between open and lock, so this lock decides no election
+            lock.release()  # another file has the path since the open, so this lock decides no election
 
     @classmethod
     def place(cls, path: Path, content: bytes) -> FileLock:
-        """Replace the file at ``path`` by a new one with ``content``, which appears complete and locked.
+        """Replace the file at ``path`` by a new, locked file with ``content``. The replacement is atomic.
 
-        Only one process may do this for a name at a time. Raises OSError.
+        Only one process may do this for a path at a time. Raises OSError.
         """
         draft = path.with_suffix(".new")
         draft.unlink(missing_ok=True)
         descriptor = os.open(draft, _FOR_LOCKING | os.O_TRUNC, PRIVATE_FILE)
         try:
-            _lock(descriptor, fcntl.LOCK_EX)  # no other process knows of this file yet
+            _lock(descriptor, fcntl.LOCK_EX)  # needs no wait: no other process knows of the new file yet
             os.write(descriptor, content)
             draft.rename(path)
         except BaseException:
@@ -101,11 +102,11 @@ class FileLock:
         return cls(path, descriptor)
 
     def is_held(self) -> bool:
-        """Return whether the lock is held, and the path still names the locked file. Cheap: one stat."""
+        """Return whether this lock is held, and the path still names the locked file. Costs one ``stat``."""
         try:
             return self._descriptor is not None and FileIdentity.of(self._path) == self._identity
         except OSError:
-            return False  # without a stat the answer is not certain
+            return False  # without a stat it is not certain that the path names the locked file
 
     def release(self) -> None:
         """Release the lock, so that another holder can take it. Idempotent."""
@@ -115,7 +116,7 @@ class FileLock:
 
 
 def read_locked(path: Path) -> bytes | None:
-    """Return the content of the file at ``path`` while a process holds its lock, else None. Raises OSError."""
+    """Return the content of the file at ``path`` if a process holds a lock on the file, else None. Raises OSError."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -137,8 +138,8 @@ def _lock(descriptor: int, kind: int) -> bool:
 class EmbeddedElection:
     """An `Election` among the processes of one machine that share ``directory``.
 
-    ``advertise`` is the URL that other replicas get. A candidate tries the lock, and its holder checks it, about every
-    ``poll`` seconds.
+    ``advertise`` is the URL of this replica, which `leader` returns to other replicas. About every ``poll`` seconds a
+    candidate tries to take the lock, and the leader checks that it still holds the lock.
     """
 
     def __init__(self, directory: Path, advertise: str, *, poll: float = 0.1) -> None:
@@ -181,7 +182,9 @@ class EmbeddedElection:
         return _named_in(content) if content else None
 
     def _lead(self, lock: FileLock) -> LockLeadership:
-        """Announce the leader. It leads even if a full disk prevents the announcement."""
+        """Announce this replica in ``leader.json``, and lead. If a full disk prevents the announcement, it leads
+        anyway.
+        """
         content = json.dumps({"schema": 1, "advertise": self._advertise}).encode()
         try:
             announcement = FileLock.place(self._directory / ANNOUNCEMENT_NAME, content)
@@ -192,17 +195,17 @@ class EmbeddedElection:
 
 
 class LockLeadership:
-    """A `Leadership` that lasts until it is resigned, or until the lock file is deleted or replaced."""
+    """A `Leadership` that lasts until the leader resigns, or its lock file is deleted or replaced."""
 
     def __init__(self, locks: Sequence[FileLock], poll: float) -> None:
-        """Hold ``locks``, of which the first decides."""
+        """Hold ``locks``. Leadership lasts as long as the first of them is held."""
         self._locks = locks
         self._poll = poll
         self._over = asyncio.Event()
 
     def remaining(self, now: float) -> float:
-        """See `Leadership.remaining`. The result is infinite, or permanently zero."""
-        del now  # a lock does not expire
+        """See `Leadership.remaining`. The result is infinite while the lock is held, and 0 for ever after."""
+        del now  # the time does not matter, since a file lock does not expire
         if self._locks[0].is_held():
             return math.inf
         self._end()
@@ -226,7 +229,7 @@ class LockLeadership:
 
 
 def _named_in(content: bytes) -> str | None:
-    """Return the advertised URL in an announcement, or None if this release does not understand it."""
+    """Return the URL in the content of ``leader.json``; None if this release does not understand the content."""
     try:
         announcement = json.loads(content)
     except ValueError:

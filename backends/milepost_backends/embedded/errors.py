@@ -1,11 +1,11 @@
-"""Translate errors of SQLite and of the operating system into those of the contract; no other module does.
+"""Translate errors of SQLite and of the operating system into those of the contract.
 
-What an error means depends on whether COMMIT had been issued. Before COMMIT, nothing can be written once the
-transaction was rolled back: frames in the write-ahead log without a commit mark are never recovered.
+What an error means depends on whether COMMIT had been issued. Before COMMIT, a rollback undoes everything: SQLite never
+recovers frames of the write-ahead log that have no commit mark.
 
-During COMMIT it depends on the order in which SQLite works (``sqlite3WalFrames``): it writes the frames, the one with
-the commit mark last; syncs the log; publishes the frames in the shared index. On any error SQLite rolls back in memory,
-but what the log already holds stays there:
+During COMMIT the meaning depends on the order in which SQLite works (``sqlite3WalFrames``). SQLite writes the frames,
+the one with the commit mark last; then it syncs the log; then it publishes the frames in the shared index. On any error
+it rolls back in memory, but frames that are already in the log stay there:
 
 * ``SQLITE_FULL`` says that the write of a frame was cut short. So the commit mark is not whole, and recovery, which
   requires its checksum, cannot take it for a commit: the group was not written and never will be. (On a device without
@@ -14,8 +14,8 @@ but what the log already holds stays there:
   ``ENOSPC`` alone. If a trial shows that the system gives no more room (``EDQUOT``: a quota is used up), the write was
   refused for that reason, and the error means the same as ``SQLITE_FULL``.
 * Any other error may come after the mark was written, from the sync or from the index. This process sees the group
-  rolled back, but after a crash recovery would find it whole. So its outcome is unknown until a later commit overwrites
-  those frames, which a take-over does.
+  rolled back, but recovery after a crash would find the group whole. So the outcome of the group is unknown until a
+  later commit overwrites its frames. A take-over makes such a commit.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ _ERRORS: dict[int, type[BackendError]] = {
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Return whether the error says that this connection waited in vain for a lock of another connection."""
+    """Return whether the error says that this connection waited in vain for a lock that another connection holds."""
     return _primary(error) == sqlite3.SQLITE_BUSY
 
 
 def commit_end(error: sqlite3.Error, *, committing: bool, lacks_room: Callable[[], bool]) -> CommitRefused | Unknown:
-    """Return the outcome of a group whose transaction failed, in COMMIT itself or before it.
+    """Return the outcome of a group whose transaction failed, in COMMIT or before it.
 
-    ``lacks_room`` checks whether the system refuses as much room as the group takes. A refusal presumes that the caller
-    ends the transaction, by ROLLBACK or by closing the connection.
+    ``lacks_room`` checks whether the system refuses as much room as the group takes. If the result is `CommitRefused`,
+    the caller must end the transaction, by ROLLBACK or by closing the connection.
     """
     primary, detail = _primary(error), _detail(error)
     if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_IOERR_WRITE and lacks_room():
@@ -73,19 +73,19 @@ def commit_end(error: sqlite3.Error, *, committing: bool, lacks_room: Callable[[
 
 
 def backend_error(error: sqlite3.Error, doing: str) -> BackendError:
-    """Return the contract's error for any operation but a commit; the caller raises it ``from error``."""
+    """Return the contract's error for an SQLite error in any operation but a commit. Raise it ``from error``."""
     kind = _ERRORS.get(_primary(error), StorageUnavailable)
     return kind(f"{doing}: {_detail(error)}")
 
 
 def os_error(error: OSError, doing: str) -> BackendError:
-    """Return the contract's error for a file that cannot be used; the caller raises it ``from error``."""
+    """Return the contract's error for a file that cannot be used. Raise it ``from error``."""
     kind = Misconfigured if error.errno in PERMANENT_ERRORS else StorageUnavailable
     return kind(f"{doing}: {error.strerror}")
 
 
 def _primary(error: sqlite3.Error) -> int:
-    """Return the primary result code; errors that the Python module itself detects carry none."""
+    """Return SQLite's primary result code of the error. Errors of Python's own ``sqlite3`` module have none."""
     code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     return code & 0xFF
 

@@ -1,7 +1,7 @@
-"""Reads, checks and writes the heads of journals in the SQLite database, and chooses the head that a take-over
-continues from.
+"""Reads, checks and writes the heads of journals in the SQLite database.
 
-That is the stored head, if the witness confirms it.
+It also chooses the head that a take-over continues from: the stored head, if the witness (a second copy of the last
+head) confirms it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ _MOVE_HEAD = (
 class InvalidHead(JournalDamaged):
     """The stored value of a head is not a valid head.
 
-    ``sign`` is its part of a loss's evidence. The names of losses are derived from it, and an owner may accept a loss
-    in another release than the one that named it: so it never changes, whatever the messages say.
+    ``sign`` describes the invalid value within the evidence of a loss (see `JournalDamaged`), from which the name of
+    the loss is computed. An owner may accept a loss in a later release than the one that named it, so the text of
+    ``sign`` must stay the same in all releases.
     """
 
     def __init__(self, journal: str, row: tuple[object, ...]) -> None:
@@ -54,7 +55,7 @@ def stored_head(connection: sqlite3.Connection, journal: str) -> Head | None:
 
 
 def move_head(connection: sqlite3.Connection, head: Head) -> None:
-    """Store this head in place of the one before it."""
+    """Store ``head`` in place of the previous head of its journal."""
     row = (head.journal, head.term, head.revision, head.lineage, head.digest, head.check)
     connection.execute(_MOVE_HEAD, row)
 
@@ -66,12 +67,12 @@ def has_records(connection: sqlite3.Connection, journal: str) -> bool:
 
 
 def _described(head: Head | None) -> str:
-    """Return term, revision and lineage of a head for a message to people."""
+    """Return term, revision and lineage of a head, for error messages."""
     return "no head" if head is None else f"{head.term}/{head.revision}/{head.lineage}"
 
 
 def moved(expected: Head, stored: Head | None) -> str:
-    """Return in words that the stored head is not the expected one."""
+    """Return an error message which says that the stored head is not the expected one."""
     if stored is None:
         return f"there is no journal {expected.journal!r}"
     return (
@@ -81,10 +82,10 @@ def moved(expected: Head, stored: Head | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StoredHead:
-    """The stored parts of a journal: its head, or its fault, and whether there are records.
+    """The stored head of a journal, or the fault of that head; and whether any record is stored.
 
-    ``trouble`` is a text for people, ``sign`` is for the evidence of a loss (see `InvalidHead`); None if the head is
-    valid.
+    If the head is not valid, ``trouble`` is the message for people, and ``sign`` is for the evidence of a loss (see
+    `InvalidHead`). Both are None if the head is valid.
     """
 
     head: Head | None
@@ -96,7 +97,7 @@ class StoredHead:
 def last_head(
     journal: str, found: StoredHead, witness: Testimony, ours: Head | None, accepted: Collection[str]
 ) -> Head | None:
-    """Return the head that the next one follows; None for a new journal.
+    """Return the head that a take-over continues from; None for a new journal.
 
     ``ours`` is the head that this process committed last, under a lease that still holds. Raises `JournalDamaged`.
     """
@@ -118,14 +119,14 @@ def last_head(
 
 
 def may_follow(ours: Head, witness: Testimony) -> bool:
-    """Return whether a process that committed ``ours``, and holds the lease, may continue from it."""
+    """Return whether a process that committed ``ours``, and whose lease still holds, may continue from ``ours``."""
     return witness.head is None or witness.head.term <= ours.term
 
 
 def _damage(journal: str, found: StoredHead, witness: Testimony) -> str | None:
-    """Return in words what is wrong with the stored journal, or None.
+    """Return in words how the stored journal is damaged; None if it is not.
 
-    A database that is newer than its witness is not damaged: the witness is not synced at each commit.
+    A database that is newer than its witness is not damaged, since the witness is not synced at each commit.
     """
     head, newest = found.head, witness.head
     if found.trouble is not None:

@@ -1,4 +1,4 @@
-"""Keeps journals in one SQLite file; all calls come from the one thread that works on it, and nothing awaits."""
+"""Keeps journals in one SQLite file. Only one thread uses the file, and no function awaits."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ _UPSERT = (
     " ON CONFLICT (journal, key) DO UPDATE SET value = excluded.value"
 )
 _DELETE = "DELETE FROM record WHERE journal = ? AND key = ?"
-# This reads in the order of the rows, not of the keys (the + keeps the index out), so it reads the file once. The casts
-# let a damaged row, of any type or encoding, through to the caller, which can determine what it should be.
+# The + keeps SQLite from using the index: the records are read in the order of the rows, so the file is read once. The
+# casts return a damaged row of any type or encoding as well, so that the caller finds its checksum wrong.
 _BATCH = "SELECT id, CAST(key AS BLOB), CAST(value AS BLOB) FROM record WHERE id > ? AND +journal = ? ORDER BY id"
 
 
 class Batch(NamedTuple):
-    """Some records of a journal, and the position at which the next batch begins (None: there is none)."""
+    """Some records of a journal, and the row at which the next batch begins (None after the last batch)."""
 
     records: list[Change]
     next: int | None
@@ -66,7 +66,7 @@ class Batch(NamedTuple):
 class SqliteJournals:
     """Journals in one SQLite file. Each call runs one whole transaction, or none.
 
-    Between calls the connection holds no lock and no snapshot.
+    Between calls the connection holds no lock and no read snapshot.
     """
 
     def __init__(self, path: Path, busy_timeout: float, limits: GroupLimits, accept_loss: Collection[str]) -> None:
@@ -131,7 +131,7 @@ class SqliteJournals:
         return stored is not None and (stored.term, stored.lineage) == (head.term, head.lineage)
 
     def batch(self, head: Head, begin: int) -> Batch:
-        """Return the records after row ``begin``. All batches that are read under one head make up one snapshot."""
+        """Return the records from row ``begin`` on. All batches that are read under one head show the same moment."""
         with self._transaction("BEGIN", f"cannot load {head.journal!r}") as connection:
             stored = stored_head(connection, head.journal)
             if stored != head:
@@ -146,9 +146,10 @@ class SqliteJournals:
         return Batch(records, None)
 
     def _lost(self, head: Head, stored: Head | None) -> BackendError:
-        """Return the error that says why ``head`` is not the stored one.
+        """Return the error for a stored head that is not ``head``.
 
-        If this process took the journal over last, an older stored head is somebody else's work.
+        If this process took the journal over last, and the stored head is older than ``head``, another program has
+        changed the database; otherwise another process leads.
         """
         if self._taken.get(head.journal) != head.lineage:
             return TakeOverLost(moved(head, stored))
@@ -195,21 +196,23 @@ class SqliteJournals:
         except sqlite3.Error as error:
             needed = _bytes_of_log(changes)
             return commit_end(error, committing=committing, lacks_room=lambda: self._place.reserve.lacks(needed))
-        except (JournalDamaged, Displaced) as error:  # another program changed the file; a take-over repairs that
+        # another program has changed the database file, which a take-over repairs
+        except (JournalDamaged, Displaced) as error:
             return Unknown(str(error)) if committing else CommitRefused(Refusal.HEAD_MOVED, str(error))
         except BackendError as error:
             return Unknown(str(error)) if committing else CommitRefused(Refusal.FAILED, str(error))
-        except UnicodeDecodeError as error:  # SQLite's message quotes the malformed text
+        except UnicodeDecodeError as error:  # SQLite's error message quotes text that is not UTF-8
             return Unknown(repr(error.object)) if committing else CommitRefused(Refusal.FAILED, repr(error.object))
         finally:
             self._end_transaction()
         return Done(after)
 
     def _take_log_in(self) -> None:
-        """Copy the write-ahead log into the database, so that the next commit overwrites the log.
+        """Copy the write-ahead log into the database, so that the next commit overwrites the log instead of extending
+        it.
 
-        While the disk is short of room this runs after each commit: a commit adds some pages to the log, however little
-        it changes, and the log would soon use up the room that is reserved for removals.
+        This runs after each commit while the reserve does not exist. A commit adds some pages to the log, however
+        little it changes, and the log would soon use up the room that is left for removals.
         """
         if (connection := self._place.connection) is not None:
             try:
@@ -219,8 +222,9 @@ class SqliteJournals:
 
     @contextmanager
     def _transaction(self, begin: str, doing: str) -> Iterator[sqlite3.Connection]:
-        """Run a transaction for any operation but a commit. SQLite's errors are translated; it is rolled back by
-        default.
+        """Run the block in a transaction, for any operation but a commit of a group, and translate SQLite's errors.
+
+        Unless the block commits the transaction itself, it is rolled back.
         """
         try:
             connection = self._place.ready()
@@ -231,13 +235,13 @@ class SqliteJournals:
             if isinstance(translated, JournalDamaged):
                 translated = self._place.damaged(str(translated))
             raise translated from error
-        except UnicodeDecodeError as error:  # SQLite's message quotes the malformed text
+        except UnicodeDecodeError as error:  # SQLite's error message quotes text that is not UTF-8
             raise self._place.damaged(f"{doing}: {error.object!r}") from error
         finally:
             self._end_transaction()
 
     def _end_transaction(self) -> None:
-        """Roll back uncommitted changes, or else close the connection, so that they are never committed."""
+        """Roll back uncommitted changes. If that fails, close the connection, so that they are never committed."""
         connection = self._place.connection
         if connection is not None and connection.in_transaction:
             try:
@@ -247,7 +251,9 @@ class SqliteJournals:
 
 
 def _bytes_of_log(changes: Sequence[Change]) -> int:
-    """Return the bytes of the log that a group may take: some pages for each change, and its content twice."""
+    """Return the most bytes that a group takes in the write-ahead log: some pages for each change, and its content
+    twice.
+    """
     return _LOG_BYTES + sum(_CHANGE_BYTES + 2 * len(value or b"") for _, value in changes)
 
 

@@ -1,4 +1,4 @@
-"""Opens the database of a directory, with the witness and the reserve beside it, and checks that it may be opened."""
+"""Opens the database in a directory, together with its witness and its reserve, and checks that it may be opened."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ log = logging.getLogger("milepost.embedded")
 
 
 class Displaced(StorageUnavailable):
-    """The database was moved, deleted or replaced while in use; writes to it now would be lost."""
+    """The database file was moved, deleted or replaced while it was in use, so writes to the open file would be
+    lost.
+    """
 
 
 class _Seen(NamedTuple):
@@ -64,11 +66,11 @@ class SqlitePlace:
 
     @property
     def connection(self) -> sqlite3.Connection | None:
-        """Return the connection, or None if there is none."""
+        """Return the open connection; None if the database is closed."""
         return self._connection
 
     def open(self) -> None:
-        """Open the database; make it only in an empty directory. Raises the errors of `PointerStore.open`."""
+        """Open the database. A new one is made only in an empty directory. Raises the errors of `PointerStore.open`."""
         if self._connection is not None:
             return
         prepare_directory(self.path)
@@ -88,7 +90,8 @@ class SqlitePlace:
             connection.close()
 
     def check(self) -> None:
-        """Check that the path still names the opened file, and that the file did not shrink, as no database does.
+        """Check that the path still names the opened file, and that the file did not shrink, which SQLite never does
+        here.
 
         Raises `Displaced`, or `StorageUnavailable` if the file cannot be examined.
         """
@@ -99,11 +102,11 @@ class SqlitePlace:
         raise Displaced(f"{self.path} was moved, deleted or replaced while in use, or cut short")
 
     def ready(self) -> sqlite3.Connection:
-        """Return the connection, if its file is still the one at the path: a commit to a deleted file would be lost.
+        """Return the connection, after a check that its file is still at the path: a commit to a deleted file would be
+        lost.
 
-        If the write-ahead log was deleted, replaced or cut short, the connection is made anew. The content of the log
-        gets into the database if it can still be read; the next check of the head detects the rest. Raises the errors
-        of `check`.
+        If the write-ahead log was deleted, replaced or cut short, the connection is made anew. SQLite then recovers
+        what is left of the log, and the next check of the head detects what is lost. Raises the errors of `check`.
         """
         self.check()
         if self._connection is not None and self._log is not None and not self._log_is_whole(self._log):
@@ -115,14 +118,16 @@ class SqlitePlace:
 
     @property
     def unproven(self) -> bool:
-        """Return whether the file was put at the path since the last take-over, so that its content is unproven."""
+        """Return whether another file was put at the path since the last take-over, so that its content is not verified
+        yet.
+        """
         return self._unproven
 
     def follow(self) -> None:
-        """Use another file at the path from now on, if there is one. Its content is unproven until a take-over.
+        """If another file is at the path now, use that file. Its content is not verified until a take-over.
 
-        The leader that this process follows may have put it there, or another program. Nothing is written to it before
-        the take-over.
+        The leader, which is another process, may have put the file there; so may another program. Nothing is written to
+        the file before the take-over.
         """
         now = _seen_at(self.path)
         if now is not None and now.size > 0 and self._file is not None and now.identity != self._file.identity:
@@ -130,10 +135,10 @@ class SqlitePlace:
             self._unproven = True
 
     def adopt(self, *, remembered: bool) -> None:
-        """Prepare a take-over: use the file that is at the path now, if it is another one or was cut short.
+        """Prepare a take-over: if another file is at the path now, or the file was cut short, use what is there.
 
-        The content of that file must prove itself; if there is no file, none is made. ``remembered`` says that the
-        caller leads, and will write all content from memory. In that case the file is put aside and a new one made.
+        If there is no file, none is made. ``remembered`` says that the caller leads, and will write all records from
+        its memory. In that case the other or shortened file is put aside, and a new one is made.
         """
         now = _seen_at(self.path)
         displaced = self._file is not None and self._is_displaced(now)
@@ -146,15 +151,15 @@ class SqlitePlace:
     def renew(self) -> None:
         """Put the file at the path aside, and replace it by a new database with the readable content of the old one.
 
-        Only a leader may call this, and then writes the rest from memory. Raises the errors of
-        `PointerStore.take_over`.
+        Only a leader may call this, since it must then write the unreadable records from its memory. Raises the errors
+        of `PointerStore.take_over`.
         """
         self.close()
         self.with_room(self._salvage)
         self._attach(create=False)
 
     def testify(self, act: Callable[[Head], None], head: Head) -> None:
-        """Record the committed head in the witness. A failure is logged once, and raises nothing."""
+        """Record ``head``, which was committed, in the witness. A failure is logged once, and raises nothing."""
         try:
             act(head)
         except OSError as error:
@@ -176,11 +181,15 @@ class SqlitePlace:
         self._log = _log_at(self.path)
 
     def damaged(self, what: str) -> JournalDamaged:
-        """Return the error for damage in the database file itself, which its owner may accept."""
+        """Return the error for damage in the database file itself. Its owner may accept the loss, see
+        `JournalDamaged`.
+        """
         return JournalDamaged(f"{self.path} is damaged: {what}. {_WHAT_TO_DO}", self._evidence())
 
     def with_room(self, act: Callable[[], T]) -> T:
-        """Return the result of ``act``. If it finds no room, call it again with the room of the reserve."""
+        """Return the result of ``act``. If it fails because the disk is full, delete the reserve and call it once
+        more.
+        """
         try:
             return act()
         except StorageFull:
@@ -218,27 +227,29 @@ class SqlitePlace:
             raise StorageUnavailable(f"{doing}: {error.strerror}") from error
 
     def _connect(self, *, create: bool) -> sqlite3.Connection:
-        """Connect to the file at the path. Raises the errors of `connect`, with one exception.
+        """Connect to the database at the path. Raises the errors of `connect`, with one exception.
 
-        A file that is not a database of Milepost's counts as damaged if a witness shows that there was one.
+        If a witness shows that Milepost's database was here, a file of another format raises `JournalDamaged`.
         """
         try:
             return connect(self.path, self._busy_timeout, create=create)
         except JournalDamaged as error:
             raise self.damaged(str(error)) from error
         except Misconfigured as error:
-            # an error with a cause is about the path or its rights, and says nothing about the content
+            # a `Misconfigured` with a cause is about the path or its rights, not about the content of the file
             system_refused = error.__cause__ is not None
             if not system_refused and self.witness.path.exists() and self.path.exists():
                 raise self.damaged(str(error)) from error
             raise
 
     def _refuse_to_found_anew(self) -> None:
-        """Raise `JournalDamaged` if there is no database, but a file that is only made after one."""
+        """Raise `JournalDamaged` if there is no database, but another file shows that there was one, such as the
+        witness.
+        """
         if self._is_filled() or not (traces := self._traces()):
             return
         if self._is_filled():
-            return  # another replica has just made the directory
+            return  # no damage: another replica has just made the database
         state = "empty" if self.path.exists() else "gone"
         error = JournalDamaged(
             f"{self.path} is {state}, but {' and '.join(traces)} beside it show that a journal was founded here,"
@@ -264,8 +275,9 @@ class SqlitePlace:
         return traces + [f"{_BLOBS}/{name}" for name in below[:1]]
 
     def _evidence(self) -> str:
-        """Return the text that identifies this damage: it stays the same until a take-over succeeds, which writes the
-        witness.
+        """Return the evidence of damage to the database file, see `JournalDamaged`: a hash of the witness.
+
+        It stays the same until a take-over succeeds, since that writes the witness.
         """
         try:
             content = self.witness.path.read_bytes()
@@ -279,7 +291,7 @@ class SqlitePlace:
 
 
 def _seen_at(path: Path) -> _Seen | None:
-    """Return identity and size of the file, or None if there is none. Raises `StorageUnavailable`."""
+    """Return identity and size of the file at ``path``, or None if there is none. Raises `StorageUnavailable`."""
     try:
         status = path.stat()
     except FileNotFoundError:

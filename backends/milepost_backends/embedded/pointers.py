@@ -1,7 +1,7 @@
-"""Keeps pointers in an SQLite file in a local directory: for one machine, with nothing else to run.
+"""Keeps pointers in an SQLite file in a local directory. This serves one machine, and needs no other program.
 
-One connection in one thread does all work, and a group is one whole transaction of that thread. So a task that stops
-waiting for a group cannot leave it half done. A write-ahead log that is synced in each commit makes groups durable.
+One thread does all work on one connection, and commits each group in one transaction. So a task that is cancelled while
+it waits for a group cannot leave the group half done. Each commit syncs the write-ahead log, which makes it durable.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ RESERVE_NAME = f"pointers{RESERVE_SUFFIX}"
 
 
 class EmbeddedPointers:
-    """A `PointerStore` in ``directory/pointers.db``; ``busy_timeout`` (seconds) bounds a wait for another process.
+    """A `PointerStore` in ``directory/pointers.db``.
 
-    ``accept_loss`` holds the names of damages whose loss the owner has accepted.
+    ``busy_timeout`` (seconds) bounds each wait for another process that uses the file. ``accept_loss`` holds the names
+    of damages whose loss the owner has accepted, see `JournalDamaged`.
     """
 
     def __init__(self, directory: Path, *, busy_timeout: float = 5.0, accept_loss: Collection[str] = ()) -> None:
@@ -35,14 +36,17 @@ class EmbeddedPointers:
         self.bytes_sent = 0
         self.commit_delay = 0.0
         self._journals = SqliteJournals(directory / FILE_NAME, busy_timeout, self.limits, accept_loss)
-        path = os.fsencode(directory.resolve()).decode(errors="backslashreplace")  # names may not be UTF-8
+        # the name of a directory need not be UTF-8, but `place` is text
+        path = os.fsencode(directory.resolve()).decode(errors="backslashreplace")
         self.place = f"embedded:{path}"
         self._worker: ThreadPoolExecutor | None = None
         self._trying: Future[None] | None = None
 
     @property
     def full(self) -> str | None:
-        """See `PointerStore.full`. If only an attempt to take room can tell, the worker makes one now and then."""
+        """See `PointerStore.full`. After the system refused room, the worker thread tries now and then to allocate
+        it.
+        """
         reserve = self._journals.reserve
         why = reserve.missing()
         idle = self._trying is None or self._trying.done()
@@ -73,11 +77,15 @@ class EmbeddedPointers:
         return await self._run(self._journals.journals)
 
     async def take_over(self, journal: str, ours: Head | None = None) -> Head:
-        """See `PointerStore.take_over`. It needs no retry: the transaction reads and writes under one lock."""
+        """See `PointerStore.take_over`. No retry is needed: one transaction reads and writes the head under one
+        lock.
+        """
         return await self._run(self._journals.take_over, journal, ours)
 
     async def load(self, head: Head) -> AsyncGenerator[Change, None]:
-        """See `PointerStore.load`. A commit in between ends it with `TakeOverLost`; otherwise it is one snapshot."""
+        """See `PointerStore.load`. All records are of one moment: if a commit comes in between, this raises
+        `TakeOverLost`.
+        """
         begin: int | None = 0
         while begin is not None:
             records, begin = await self._run(self._journals.batch, head, begin)

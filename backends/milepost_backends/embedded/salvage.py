@@ -1,4 +1,4 @@
-"""Finds damage in an SQLite file itself, repairs its index, and salvages its readable content."""
+"""Finds damage in an SQLite file, rebuilds its index, and salvages its readable records."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _STRANGE: Final = (
     "SELECT CAST(key AS BLOB) FROM (SELECT id, journal, key FROM record INDEXED BY sqlite_autoindex_record_1)"
     " EXCEPT SELECT CAST(key AS BLOB) FROM record NOT INDEXED"
 )
-"""This finds a key that is in the index but not in the table."""
+"""The query for keys that are in the index but not in the table."""
 
 
 def mended(connection: sqlite3.Connection, path: Path) -> str | None:
-    """Check every page of the database, and rebuild the index if nothing else is wrong; else return the damage in
+    """Check every page of the database, and rebuild the index if only the index is damaged. Return other damage in
     words.
 
-    Digests prove the records, and this check proves the index that leads to them: a record that the index does not find
-    would be written a second time. If table and index name one record differently, nothing here can tell which is
-    right. Call this in a transaction that may write.
+    A digest verifies the records, but not the index that leads to them; and a record that the index does not find would
+    be written a second time. If table and index have different keys for one record, nothing shows which key is right.
+    Call this in a transaction that may write.
     """
     try:
         check_schema(connection)
@@ -62,7 +62,7 @@ def _problems(connection: sqlite3.Connection) -> list[str]:
 def salvage(path: Path, busy_timeout: float) -> None:
     """Put the damaged file and its logs aside unchanged, and make a new file with every record that can be read.
 
-    The new file is also made if the old one is gone. Raises sqlite3.Error, OSError, `BackendError`.
+    If the damaged file does not exist, the new file is empty. Raises sqlite3.Error, OSError, `BackendError`.
     """
     new, patched = path.with_name(f"{path.name}.new"), path.with_name(f"{path.name}.patched")
     for each in (new, patched, *log_files(new), *log_files(patched)):
@@ -94,14 +94,14 @@ def salvage(path: Path, busy_timeout: float) -> None:
 
 
 def _taken(name: Path) -> bool:
-    """Return whether a file, or the logs of a missing file, were already put aside under this name."""
+    """Return whether a file with this name, or with the name of its logs, exists already."""
     return any(each.exists() for each in (name, *log_files(name)))
 
 
 def _patch(path: Path, new: Path, patched: Path) -> None:
-    """Copy the damaged file, with the first page of a new one: header and schema are the same in every database.
+    """Copy the damaged file, but with the first page of a new database: header and schema are the same in both.
 
-    The change counter in the header is altered, so that SQLite counts the pages itself.
+    The change counter in the copied header is altered, because SQLite then counts the pages itself.
     """
     first = bytearray(new.read_bytes()[:_PAGE])
     first[_CHANGE_COUNTER] ^= 0xFF
@@ -110,8 +110,9 @@ def _patch(path: Path, new: Path, patched: Path) -> None:
 
 
 def _readable(path: Path) -> tuple[list[tuple[Any, ...]], dict[Any, tuple[Any, ...]]]:
-    """Return the heads, and the records by row: read forward from the first until reading fails, and backward from the
-    last.
+    """Return the heads, and the records by row, that can be read from a damaged database.
+
+    The rows are read forward from the first one until reading fails, and then backward from the last one.
     """
     heads: list[tuple[Any, ...]] = []
     records: dict[Any, tuple[Any, ...]] = {}
@@ -145,7 +146,7 @@ def _take(
 def _attempt(act: Callable[[], None], what: str) -> None:
     try:
         act()
-    except (sqlite3.Error, UnicodeDecodeError) as error:  # UnicodeDecodeError: in a message of SQLite
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite's messages may quote damaged text
         log.error("cannot read all of %s, and go on with what was read: %s", what, error)
 
 

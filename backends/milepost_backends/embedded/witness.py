@@ -1,13 +1,13 @@
 """Keeps a witness beside the database: the head after the last commit, in its own small file.
 
-SQLite takes a damaged write-ahead log to end where the damage begins, and every later commit for one that never
-happened. The witness records the later commits. It is written after each commit, and synced only at each take-over.
-After a power failure it may know of fewer commits than the database does, but never of more, since a commit is on the
-disk before the witness is written. So a database that is older than its witness lost something, and one that is newer
-is in order.
+If the write-ahead log is damaged, SQLite reads it up to the damage, and ignores every later commit without an error.
+The witness shows such a loss: it is written after each commit, with the head of that commit. So a database that is
+older than its witness has lost commits. A database may be newer than its witness, since the witness is synced only at
+each take-over: after a power failure the last writes of the witness may be missing.
 
-Each journal has two slots that are written in turn, each with its checksum and on its own block: a torn write spoils
-one of them, and the other is one commit behind. A slot is a line of text, which ``cat`` shows.
+The file has two slots for each journal, which are written in turn. Each slot has a checksum and is on its own block. A
+torn write damages one slot, and the other slot is then one commit behind. A slot is a line of text, which ``cat``
+shows.
 """
 
 from __future__ import annotations
@@ -35,15 +35,18 @@ _LINE: Final = re.compile(
 
 
 class Testimony(NamedTuple):
-    """The newest head of a journal that a witness proves, and the faults of the witness."""
+    """The newest valid head of a journal in a witness, and the fault of the witness file; each is None if there is
+    none.
+    """
 
     head: Head | None
     trouble: str | None
 
 
 class FileWitness:
-    """The witness file at ``path``. One thread uses this object; another process may write the file after it took
-    over.
+    """The witness file at ``path``. Only one thread may use this object.
+
+    Another process may write the file once it has taken a journal over.
     """
 
     def __init__(self, path: Path) -> None:
@@ -51,7 +54,7 @@ class FileWitness:
         self._slots: dict[str, int] = {}
 
     def ask(self, journal: str) -> Testimony:
-        """Return the testimony of the witness on ``journal``. Raises OSError."""
+        """Return the newest valid head of ``journal`` in the file, and the fault of the file. Raises OSError."""
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:
@@ -68,7 +71,7 @@ class FileWitness:
         return Testimony(replace(heads[newest], journal=journal), trouble)
 
     def begin(self, head: Head) -> None:
-        """Write a head of a new term into both slots, durably. Call `ask` before. Raises OSError."""
+        """Write the head of a new term into both slots, and sync them. Call `ask` before. Raises OSError."""
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
         try:
             if head.journal not in self._slots:
@@ -82,9 +85,9 @@ class FileWitness:
         sync_directory(self.path.parent)
 
     def note(self, head: Head) -> None:
-        """Write a committed head into the slot whose turn it is, without a sync. Raises OSError.
+        """Write a committed head into one of the two slots, in turn, without a sync. Raises OSError.
 
-        If `begin` failed there is no slot yet, and this call begins one.
+        If `begin` failed, the journal has no slots yet, and this call makes them.
         """
         if head.journal not in self._slots:
             self.begin(head)
@@ -116,7 +119,7 @@ def _line(head: Head) -> bytes:
 
 
 def _lines(content: bytes) -> Iterator[tuple[int, str, Head]]:
-    """Yield the slots whose checksum matches: number, name of the journal as written there, head."""
+    """Yield the slots whose checksum matches: number, journal's name as in the file (see `_named`), head."""
     for slot in range(len(content) // _BLOCK):
         match = _LINE.match(content[slot * _BLOCK : (slot + 1) * _BLOCK])
         if match is None or hashlib.blake2b(match[1], digest_size=16).hexdigest().encode() != match[7]:

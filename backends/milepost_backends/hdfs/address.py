@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from milepost_backends.contract import Misconfigured, UnsafeKey, check_key
-from milepost_backends.options import parse_options
+from milepost_backends.contract import Misconfigured, UnsafeKey, check_key, parse_options
 
 _AUTHORITY = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9][A-Za-z0-9._-]*)(?::[0-9]{1,5})?\Z")
 _MAX_REPLICATION = 512
@@ -15,9 +14,10 @@ _MAX_REPLICATION = 512
 
 @dataclass(frozen=True, slots=True)
 class HdfsAddress:
-    """The location of the blobs.
+    """The location of the blobs in HDFS.
 
-    An empty ``authority`` means that of ``fs.defaultFS``. Without ``replication`` the NameNode's default applies.
+    An empty ``authority`` stands for that of ``fs.defaultFS``. If ``replication`` is None, the NameNode's default
+    applies.
     """
 
     authority: str

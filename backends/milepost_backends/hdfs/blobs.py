@@ -25,9 +25,15 @@ from milepost_backends.contract import (
 )
 from milepost_backends.hdfs.address import parse_address
 from milepost_backends.hdfs.connection import HdfsConnection
+from milepost_backends.hdfs.directory import (
+    ABANDONED_AFTER_SECONDS,
+    NameNodeClock,
+    clear_up,
+    prepare,
+    remove_empty,
+    walk,
+)
 from milepost_backends.hdfs.errors import DirectoryNotEmpty, PathMissing
-from milepost_backends.hdfs.listing import ABANDONED_AFTER_SECONDS, NameNodeClock, clear_up, remove_empty, walk
-from milepost_backends.hdfs.setup import prepare
 from milepost_backends.hdfs.writing import TemporaryFile
 
 _READ_CHUNK: Final = 1024 * 1024
@@ -45,13 +51,14 @@ class _Opened:
 
 
 class HdfsBlobs:
-    """A `BlobStore` at an ``hdfs://`` URL (see `parse_address`), which the Hadoop configuration completes.
+    """A `BlobStore` at an ``hdfs://`` URL (see `parse_address`). The Hadoop configuration completes the URL.
 
     The configuration consists of core-site.xml and hdfs-site.xml in HADOOP_CONF_DIR (or HADOOP_HOME/etc/hadoop),
-    HADOOP_USER_NAME, and for a secured cluster the Kerberos ticket cache or HADOOP_TOKEN_FILE_LOCATION. ``deadline``
-    (seconds) bounds each exchange with a NameNode or a DataNode; a step of writing may take three times as long. A
-    caller should allow three deadlines for any other call too, since another server may be tried within it. `list`
-    clears up once in ``clear_every`` seconds. Raises `Misconfigured`.
+    HADOOP_USER_NAME, and for a secured cluster the Kerberos ticket cache or HADOOP_TOKEN_FILE_LOCATION.
+
+    ``deadline`` (seconds) bounds each exchange with a NameNode or a DataNode; a step of writing may take three times as
+    long. Since a second server may be tried within a call, a caller should allow three deadlines for any other call
+    too. `list` deletes abandoned files once in ``clear_every`` seconds. Raises `Misconfigured`.
     """
 
     def __init__(self, url: str, *, deadline: float = 30.0, clear_every: float = 3600.0) -> None:
@@ -63,24 +70,26 @@ class HdfsBlobs:
         self._opening = asyncio.Lock()
 
     async def open(self) -> None:
-        """See `BlobStore.open`. Makes the directory, and deletes files that dead writers left there more than a day
-        ago.
+        """See `BlobStore.open`. It makes the directory, and deletes unfinished files there that are older than a
+        day.
         """
         async with self._opening:
             if self._opened is None:
-                # After a failure the same connection is used: it counts the calls that hang, and limits them.
+                # After a failed open the same connection is used, since it limits the number of calls that hang.
                 self._tried = connection = self._tried or HdfsConnection(self._address, deadline=self._deadline)
                 self._opened = _Opened(connection, await prepare(connection), time.monotonic())
 
     async def close(self) -> None:
-        """See `BlobStore.close`. A running put may still end as done; otherwise it ends with `StorageUnavailable`."""
+        """See `BlobStore.close`. A running put either succeeds or raises `StorageUnavailable`."""
         async with self._opening:
             opened, self._opened, self._tried = self._opened, None, None
             if opened is not None:
                 opened.connection.close()
 
     async def put(self, key: str, stream: AsyncIterator[bytes], *, patience: float = PATIENCE_SECONDS) -> int:
-        """See `BlobStore.put`. The bytes are then on the disk of every DataNode that took part to the end."""
+        """See `BlobStore.put`. The bytes are then synced on the disk of every DataNode that stayed in the write
+        pipeline.
+        """
         return await TemporaryFile(self._connection, check_key(key), patience).write(stream)
 
     async def get(
@@ -118,12 +127,12 @@ class HdfsBlobs:
         try:
             await connection.delete(f"{connection.root}/{check_key(key)}")
         except (PathMissing, DirectoryNotEmpty):
-            return  # the key is below a blob, or is a prefix of others
+            return  # there is no such blob: a part of the key is another blob, or the key is a directory
 
     async def list(self, prefix: str, older_than: float) -> AsyncGenerator[BlobInfo, None]:
         """See `BlobStore.list`. The age is the time since the file was closed, by the NameNode's clock.
 
-        It also removes directories that were empty for a day and, now and then, the files that `open` deletes.
+        It also removes directories that were empty for a day and, from time to time, unfinished files as `open` does.
         """
         opened = self._open_now()
         connection, clock = opened.connection, opened.clock
@@ -151,7 +160,7 @@ class HdfsBlobs:
         """See `BlobStore.checked_digest`. HDFS keeps its own checksums, but no SHA-256."""
 
     async def _confirm_root(self, connection: HdfsConnection) -> None:
-        """Raise `StorageUnavailable` if a blob was missing because the root is."""
+        """Raise `StorageUnavailable` if the root directory does not exist, which explains why a blob was missing."""
         try:
             await connection.status(connection.root)
         except PathMissing as error:
@@ -168,9 +177,9 @@ class HdfsBlobs:
 
 
 class _HdfsSource:
-    """One reading of the file at ``path``, from byte ``start`` up to, but not including, byte ``end``.
+    """One read of the file at ``path``, from byte ``start`` up to, but not including, byte ``end``.
 
-    The file must have ``expected`` bytes, if that is given.
+    If ``expected`` is given, the file must have that many bytes.
     """
 
     def __init__(
@@ -184,7 +193,9 @@ class _HdfsSource:
         self._size: int | None = None
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """See `BlobStore.get`. A chunk that fails is read again, from the DataNodes that the NameNode then names."""
+        """See `BlobStore.get`. After a failure, the chunk is read again from the DataNodes that the NameNode names
+        now.
+        """
         reader = await self._open()
         failures = 0
         while (wanted := self._left()) > 0:
@@ -204,8 +215,9 @@ class _HdfsSource:
             yield chunk
 
     async def _open(self) -> FileReader:
-        """Ask for the present location of the bytes, and learn the size, which never changes: a blob is not
-        replaced.
+        """Ask the NameNode which DataNodes have the bytes, and for the size of the file.
+
+        The size must be the same each time, since blobs are never replaced.
         """
         try:
             reader = await self._connection.ask("open a blob", lambda client: client.read(self._path))

@@ -1,8 +1,8 @@
-"""Sends requests to one HDFS, over the route to a NameNode that is in use.
+"""Sends requests to one HDFS, over the current route to its NameNodes.
 
-It uses the blocking client, in threads. The asynchronous one can stop the whole process when a connection breaks: one
-of its threads then holds a lock that the event loop waits for, and itself waits for the interpreter, which the loop
-holds.
+It uses the blocking client in threads, because the asynchronous client can deadlock when a connection breaks: one of
+its threads then holds a lock that the event loop waits for, and waits itself for Python's global interpreter lock,
+which the event loop holds.
 """
 
 from __future__ import annotations
@@ -26,18 +26,21 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 UPLOADING: Final = ".uploading"
-# A root directory that is made here is closed to other users, which protects everything below it.
+# The mode of a new root directory. It keeps other users out of everything below.
 _PRIVATE_PERMISSION: Final = 0o700
 _DIRECTORY_PERMISSION: Final = 0o755
 _FILE_PERMISSION: Final = 0o644
 _TRIES: Final = 3
 _BACKOFF_SECONDS: Final = 0.1
-# A step of writing may wait until DataNodes have synced a whole block to their disks.
+# The deadlines that a step of writing may take, since DataNodes may have to sync a whole block before they answer.
 _WRITING_DEADLINES: Final = 3
 
 
 class HdfsConnection:
-    """A connection to the files below the root of ``address``; ``deadline`` bounds each exchange in seconds."""
+    """A connection to the files below the root of ``address``.
+
+    ``deadline`` bounds each exchange with a server in seconds.
+    """
 
     def __init__(self, address: HdfsAddress, *, deadline: float) -> None:
         self.root = address.root
@@ -48,11 +51,16 @@ class HdfsConnection:
         self._closed = False
 
     def close(self) -> None:
-        """Transfer no more bytes. Unfinished work may still be cleaned up."""
+        """Refuse to read or write bytes from now on. Requests to a NameNode stay possible, so that running puts can
+        clean up.
+        """
         self._closed = True
 
     async def ask(self, doing: str, call: Callable[[Client], T], *, set_up: bool = False) -> T:
-        """Return the NameNode's answer; ask again if a connection breaks. The call can be cancelled."""
+        """Send a request to a NameNode, and return the answer. If a connection breaks, the request is sent again.
+
+        The call can be cancelled.
+        """
         tries = 0
         while True:
             try:
@@ -64,11 +72,11 @@ class HdfsConnection:
             await asyncio.sleep(_BACKOFF_SECONDS * 2**tries)
 
     async def act(self, doing: str, call: Callable[[Client], T], *, set_up: bool = False) -> T:
-        """Make a call once only, and wait until it ends even if the caller is cancelled."""
+        """Send a request to a NameNode only once. A cancellation is passed on when the request has ended."""
         return await self._called(doing, call, set_up, lambda route, bound: route.calls.act(bound))
 
     async def write(self, doing: str, step: Callable[[], T], *, set_up: bool = False) -> T:
-        """Make one step of writing a file, and wait until it ends even if the caller is cancelled."""
+        """Make one step of writing a file. A cancellation is passed on when the step has ended."""
         seconds = self._deadline * _WRITING_DEADLINES
         return await self._stepped(doing, set_up, lambda route: route.steps.act(step, seconds))
 
@@ -77,9 +85,10 @@ class HdfsConnection:
         return await self._stepped(doing, set_up, lambda route: route.steps.ask(step))
 
     async def create(self, path: str, *, set_up: bool = False) -> RawFileWriter:
-        """Begin a file in the directory of temporary files. Raises `PathMissing` (that directory), `PathExists`.
+        """Begin a file in the directory of temporary files. Raises `PathMissing` (no such directory), `PathExists`.
 
-        This does not use the client's own class: it completes the file when it is garbage-collected, whatever happened.
+        The result is the client's raw writer: its usual writer completes the file when it is garbage-collected, even
+        after an error.
         """
         return await self.act("create a file", lambda client: client.inner.create(path, self._options), set_up=set_up)
 
@@ -96,10 +105,11 @@ class HdfsConnection:
         return True
 
     async def confirmed(self, path: str) -> bool:
-        """Return whether a file exists that will also exist after a crash of the NameNode.
+        """Return whether a file exists, and will still exist after a crash of the NameNode.
 
-        A NameNode shows changes that it has not logged yet, and a crash undoes these. But it answers a change only
-        after it has logged that and all earlier ones. So this sends a change that alters nothing.
+        A NameNode also shows changes that are not in its edit log yet, and a crash undoes these. But it answers a
+        change only when this change and all earlier ones are in the log. So this call sets the permission that the file
+        already has.
         """
         try:
             await self.ask(f"confirm {path}", lambda client: client.set_permission(path, _FILE_PERMISSION))
@@ -112,15 +122,18 @@ class HdfsConnection:
         await self.act("rename a file", lambda client: client.rename(source, target), set_up=set_up)
 
     async def move_aside(self, source: str, target: str) -> None:
-        """Move a file as `rename` does, for a caller that can accept that the move is sent twice, and then refused."""
+        """Move a file as `rename` does, but send the request again if a connection breaks.
+
+        The caller must expect an error of a second request, although the first one has moved the file.
+        """
         await self.ask("move a file aside", lambda client: client.rename(source, target))
 
     async def delete(self, path: str) -> None:
-        """Delete a file or an empty directory; it is no error if it is already gone. Raises `DirectoryNotEmpty`."""
+        """Delete a file or an empty directory. An absent one is no error. Raises `DirectoryNotEmpty`."""
         await self.ask("delete a file", lambda client: client.delete(path))
 
     async def make_directory(self, path: str, *, private: bool = False, set_up: bool = False) -> None:
-        """Make a directory with its missing parents; it is no error if it exists."""
+        """Make a directory with its missing parents. An existing one is no error."""
         permission = _PRIVATE_PERMISSION if private else _DIRECTORY_PERMISSION
         await self.ask(
             f"make {path}", lambda client: client.mkdirs(path, permission, create_parent=True), set_up=set_up
@@ -133,7 +146,10 @@ class HdfsConnection:
         set_up: bool,
         run: Callable[[Route, Callable[[], T]], Awaitable[T]],
     ) -> T:
-        """Make one call. Without an answer, or if the only NameNode asked is a standby, use another route next."""
+        """Make one call to a NameNode.
+
+        If it gets no answer, or only from a standby NameNode, the next call uses another route.
+        """
         route = self._routes.now
         with translate_errors("set up the HDFS client", set_up=set_up):
             client = await route.client()
@@ -150,9 +166,8 @@ class HdfsConnection:
                 self._give_up(route, client)
             raise
         except asyncio.CancelledError:
-            if (
-                time.monotonic() - began >= self._deadline / 2
-            ):  # cancelled this late, it probably hangs: the caller has a shorter deadline
+            # a call that was cancelled after half of its deadline probably hangs, and its caller has a shorter deadline
+            if time.monotonic() - began >= self._deadline / 2:
                 self._give_up(route, client)
             raise
         route.note_answer(client)
@@ -168,9 +183,8 @@ class HdfsConnection:
             with translate_errors(doing, set_up=set_up):
                 return await run(route)
         except StorageUnavailable:
-            if (
-                route.steps.full
-            ):  # a silent DataNode is no reason to leave the route, unless no further step can begin on it
+            # leave the route only if no other step can begin on it, and not if a single DataNode does not answer
+            if route.steps.full:
                 self._give_up(route, client)
             raise
 

@@ -1,7 +1,7 @@
-"""Translates exceptions of the HDFS client into errors of the contract, and of this package. No other module does that.
+"""Translates exceptions of the HDFS client into errors of the contract and of this package.
 
-The client reports most refusals of a NameNode as a RuntimeError that has the name of the Java exception in its text,
-and a few common ones as Python's own kinds of OSError, such as FileNotFoundError.
+The client reports most refusals of a NameNode as a RuntimeError whose text contains the name of the Java exception. It
+reports a few common ones as Python's own kinds of OSError, such as FileNotFoundError.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FULL = frozenset(
     }
 )
 _NOT_ALLOWED = frozenset({"AccessControlException", "AuthorizationException", "SecretManager$InvalidToken"})
-# The NameNode will always refuse such a request: the request is unknown, or its path or an option is invalid.
+# Exceptions for requests that the NameNode will always refuse: the request is unknown, or a path or option is invalid.
 _NEVER = frozenset(
     {
         "HadoopIllegalArgumentException",
@@ -38,30 +38,32 @@ _NEVER = frozenset(
     }
 )
 _REPLICATION = re.compile(r"Requested replication factor of \d+ (?:exceeds maximum|is less than)")
-# A directory in the path is in fact a file. For some requests the NameNode refuses that with its own exception, for
-# others with one whose message ends like this.
+# If a directory in a path is in fact a file, the NameNode answers some requests with this exception, and others with an
+# exception whose message has this end.
 _PARENT_IS_A_FILE = "ParentNotDirectoryException"
 _IS_A_FILE_MESSAGE_END = " (is not a directory)"
 _NOT_EMPTY = "PathIsNotEmptyDirectoryException"
 _IS_STANDBY = "StandbyException"
-# No DataNode was chosen for a block: either there is none, or none has room. This pattern is for the latter.
+# The message if no DataNode has room for a block. If no DataNode is running at all, the message has another number.
 _NO_ROOM = re.compile(r"could only be (?:written|replicated) to 0 .*There are [1-9][0-9]* datanode\(s\) running")
 # The messages of the client's own errors about its configuration or credentials begin with these names.
 _BAD_SETUP = ("InvalidArgument(", "UrlParseError(", "XmlParseError(", "SASLError(", "GSSAPIError(", "NoSASLMechanism")
 
 
 class PathMissing(BackendError):
-    """The file or directory does not exist. The caller translates this, for example into `BlobMissing`."""
+    """The file or directory does not exist. Not an error of the contract: blob stores raise `BlobMissing`, for
+    example.
+    """
 
 
 class PathExists(BackendError):
-    """The file or directory to make already exists."""
+    """The file or directory that a request should make exists already."""
 
 
 class ConnectionBroken(StorageUnavailable):
     """A connection could not be made, or broke; or the NameNode is a standby. The request may have been carried out.
 
-    This is the only error after which `HdfsConnection.ask` sends its request again.
+    After this error alone, `HdfsConnection.ask` sends its request again.
     """
 
 
@@ -83,17 +85,18 @@ def translate_errors(doing: str, *, set_up: bool = False) -> Iterator[None]:
         raise PathMissing(f"cannot {doing}: {_first_line(error)}") from error
     except FileExistsError as error:
         raise PathExists(f"cannot {doing}: {_first_line(error)}") from error
-    except TimeoutError as error:  # an OSError too, but not `ConnectionBroken`: the call may still be running
+    except TimeoutError as error:  # not `ConnectionBroken`, unlike any other OSError: the call may still be running
         raise StorageUnavailable(f"cannot {doing}: HDFS did not answer in time") from error
     except OSError as error:
         raise ConnectionBroken(f"cannot {doing}: {_first_line(error)}") from error
-    except NotImplementedError as error:  # raised for encryption zones, for example
+    except NotImplementedError as error:  # the client raises it for encryption zones, for example
         kind = Misconfigured if set_up else StorageRefused
         raise kind(f"cannot {doing}: the client does not support {_first_line(error)}") from error
     except RuntimeError as error:
         raise _translated(doing, str(error), set_up) from error
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # pyo3's exception, which cannot be imported
+        # a panic of the client's Rust code: its class cannot be imported, so its name is compared
+        if type(error).__name__ != "PanicException":
             raise
         raise StorageUnavailable(f"cannot {doing}: the HDFS client panicked") from error
 

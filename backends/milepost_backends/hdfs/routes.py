@@ -1,8 +1,9 @@
 """Choose the route to the NameNodes of one HDFS when calls hang.
 
-At first one client asks all NameNodes, as the library does by itself. But it waits for ever for a NameNode that went
-silent. From then on each NameNode has its own client, and the clients are used in turn: no call to one NameNode hangs
-on another. The client does not reveal the NameNodes of a name service, so they are read from the Hadoop configuration.
+At first one client of the library serves all NameNodes. But such a client waits for ever for a NameNode that does not
+answer. Once that happens, each NameNode gets its own client, and the clients are used in turn. So a call to one
+NameNode never hangs because of another NameNode. The library does not reveal the NameNodes of a name service, so this
+module reads them from the Hadoop configuration.
 
 Each call runs in its own thread, since it may hang. A thread whose call takes too long is left behind: no caller waits
 for it, and it does not keep the process from ending.
@@ -31,22 +32,25 @@ from milepost_backends.waiting import begin_in_thread, finish
 # The most dropped clients on which calls may still hang. Each client keeps as many threads as the machine has
 # processors.
 _LET_GO: Final = 8
-# When a DataNode is silent, the client tries the next one by itself; that must happen before the end of the call.
+# A call lasts two timeouts of a socket, so that the client can try another DataNode after one that does not answer.
 _SOCKET_TIMEOUTS_IN_A_DEADLINE: Final = 2
 _CONFIGURATION_FILES: Final = ("core-site.xml", "hdfs-site.xml")
 _AT_ONCE: Final = 32
-# The most threads that may be left behind. Each thread ends when its connection does.
+# The most threads with calls that hang. Such a thread ends when its connection ends.
 _LEFT_BEHIND: Final = 32
 
 T = TypeVar("T")
 
 
 class Unanswered(TimeoutError):
-    """A call has not ended in time; or it was not begun, because too many earlier ones have not ended."""
+    """A call has not ended in time, or was not begun because too many earlier calls have not ended."""
 
 
 class ThreadsWithTimeout:
-    """Runs each call for at most ``seconds``. Raises `Unanswered`, and TimeoutError if no thread was free meanwhile."""
+    """Runs each call in its own thread, and waits at most ``seconds`` for its result.
+
+    Raises `Unanswered` if a call does not end in time, and TimeoutError if no thread was free within ``seconds``.
+    """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -56,23 +60,25 @@ class ThreadsWithTimeout:
 
     @property
     def left_behind(self) -> int:
-        """Return how many calls still run although their callers have left."""
+        """Return how many calls still run although no caller waits for them."""
         return self._left_behind
 
     @property
     def full(self) -> bool:
-        """Return whether the limit of left-behind calls is reached, so that no other call begins."""
+        """Return whether so many calls hang that no other call may begin."""
         return self._left_behind >= _LEFT_BEHIND
 
     async def ask(self, call: Callable[[], T]) -> T:
-        """Return the call's result. After a cancellation the call continues without a caller."""
+        """Return the result of ``call``. If the caller is cancelled, it does not wait, and the call continues in its
+        thread.
+        """
         async with self._slot():
             return await self._result(call, self._answer)
 
     async def act(self, call: Callable[[], T], seconds: float | None = None) -> T:
-        """Return the result of a call that changes something, within ``seconds`` if they are given.
+        """Return the result of a call that changes something. ``seconds`` overrides the time limit of this object.
 
-        A cancellation is passed on once the call has ended, or its time is over.
+        A cancellation is passed on when the call has ended, or its time is over.
         """
         async with self._slot():
             return await self._result(call, lambda result: _end(result, seconds or self._seconds))
@@ -87,7 +93,10 @@ class ThreadsWithTimeout:
             self._slots.release()
 
     async def _answer(self, result: asyncio.Future[T]) -> T:
-        """Wait for a result. A timeout around the future would end the future, but not the call."""
+        """Wait for a result, for the time limit of this object. Raises `Unanswered`.
+
+        ``asyncio.timeout`` is not used: it would cancel the future, while the call continues.
+        """
         await asyncio.wait((result,), timeout=self._seconds)
         if not result.done():
             raise Unanswered
@@ -105,7 +114,7 @@ class ThreadsWithTimeout:
                     self._left_behind += 1
                 running.add_done_callback(self._ended)
             elif not result.cancelled():
-                result.exception()  # mark the exception as retrieved, also if a cancellation came first
+                result.exception()  # a cancelled caller does not retrieve the exception, which asyncio would then log
 
     def _started(self, call: Callable[[], T]) -> Future[T]:
         if self.full:
@@ -121,7 +130,7 @@ async def _end(result: asyncio.Future[T], seconds: float) -> T:
     try:
         return await finish(result, seconds)
     except TimeoutError as error:
-        if result.done():  # the call itself raised the TimeoutError
+        if result.done():  # the call itself has raised the TimeoutError
             raise
         raise Unanswered from error
 
@@ -130,9 +139,9 @@ class Route:
     """A route to NameNodes: one client at a time, and threads for its ``calls`` to NameNodes and ``steps`` with
     DataNodes.
 
-    A client on which calls hang is dropped together with their threads, and another one is made. Since making one may
-    hang as well, the pauses between two such changes grow, and their number is limited while calls on dropped clients
-    hang.
+    If calls hang on a client, the client and its threads are dropped, and another client is made. Making a client may
+    hang as well. So the pause before the next change of clients doubles each time, and the number of dropped clients on
+    which calls still hang is limited.
     """
 
     def __init__(self, make: Callable[[], Client], deadline: float) -> None:
@@ -148,14 +157,16 @@ class Route:
         self._not_before = 0.0
 
     async def client(self) -> Client:
-        """Return the client; make it if there is none. Raises the errors of making it, and TimeoutError."""
+        """Return the client; make it if there is none. Raises the errors of making a client, and TimeoutError."""
         async with self._making:
             if self._client is None:
                 self._client = await self._makers.ask(self._make)
             return self._client
 
     def note_hang(self, client: Client) -> None:
-        """Note that a call on ``client`` got no answer, and drop the client if that is due."""
+        """Note that a call on ``client`` got no answer. Drop the client, if its pause is over and not too many are
+        dropped.
+        """
         self._let_go = [threads for threads in self._let_go if threads.left_behind]
         now = time.monotonic()
         if client is self._client and now >= self._not_before and len(self._let_go) < _LET_GO:
@@ -184,7 +195,7 @@ class HdfsRoutes:
 
     @property
     def takes_turns(self) -> bool:
-        """Return whether ``now`` leads to one of several NameNodes."""
+        """Return whether each NameNode has its own route by now, and the routes are used in turn."""
         return self.now in self._others
 
     def leave(self, route: Route) -> None:
@@ -208,10 +219,10 @@ class HdfsRoutes:
 
 
 def _settings_per_namenode(address: HdfsAddress) -> list[dict[str, str]]:
-    """Return settings for each NameNode of a name service that make a client ask only this NameNode, and only once.
+    """Return one dictionary of settings for each NameNode of a name service.
 
-    The list is empty if there is only one NameNode, or the configuration does not say how many there are. The
-    configuration is read each time, which blocks.
+    A client with such settings asks only this NameNode, and only once. The list is empty if there is only one NameNode,
+    or if the configuration does not name several. The configuration is read from its files each time, which blocks.
     """
     found = _configuration()
     service = address.name_service if address.authority else urlsplit(found.get("fs.defaultFS", "")).netloc
@@ -225,7 +236,7 @@ def _settings_per_namenode(address: HdfsAddress) -> list[dict[str, str]]:
 
 
 def _configuration() -> Mapping[str, str]:
-    """Return the configuration that the client finds. A file that cannot be read is left out."""
+    """Return the Hadoop properties that the client library uses. A file that cannot be read is left out."""
     directory = os.environ.get("HADOOP_CONF_DIR")
     if directory is None and (home := os.environ.get("HADOOP_HOME")) is not None:
         directory = f"{home}/etc/hadoop"

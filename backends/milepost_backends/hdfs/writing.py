@@ -1,12 +1,13 @@
 """Writes one blob to HDFS under a temporary name, closes it, and renames it to its own name, but never over another
 file.
 
-Once the file is closed, every DataNode that is still in the pipeline has synced the bytes to its disk, since the client
-asks for that with the last packet of each block, and the NameNode has logged that the file is complete.
+Closing the file makes it durable. With the last packet of each block the client asks the DataNodes to sync, so every
+DataNode that is still in the pipeline has the bytes on its disk; and the NameNode has logged that the file is complete.
 
-A rename whose answer was lost may have been applied. So may one that was refused, if the library sent it twice. To find
-out, the temporary file is moved once more, out of the way: after that the rename can no longer be applied, and the file
-is renamed from there, within the caller's patience.
+If the answer to a rename is lost, it is unknown whether the rename was applied. This is also unknown after a refusal,
+if the library sent the request twice. To find out, the temporary file is moved to a third name. If that succeeds, the
+rename was not applied, and can no longer be; the file is then renamed from its third name, within the caller's
+patience.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ CHUNK: Final = 1024 * 1024
 _TIDY_SECONDS: Final = 10.0
 _ATTEMPTS: Final = 4
 _BACKOFF_SECONDS: Final = 0.5
-# A blob is kept in memory up to this size, so that its file can be begun anew after a DataNode failed.
+# A blob up to this size is kept in memory while it is written: if a DataNode fails, its file can be begun anew.
 _IN_MEMORY_BYTES: Final = 8 * 1024 * 1024
-# A directory that is made for the blob is empty at first, and may be removed again before the blob is in it.
+# The most attempts at the rename of a blob. One fails if another replica has removed the blob's directory as empty.
 _MOVES: Final = 3
 
 
 class TemporaryFile:
-    """A blob that is written under ``key``, by one call of `write`. For ``patience`` see `BlobStore.put`."""
+    """A blob that one call of `write` stores under ``key``. For ``patience`` see `BlobStore.put`."""
 
     def __init__(self, connection: HdfsConnection, key: str, patience: float) -> None:
         self._patience = patience
@@ -53,13 +54,12 @@ class TemporaryFile:
         self._may_be_visible = False
 
     async def write(self, stream: AsyncIterator[bytes]) -> int:
-        """Write the whole blob and return its size. `BlobStore.put` documents the errors, and what is left after
-        them.
-        """
+        """Write the whole blob and return its size in bytes. Raises the errors of `BlobStore.put`."""
         try:
             size = await self._fill(stream)
             await self._publish()
-        except (PathMissing, PathExists) as error:  # the temporary file was removed, or was begun twice
+        # another process removed the temporary file, or the library made it twice
+        except (PathMissing, PathExists) as error:
             await self._clean_up()
             raise StorageUnavailable(str(error)) from error
         except BaseException:
@@ -78,10 +78,10 @@ class TemporaryFile:
         return size
 
     async def _append(self, is_last: bool, *, whole: bool) -> None:
-        """Write the latest piece. If that fails while ``whole``, begin the file anew, with other DataNodes.
+        """Write the latest piece. If that fails while ``whole``, begin the file anew, on other DataNodes.
 
-        ``whole`` says that everything so far is still in memory. The client itself does little about a DataNode that
-        dies, or that is dead without the NameNode having noticed it yet.
+        ``whole`` says that all bytes of the blob so far are still in memory. The client library itself does not replace
+        a DataNode that dies while it writes.
         """
         attempts = 0
         while True:
@@ -112,7 +112,7 @@ class TemporaryFile:
         self._begun = True
         try:
             return await self._connection.create(self._temporary)
-        except PathMissing:  # the directory of temporary files was removed
+        except PathMissing:  # another process removed the directory of temporary files
             await self._connection.make_directory(self._connection.uploading, private=True)
             return await self._connection.create(self._temporary)
 
@@ -126,7 +126,7 @@ class TemporaryFile:
                 if await repeated(self._is_visible, self._patience):
                     return None
                 self._may_be_visible = False
-                self._temporary = self._aside()  # the old temporary file was moved, or is gone
+                self._temporary = self._aside()  # `_is_visible` has moved the temporary file there
                 if isinstance(error, PathExists):
                     raise BlobExists(f"there is a blob at {self._target} already") from error
                 if not isinstance(error, StorageUnavailable):
@@ -151,11 +151,14 @@ class TemporaryFile:
     # -- clean-up ----------------------------------------------------------------------------------------------------
 
     async def _is_visible(self) -> bool:
-        """Return whether the blob has its own name; if not, it never will have. Raises `StorageUnavailable`."""
+        """Return whether the blob has its own name. If not, it can no longer get it from a rename that was sent before.
+
+        Raises `StorageUnavailable`.
+        """
         connection = self._connection
         try:
             await connection.move_aside(self._temporary, self._aside())
-        # the file already has its own name, or this move aside was sent twice and came through the first time
+        # the rename was applied, or the move aside was sent twice and applied the first time
         except (PathMissing, PathExists):
             return not await connection.is_there(self._aside()) and await connection.confirmed(self._target)
         return False
@@ -167,7 +170,9 @@ class TemporaryFile:
         return f"{self._temporary}.aside"
 
     async def _clean_up(self) -> None:
-        """Delete the written bytes, if that succeeds soon. The error that led here is more important."""
+        """Delete the written bytes, for a limited time. A failure is only logged, since the caller raises its own
+        error.
+        """
         if self._begun:
             try:
                 await finish(self._leave_nothing(), _TIDY_SECONDS)
@@ -187,7 +192,9 @@ class TemporaryFile:
 
 
 async def pieces(stream: AsyncIterator[bytes]) -> AsyncGenerator[tuple[bytes, bool], None]:
-    """Yield the stream in pieces of about a megabyte, and whether each is the last one, which may be empty."""
+    """Yield the stream in pieces of about a megabyte, each with whether it is the last one. The last one may be
+    empty.
+    """
     chunks: list[bytes] = []
     waiting = 0
     async for chunk in stream:

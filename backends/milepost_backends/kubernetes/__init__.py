@@ -1,4 +1,4 @@
-"""The Kubernetes backend keeps pointers in ConfigMaps, holds an election on a Lease, and knows ServiceAccounts."""
+"""The Kubernetes backend: pointers in ConfigMaps, an election on a Lease, and the accounts of ServiceAccount tokens."""
 
 from milepost_backends.contract import Accounts, Backend, Election, PointersSettings, PointerStore
 

@@ -1,8 +1,8 @@
 """Identifies the owner of a ServiceAccount token, by a TokenReview of the Kubernetes API.
 
-The asking program needs the ClusterRole ``system:auth-delegator``. A token counts only if it was issued for Milepost's
-audience. A token that a Pod uses with the API server itself has another audience; so Milepost could not act with a
-client's token at the API server, nor others with a Pod's token at Milepost.
+This program needs the ClusterRole ``system:auth-delegator``. A token counts only if it was issued for Milepost's
+audience. The token with which a Pod calls the API server has another audience. So Milepost cannot use a client's token
+at the API server, and a Pod's token for the API server is not valid at Milepost.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ServiceAccounts(Accounts):
             raise backend_error(answer, "ask whose a ServiceAccount token is (is system:auth-delegator granted?)")
         try:
             status = msgspec.json.decode(answer.body, type=_Review).status
-        except msgspec.MsgspecError:  # the exception may quote the answer, which contains the token
+        except msgspec.MsgspecError:  # `from None`, since the exception may quote the answer, which contains the token
             raise StorageUnavailable("the Kubernetes API has answered a TokenReview with what is none") from None
         if not status.authenticated or self._audience not in status.audiences:
             return None

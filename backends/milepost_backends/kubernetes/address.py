@@ -1,14 +1,18 @@
-"""Parse addresses ``kubernetes://NAMESPACE/NAME?lease_duration=15&…``; ``kubernetes:///`` omits both names."""
+"""Parses addresses ``kubernetes://NAMESPACE/NAME?lease_duration=15&…``, and defines the labels by which the objects of
+the deployment NAME are found.
+
+``kubernetes:///`` omits both names. Milepost does not change objects of other programs, which lack these labels.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from milepost_backends.contract import Misconfigured
-from milepost_backends.options import parse_options
+from milepost_backends.contract import Misconfigured, parse_options
 
 SCHEME: Final = "kubernetes"
 DEFAULT_NAME: Final = "milepost"
@@ -17,6 +21,13 @@ DEFAULT_MOST_BYTES: Final = 64 * 1024 * 1024
 DEFAULT_LEASE_DURATION: Final = 15.0
 DEFAULT_RENEW_DEADLINE: Final = 10.0
 DEFAULT_RETRY_PERIOD: Final = 2.0
+
+DEPLOYMENT: Final = "milepost/deployment"
+INSTANCE: Final = "app.kubernetes.io/instance"
+"""The label that the creator of a Pod sets. Objects that Milepost makes do not have it, see `labels_of`."""
+ROLE: Final = "milepost/role"
+"""The label of a Pod whose value is `LEADER` while the replica in the Pod leads."""
+LEADER: Final = "leader"
 
 _LONGEST_NAME: Final = 40
 _LONGEST_NAMESPACE: Final = 63
@@ -44,12 +55,13 @@ _OPTIONS: Final = (
 class KubernetesAddress:
     """The parts of an address: a namespace, a deployment in it, and the way to connect.
 
-    ``namespace`` is None for the pod's own, or for that of the kubeconfig's context. The name of each object begins
+    ``namespace`` is None for the Pod's own, or for that of the kubeconfig's context. The name of each object begins
     with ``name``, so that two deployments can share a namespace. If ``kubeconfig`` or ``context`` is given, the
-    configuration comes from there; otherwise from the pod's service account inside a cluster, and from ``KUBECONFIG``
-    or ``~/.kube/config`` outside of one. ``bytes_per_second`` limits the long-term rate of writing pointers, and
-    ``most_bytes`` their total size. The election uses ``lease_duration`` > ``renew_deadline`` > ``retry_period``
-    (seconds). ``pod`` is this replica's own Pod, which the election labels; None for no label.
+    configuration comes from there. Otherwise it comes from the Pod's service account inside a cluster, and from
+    ``KUBECONFIG`` or ``~/.kube/config`` outside of one. ``bytes_per_second`` limits the long-term rate of writing
+    pointers, and ``most_bytes`` their total size. The election uses ``lease_duration`` > ``renew_deadline`` >
+    ``retry_period`` (seconds). ``pod`` is this replica's own Pod, to which the election adds the leader's label; None
+    for no label.
     """
 
     namespace: str | None = None
@@ -65,8 +77,9 @@ class KubernetesAddress:
 
     @property
     def request_seconds(self) -> float:
-        """Return the seconds that one request about the Lease may take: the renew deadline is at least twice as
-        long.
+        """Return the time limit of one request about the Lease, in seconds.
+
+        Within the renew deadline there is time for at least two such requests.
         """
         return min(_LONGEST_REQUEST, self.renew_deadline / 2)
 
@@ -126,3 +139,22 @@ def _bytes(options: dict[str, str], name: str, default: int) -> int:
     if not _BYTES.match(value) or int(value) < _LEAST_BYTES[name]:
         raise Misconfigured(f"{name} must be a number of at least {_LEAST_BYTES[name]}")
     return int(value)
+
+
+def labels_of(name: str) -> dict[str, str]:
+    """Return the labels of the objects that the deployment ``name`` makes.
+
+    Milepost sets only its own label. It sets none of ``app.kubernetes.io``, by which deployment tools find the objects
+    that they manage: such a tool would delete an object that it did not make itself.
+    """
+    return {DEPLOYMENT: name}
+
+
+def are_ours(labels: Mapping[str, str], name: str) -> bool:
+    """Return whether the deployment ``name`` made an object with these labels."""
+    return labels_of(name).items() <= labels.items()
+
+
+def selector(labels: Mapping[str, str]) -> str:
+    """Return the ``labelSelector`` that restricts a list to objects with these labels."""
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))

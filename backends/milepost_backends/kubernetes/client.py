@@ -1,52 +1,80 @@
-"""Sends requests to the Kubernetes API: once each, in a thread, with a deadline, and with a true outcome.
+"""Sends each request to the Kubernetes API once, in a thread, with a deadline, and reports its true outcome.
 
-Configuration, tokens and the pool of connections are the Kubernetes client's, but this module sends requests itself.
-The client's own code sends a PUT again by itself when a connection breaks, takes the conflict with its own first
-attempt for an answer, and waits without a limit.
+Configuration, tokens and the pool of connections are those of the Kubernetes client library, but this module sends the
+requests itself. The library would send a PUT again when a connection breaks, return the conflict of that second PUT
+with the first one as the answer, and wait without a limit.
+
+The library also runs credential plugins and requests tokens without a time limit. So a separate thread makes these
+calls, and requests fail in time if a plugin hangs. The hanging thread is a daemon, so that the process can end.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
+import threading
 import time
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.metadata import version
-from typing import Any, Final
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
-from kubernetes.client import ApiClient
+import yaml
+from kubernetes import config
+from kubernetes.client import ApiClient, Configuration
 from urllib3 import Timeout
 from urllib3.exceptions import HTTPError, LocationParseError
 
 from milepost_backends.contract import BackendError, Misconfigured
 from milepost_backends.kubernetes.address import KubernetesAddress
-from milepost_backends.kubernetes.configuration import Credentials, begin, configure
 from milepost_backends.kubernetes.errors import ApiAnswer, NoAnswer, NotSent, transport_error
+from milepost_backends.waiting import begin_in_thread
 
 log = logging.getLogger("milepost.kubernetes")
 
+T = TypeVar("T")
+
 WHOLE: Final = "application/json"
-"""Requests an answer with the whole object, or a list of objects."""
+"""The media type of an answer with the whole object, or with a list of whole objects."""
 METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-"""Requests only an object's metadata: a sixteenth of the client's work after a large PUT."""
+"""The media type of an answer with only the object's metadata. After a large PUT it takes a sixteenth of the client's
+processor time.
+"""
 METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-"""Requests only the metadata of each object in a list."""
+"""The media type of an answer with only the metadata of each object in a list."""
 
 _TIMEOUT: Final = 5.0
 _MARGIN: Final = 0.5
-"""The seconds that a thread may take beyond its socket's deadline."""
+"""The seconds that a thread may take beyond the deadline of its request."""
 _THREADS: Final = 4
 _OPENING_SECONDS: Final = 30.0
-"""The seconds that opening may take, since a credential plugin may ask a server far away."""
+"""The time limit of `KubernetesClient.open` in seconds. It is long, since a credential plugin may ask a remote
+server.
+"""
+
+_SERVICE_HOST: Final = "KUBERNETES_SERVICE_HOST"
+_POD_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_FALLBACK_NAMESPACE: Final = "default"
+
+_FAILURES: Final = (config.ConfigException, yaml.YAMLError, OSError, ValueError, KeyError, TypeError)
+"""The exceptions that reading a configuration may raise."""
+
+_HUNG_SECONDS: Final = 30.0
+_NAME: Final = "kubernetes-credentials"
+_LEFT_BEHIND: Final = 32
+"""The most hanging threads of this process. It is limited, since each may have started the process of a plugin."""
 
 
 class KubernetesClient:
     """A client for the API of one cluster, with its own connections.
 
-    ``purpose`` is for the log. ``timeout`` (seconds) bounds the wait for each answer, ``opening`` that of `open`.
+    ``purpose`` is for the log. ``timeout`` (seconds) bounds the wait for each answer, and ``opening`` (seconds) the
+    call of `open`.
     """
 
     def __init__(
@@ -69,15 +97,16 @@ class KubernetesClient:
         self._threads: ThreadPoolExecutor | None = None
 
     async def open(self) -> None:
-        """Read the configuration and the namespace; connections are made when they are needed. Idempotent.
+        """Read the configuration and the namespace. Connections are made later, when they are needed. Idempotent.
 
-        Raises `Misconfigured`, and `NotSent` if that takes too long, as with a credential plugin that hangs.
+        Raises `Misconfigured`, and `NotSent` if the configuration takes too long, as with a credential plugin that
+        hangs.
         """
         if self._api is not None:
             return
         try:
             async with asyncio.timeout(self._opening):
-                api, namespace = await asyncio.wrap_future(begin(lambda: _configured(self.address)))
+                api, namespace = await asyncio.wrap_future(_begin(lambda: _configured(self.address)))
         except TimeoutError:
             raise NotSent(f"cannot configure the access to Kubernetes within {self._opening:g} s") from None
         self._api, self.namespace = api, namespace
@@ -86,7 +115,7 @@ class KubernetesClient:
         log.info("%s use Kubernetes at %s, namespace %s", self._purpose, _place(api.configuration.host), self.namespace)
 
     async def close(self) -> None:
-        """Close the connections. Idempotent. Requests that were sent still get their answers, if there are any."""
+        """Close the idle connections. Idempotent. Requests that were sent still get their answers."""
         api, self._api = self._api, None
         threads, self._threads = self._threads, None
         if api is not None:
@@ -107,8 +136,8 @@ class KubernetesClient:
     ) -> ApiAnswer:
         """Send one request to ``path``, such as ``/api/v1/namespaces/…``, once; return the answer, whatever its status.
 
-        The wait is bounded by ``timeout`` seconds, or by those of this client. If the waiting task is cancelled, a
-        request that was passed to a thread is sent anyway. Raises `NotSent`, `NoAnswer`.
+        ``timeout`` (seconds) overrides the time limit of this client. If the waiting task is cancelled, a request that
+        was passed to a thread is sent anyway. Raises `NotSent`, `NoAnswer`.
         """
         api, credentials, threads = self._api, self._credentials, self._threads
         if api is None or credentials is None or threads is None:
@@ -133,15 +162,15 @@ class KubernetesClient:
 
 
 def _configured(address: KubernetesAddress) -> tuple[Any, str]:
-    """Return the Kubernetes client and the namespace. Called in a thread. Raises `Misconfigured`."""
+    """Return the library's client and the namespace. Call this in a thread: it reads files. Raises `Misconfigured`."""
     doing = "cannot configure the access to Kubernetes"
     try:
-        configuration, namespace = configure(address)
+        configuration, namespace = _configure(address)
         configuration.connection_pool_maxsize = _THREADS
         return ApiClient(configuration), namespace
     except BackendError:
         raise
-    except OSError as error:  # usually a certificate cannot be read
+    except OSError as error:  # a certificate cannot be read, for example
         raise Misconfigured(f"{doing}: {type(error).__name__}: {error}") from error
     except Exception as error:  # noqa: BLE001 - a plugin may raise anything, and its message may hold a secret
         raise Misconfigured(f"{doing}: {type(error).__name__}") from None
@@ -156,9 +185,9 @@ def _exchange(
     body: bytes | None,
     deadline: float,
 ) -> ApiAnswer:
-    """Send a request and return the answer, in a thread. Nothing is sent after ``deadline``.
+    """Send a request and return the answer. Call this in a thread. Nothing is sent after ``deadline`` (monotonic).
 
-    Raises `NotSent`, `NoAnswer`, `Misconfigured`, none of which quotes a header, nor has a cause that does.
+    Raises `NotSent`, `NoAnswer`, `Misconfigured`. Neither such an error nor its cause quotes a header.
     """
     doing = f"{method} {target.partition('?')[0]}"
     try:
@@ -182,7 +211,7 @@ def _exchange(
         raise Misconfigured(f"cannot {doing}: the address of the API server is not a valid URL") from None
     except HTTPError as error:
         raise transport_error(error, doing) from error
-    except Exception as error:  # noqa: BLE001 - http.client's ValueErrors, say, repeat the header they complain of
+    except Exception as error:  # noqa: BLE001 - a ValueError of http.client, for example, quotes the header
         raise NoAnswer(f"cannot {doing}: {type(error).__name__}") from None
     return ApiAnswer.read(response.status, response.data)
 
@@ -192,3 +221,86 @@ def _place(url: str) -> str:
     scheme, separator, rest = url.partition("://")
     host: str = re.split("[/?#]", (rest if separator else url).rpartition("@")[2])[0]
     return f"{scheme}://{host}" if separator else host
+
+
+def _configure(address: KubernetesAddress) -> tuple[Any, str]:
+    """Return the library's configuration and the namespace. Call this in a thread: it reads files. Raises
+    `Misconfigured`.
+    """
+    configuration = Configuration()
+    explicit = address.kubeconfig is not None or address.context is not None
+    try:
+        if _SERVICE_HOST in os.environ and not explicit:
+            config.load_incluster_config(client_configuration=configuration)
+            configuration.proxy = None  # the proxy in the environment is for hosts outside of the cluster
+            namespace = address.namespace or _POD_NAMESPACE.read_text().strip()
+        else:
+            of_context = _load(address, configuration)
+            namespace = address.namespace or of_context
+    except _FAILURES as error:
+        raise Misconfigured(f"cannot configure the access to Kubernetes: {type(error).__name__}: {error}") from error
+    return configuration, namespace
+
+
+def _authorization(configuration: Any) -> dict[str, str]:
+    """Return the header that authenticates a request. Call this for each request, since it also refreshes tokens.
+
+    Raises `NotSent`. Neither this error nor its cause quotes a token, since both are logged.
+    """
+    try:
+        settings = configuration.auth_settings()
+        header = {setting["key"]: setting["value"].strip() for setting in settings.values() if setting["value"]}
+    except (config.ConfigException, OSError) as error:
+        raise NotSent(f"no credentials: {type(error).__name__}: {error}") from None
+    except Exception as error:  # noqa: BLE001 - foreign code refreshes the token, and may raise anything
+        raise NotSent(f"no credentials: {type(error).__name__}") from None
+    if not all(value.isascii() and value.isprintable() for value in header.values()):
+        raise NotSent("no credentials: the token is not one line of printable ASCII")
+    return header
+
+
+def _load(address: KubernetesAddress, configuration: Any) -> str:
+    """Load a kubeconfig, and return the namespace of its context."""
+    file = None if address.kubeconfig is None else str(address.kubeconfig)
+    config.load_kube_config(file, address.context, client_configuration=configuration, persist_config=False)
+    contexts, active = config.list_kube_config_contexts(file)
+    chosen = active
+    if address.context is not None:
+        chosen = next(context for context in contexts if context["name"] == address.context)
+    return str(chosen["context"].get("namespace") or _FALLBACK_NAMESPACE)
+
+
+class Credentials:
+    """The authenticating header of each request. One thread gets it for all requests that wait.
+
+    A thread that takes longer than ``hung_after`` seconds is abandoned, and another one is started, so that requests
+    succeed again once the credential plugin works.
+    """
+
+    def __init__(self, configuration: Any, *, hung_after: float = _HUNG_SECONDS) -> None:
+        self._configuration = configuration
+        self._hung_after = hung_after
+        self._lock = Lock()
+        self._asked: Future[dict[str, str]] | None = None
+        self._since = 0.0
+
+    def header(self, deadline: float) -> dict[str, str]:
+        """Return the authenticating header. This blocks until ``deadline`` (monotonic). Raises `NotSent`."""
+        try:
+            return self._asking().result(max(0.0, deadline - time.monotonic()))
+        except TimeoutError:
+            raise NotSent("no credentials: the credential plugin has not answered") from None
+
+    def _asking(self) -> Future[dict[str, str]]:
+        with self._lock:
+            now = time.monotonic()
+            if self._asked is None or self._asked.done() or now - self._since >= self._hung_after:
+                self._asked, self._since = _begin(lambda: _authorization(self._configuration)), now
+            return self._asked
+
+
+def _begin(call: Callable[[], T]) -> Future[T]:
+    """Run ``call`` in a new daemon thread. Raises `NotSent` if too many such threads already hang."""
+    if sum(thread.name == _NAME for thread in threading.enumerate()) >= _LEFT_BEHIND:
+        raise NotSent("no credentials: too many calls of the credential plugin hang")
+    return begin_in_thread(call, _NAME)

@@ -1,14 +1,16 @@
-"""Translates answers of the Kubernetes API, and missing answers, into the errors of the contract; no other module does.
+"""Translates answers of the Kubernetes API, and missing answers, into the errors of the contract.
 
 A request for a change ends in one of three ways (`Fate`):
 
 - applied: the answer is 2xx;
-- not applied: the API server refused the request while it read, checked or compared it. That is every 4xx but the two
-  that a proxy on the way may send as well, and the 500 by which etcd says that the request is too large;
-- unknown: any other answer, since the API server may send it after etcd has written. (After a 504 that was seen: the
-  write had been committed.) That etcd has no space left proves nothing either: it compares its size with its quota when
-  a write comes in, which is then refused, and again when it applies one, which it then writes *and* refuses. It is also
-  unknown if there is no answer, unless nothing was sent.
+- not applied: the API server refused the request before it wrote to etcd. This is so for every 4xx, except two that a
+  proxy may also send, and for the 500 of a request that is too large for etcd;
+- unknown: the answer is any other one, or there is no answer although the request may have been sent. An API server may
+  send a 5xx after etcd has written: after a 504, for example, a write was seen committed.
+
+If etcd answers that it has no space left, the outcome is unknown as well, since etcd compares its size with its quota
+twice. When a request arrives, etcd may refuse it, and does not write it. When etcd applies a request, it may answer the
+same, although it writes the change.
 
 ::
 
@@ -36,28 +38,28 @@ from urllib3.exceptions import (
 from milepost_backends.contract import BackendError, Misconfigured, Refusal, StorageFull, StorageUnavailable
 
 SPACE_EXCEEDED: Final = "mvcc: database space exceeded"
-"""etcd's message when its quota is used up; from then on it refuses every create and update in the whole cluster."""
+"""etcd's message when its quota is used up. It then refuses every create and update in the whole cluster."""
 
 _IMMUTABLE: Final = "`immutable` is set"
 _REQUEST_TOO_LARGE: Final = "request is too large"
 _TOO_LONG: Final = "Too long"
 _OVER_QUOTA: Final = "exceeded quota"
 _PERHAPS_OF_A_PROXY: Final = (408, 499)
-"""The statuses with which a proxy may answer after it has passed the request on."""
+"""The statuses that may come from a proxy, which may have passed the request on to the API server."""
 _MEANINGLESS: Final = (400, 405, 406, 415)
-"""The statuses of a server that is not a Kubernetes API, speaks only HTTPS, or has a policy against the request, and
-always will be.
+"""The statuses that mean a wrong configuration: the server is not a Kubernetes API, accepts only HTTPS, or has a policy
+against the request.
 """
 _SHOWN_CHARACTERS: Final = 300
-"""The number of characters of a message that errors and logs show."""
+"""The most characters of the API's message that errors and logs show."""
 
 
 class NotSent(StorageUnavailable):
-    """Nothing reached the API server, so nothing was applied, nor ever will be."""
+    """The request did not reach the API server, so it was not applied, and never will be."""
 
 
 class NoAnswer(StorageUnavailable):
-    """The request was sent, or perhaps was, and no complete answer came: it may have been applied, or may yet be."""
+    """The request may have been sent, and got no complete answer. It may have been applied, or may still be applied."""
 
 
 class Fate(Enum):
@@ -70,10 +72,10 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ApiAnswer:
-    """An answer of the API: its status, its body and, for a failure, the body's description of it.
+    """An answer of the API: its status, its body and, for a failure, the description in the body.
 
-    ``reason`` is the API's own word for the failure (``Conflict``, ``AlreadyExists``, …), and ``message`` explains it.
-    A body in plain text has no ``reason``, and is the ``message`` itself.
+    ``reason`` is the API's name of the failure (``Conflict``, ``AlreadyExists``, …), and ``message`` explains it. If
+    the body is plain text, ``reason`` is empty, and ``message`` is that text.
     """
 
     status: int
@@ -88,7 +90,7 @@ class ApiAnswer:
             return cls(status, body)
         try:
             failure = msgspec.json.decode(body, type=_Status)
-        except msgspec.MsgspecError:  # 429, and answers of proxies, are plain text
+        except msgspec.MsgspecError:  # a 429, or the answer of a proxy, is plain text
             return cls(status, body, "", body[:_SHOWN_CHARACTERS].decode("utf-8", "replace").strip())
         return cls(status, body, failure.reason, failure.message)
 
@@ -99,7 +101,7 @@ class ApiAnswer:
 
     @property
     def fate(self) -> Fate:
-        """Return the fate of a request for a change."""
+        """Return whether the request for a change was applied, was not applied, or may have been."""
         if self.done:
             return Fate.APPLIED
         if 400 <= self.status < 500 and self.status not in _PERHAPS_OF_A_PROXY:
@@ -110,7 +112,7 @@ class ApiAnswer:
 
     @property
     def is_out_of_space(self) -> bool:
-        """Return whether etcd has no space left; etcd may still have written a write that gets this answer, see
+        """Return whether etcd answered that it has no space left. It may have written the change all the same, see
         `Fate`.
         """
         return SPACE_EXCEEDED in self.message
@@ -122,9 +124,9 @@ class ApiAnswer:
 
     @property
     def refusal(self) -> Refusal:
-        """Return the contract's reason why the request was refused; it has no meaning for an applied request.
+        """Return the contract's reason why the request was refused. Do not use this for an applied request.
 
-        A conflict has no reason of its own here: callers check for it first, by ``status`` and `is_of_immutable`.
+        A conflict has no reason of its own: callers first check for it, by ``status`` and `is_of_immutable`.
         """
         if self.is_out_of_space or (self.status == 403 and _OVER_QUOTA in self.message):
             return Refusal.FULL
@@ -141,7 +143,7 @@ class ApiAnswer:
 
 
 class _Status(msgspec.Struct):
-    """The API's ``Status`` object, with which it answers a failed request; other members of it are ignored."""
+    """The API's ``Status`` object, which describes a failed request."""
 
     kind: str = ""
     reason: str = ""
@@ -149,9 +151,9 @@ class _Status(msgspec.Struct):
 
 
 def backend_error(answer: ApiAnswer, doing: str) -> BackendError:
-    """Return the error for an answer other than success; ``doing`` describes the attempt ("read the Lease").
+    """Return the error to raise for an answer other than success. ``doing`` is the attempt, such as "read the Lease".
 
-    Only a commit raises nothing for such an answer: it returns its outcome.
+    `PointerStore.commit` is the exception: it returns the outcome, and does not raise.
     """
     said = f"cannot {doing}: the Kubernetes API answers {answer}"
     refused = answer.fate is Fate.NOT_APPLIED
@@ -163,9 +165,10 @@ def backend_error(answer: ApiAnswer, doing: str) -> BackendError:
 
 
 def transport_error(error: HTTPError, doing: str) -> BackendError:
-    """Return the error to raise ``from`` an exception of the connection pool; ``doing`` is as in `backend_error`.
+    """Return the error for an exception of the connection pool, to be raised ``from`` it. ``doing`` is as in
+    `backend_error`.
 
-    Of the TLS failures, only an untrusted certificate proves that nothing was sent.
+    A failure of TLS proves that nothing was sent only if the server's certificate is not trusted.
     """
     said = f"cannot {doing}: {type(error).__name__}: {error}"
     if isinstance(error, LocationParseError):

@@ -25,9 +25,9 @@ log = logging.getLogger(__name__)
 
 
 class LocalBlobs:
-    """A `BlobStore` in ``directory``; ``threads`` bounds the calls that use the disk at once.
+    """A `BlobStore` in ``directory``. ``threads`` bounds the calls that use the disk at once.
 
-    Temporary files whose writers are gone are removed when the store is opened, and every ``maintenance_seconds``.
+    Temporary files whose writers have ended are removed when the store is opened, and every ``maintenance_seconds``.
     """
 
     def __init__(self, directory: Path, *, threads: int = 16, maintenance_seconds: float = 3600.0) -> None:
@@ -38,7 +38,7 @@ class LocalBlobs:
         self._maintaining: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """See `BlobStore.open`. Also removes the unfinished temporary files of dead writers."""
+        """See `BlobStore.open`. It also removes temporary files whose writers have ended."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._threads_at_most, thread_name_prefix="blobs")
         try:
@@ -50,7 +50,7 @@ class LocalBlobs:
             self._maintaining = asyncio.create_task(self._maintain(), name="blob-maintenance")
 
     async def close(self) -> None:
-        """See `BlobStore.close`. Running calls end with `StorageUnavailable` at their next step."""
+        """See `BlobStore.close`. Running calls raise `StorageUnavailable` at their next step."""
         maintaining, self._maintaining = self._maintaining, None
         if maintaining is not None:
             maintaining.cancel()
@@ -59,9 +59,10 @@ class LocalBlobs:
             threads.shutdown(wait=False)
 
     async def put(self, key: str, stream: AsyncIterator[bytes], *, patience: float = PATIENCE_SECONDS) -> int:
-        """See `BlobStore.put`. Up to a megabyte takes one step in a thread, and so does each further megabyte.
+        """See `BlobStore.put`. Each megabyte is written by one call in a thread.
 
-        The last step is repeated: it writes the whole of a blob up to a megabyte, and gives a larger one its name.
+        Only the last call is repeated after a failure. It writes the whole of a blob up to a megabyte, and gives a
+        larger blob its name.
         """
         temporary = self._tree.temporary(key)
         size, chunks, waiting = 0, [], 0
@@ -81,7 +82,7 @@ class LocalBlobs:
     async def get(
         self, key: str, start: int = 0, end: int | None = None, *, size: int | None = None
     ) -> AsyncGenerator[bytes, None]:
-        """See `BlobStore.get`. A blob that is deleted meanwhile can be read to its end."""
+        """See `BlobStore.get`. If the blob is deleted while it is read, it can still be read to its end."""
         if start < 0 or (end is not None and end < 0):
             raise ValueError(f"a range has no negative bounds: {start}, {end}")
         source = self._tree.source(key, start, end, size)
@@ -98,8 +99,9 @@ class LocalBlobs:
         return await self._step(self._tree.size, key)
 
     async def delete(self, key: str) -> None:
-        """See `BlobStore.delete`. It is not synced: after a power failure the blob may reappear, for the garbage
-        collector to delete.
+        """See `BlobStore.delete`. The deletion is not synced: after a power failure the blob may exist again.
+
+        The service's garbage collector then deletes it.
         """
         await self._step(self._tree.delete, key)
 
@@ -136,7 +138,7 @@ class LocalBlobs:
         return await run_in_executor(self._threads, act, *arguments)
 
     async def _discard(self, temporary: TemporaryFile) -> None:
-        if self._threads is None:  # the store was closed meanwhile, and the temporary file must still be removed
+        if self._threads is None:  # the store was closed, so no thread of it can make this call
             temporary.discard()
         else:
             await run_in_executor(self._threads, temporary.discard)

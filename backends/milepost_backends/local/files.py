@@ -1,4 +1,5 @@
-"""Writes one blob to a temporary file that becomes visible whole or not at all, and reads one blob from its file.
+"""Writes one blob to a temporary file, which gets the blob's name when it is complete, and reads one blob from its
+file.
 
 Nothing in this module awaits.
 """
@@ -30,9 +31,7 @@ from milepost_backends.disk.reserve import room_on
 
 CHUNK = 1024 * 1024
 READ_CHUNK = 256 * 1024
-"""The bytes of a chunk that is read; a slow reader has three chunks in memory. Written chunks are larger, because they
-are synced.
-"""
+"""The bytes of a chunk that is read: few, since a slow reader has three chunks in memory."""
 _BEGINNINGS = 5
 
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
@@ -43,11 +42,11 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def translate_errors(doing: str, *, set_up: bool = False, repeatable: bool = True) -> Iterator[None]:
-    """Translate errors of the operating system into those of the contract; no other code of this package does.
+    """Translate errors of the operating system into those of the contract. ``doing`` completes the message "cannot …".
 
-    Missing permissions and the like count as a wrong configuration only while the store is being opened, and so does a
-    directory that cannot be made (proc(5) answers that there is none); afterwards they are refusals. So is every other
-    error of a call that is not ``repeatable``.
+    ``set_up`` is true while the store is being opened. Then missing permissions, and a directory that cannot be made,
+    raise `Misconfigured`; afterwards they raise `StorageRefused`. Any other error of a call that is not ``repeatable``
+    raises `StorageRefused` as well.
     """
     try:
         yield
@@ -63,14 +62,14 @@ def translate_errors(doing: str, *, set_up: bool = False, repeatable: bool = Tru
 
 
 def is_absent(error: OSError) -> bool:
-    """Return whether the error says that the path names nothing."""
+    """Return whether the error says that no file or directory has the path."""
     return error.errno in _ABSENT
 
 
 class TemporaryFile:
     """A blob that is being written, under a temporary name on the same file system.
 
-    `publish` gives it its own name by link(2), which unlike rename(2) never overwrites.
+    `publish` gives the file its own name by link(2), since rename(2) would overwrite another file.
     """
 
     def __init__(self, temporary: Path, target: Path, make_directory: Callable[[Path], None]) -> None:
@@ -85,7 +84,7 @@ class TemporaryFile:
         self._named = False
 
     def write(self, chunks: Sequence[bytes]) -> None:
-        """Append ``chunks``, which only `publish` could write again."""
+        """Append ``chunks``. After this, a failed write cannot be repeated, since the earlier chunks are not kept."""
         self._earlier = True
         self._append(chunks)
 
@@ -100,7 +99,7 @@ class TemporaryFile:
                 rest = rest[os.write(self._descriptor, rest) :]
 
     def _leave_room(self, size: int) -> None:
-        """Raise `StorageFull` if only the reserved room is left: pointers may be on the same disk."""
+        """Raise `StorageFull` if ``size`` more bytes would take reserved room: pointers may be on the same disk."""
         assert self._descriptor is not None
         free, kept = room_on(self._descriptor)
         if free - size < kept:
@@ -110,9 +109,9 @@ class TemporaryFile:
             )
 
     def _begin(self) -> None:
-        """Make the file, and lock it for as long as it is written, which shows that it has a writer.
+        """Make the temporary file and lock it. The lock shows that the file has a living writer.
 
-        A clean-up in the moment before the lock may have removed the file; then another one is made.
+        A clean-up may remove the file before it is locked. In that case another file is made.
         """
         for _ in range(_BEGINNINGS):
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -125,10 +124,11 @@ class TemporaryFile:
         raise OSError(errno.EAGAIN, f"{self._temporary} was removed each time it was made")
 
     def publish(self, chunks: Sequence[bytes]) -> None:
-        """Append the last chunks, make the whole blob durable, then visible, and its name durable too.
+        """Append the last chunks, sync the file, give it the blob's name, and sync the name.
 
-        After `StorageUnavailable` it may be called again with the same chunks. A file that could not be synced is
-        written anew, since a second fsync can succeed without the bytes; if earlier chunks are gone, that is refused.
+        After `StorageUnavailable` this may be called again with the same chunks. If the file could not be synced, it is
+        written anew, since a second fsync can succeed although bytes are lost. If there were earlier chunks, which are
+        not kept, this raises `StorageRefused`.
         """
         if not self._synced:
             self._remove_temporary()
@@ -148,21 +148,25 @@ class TemporaryFile:
             self._close()
 
     def _remove_temporary(self) -> None:
-        """Remove the remains of an earlier attempt to publish all the chunks at once."""
+        """Remove the file of an earlier attempt of `publish`, if that attempt wrote all chunks of the blob."""
         if self._begun and not self._earlier:
             self._close()
             with translate_errors("write a blob"):
                 self._temporary.unlink(missing_ok=True)
 
     def _link(self) -> None:
-        """Give the blob its own name; anew, if an earlier attempt gave it, since that may not have been synced."""
+        """Give the file the blob's name.
+
+        If an earlier attempt did so, the name is removed first and made again, since it may not have been synced.
+        """
         if self._published:
             self._target.unlink(missing_ok=True)
             self._published = False
         try:
             os.link(self._temporary, self._target)
         except OSError as error:
-            if not self._is_at_target():  # over a network, a link may fail although it was made, or be sent twice
+            # over a network, a call that has made the link may be repeated, or report an error
+            if not self._is_at_target():
                 if isinstance(error, FileExistsError):
                     raise BlobExists(f"there is a blob at {self._target} already") from error
                 raise
@@ -177,8 +181,8 @@ class TemporaryFile:
             raise
 
     def discard(self) -> None:
-        """Leave nothing visible. A file that cannot be removed is only logged: the error before it is more
-        important.
+        """Remove the file under both of its names. A failure is only logged, since the caller raises an earlier
+        error.
         """
         self._close()
         for name, there in ((self._target, self._published), (self._temporary, self._begun)):
@@ -195,14 +199,14 @@ class TemporaryFile:
 
 
 def remove_temporary(path: Path) -> bool | None:
-    """Remove the temporary file at ``path`` unless it is being written. Raises OSError.
+    """Remove the temporary file at ``path``, unless it has a living writer. Return whether it was removed.
 
-    Return whether it was removed; None if the file system has no locks that could tell.
+    None means that the file system has no locks, by which a living writer would be recognized. Raises OSError.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         locked = _lock(descriptor)
-        if locked:  # remove the file while it is locked, so that no writer can begin to use it
+        if locked:  # while this process holds the lock, no writer can begin to use the file
             path.unlink(missing_ok=True)
         return locked
     finally:
@@ -210,7 +214,9 @@ def remove_temporary(path: Path) -> bool | None:
 
 
 def _lock(descriptor: int) -> bool | None:
-    """Return whether this process now has the file exclusively; None if the file system has no locks."""
+    """Lock the file exclusively. Return False if another process has locked it; None if the file system has no
+    locks.
+    """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -223,9 +229,9 @@ def _lock(descriptor: int) -> bool | None:
 
 
 class FileSource:
-    """Reads a range of a blob. Once it is open, deleting the blob does not disturb it.
+    """Reads a range of a blob. Once this is open, deleting the blob does not disturb it.
 
-    ``absence_of`` makes the error for a path that names nothing.
+    ``absence_of`` returns the error to raise if no file has the path.
     """
 
     def __init__(
@@ -239,7 +245,7 @@ class FileSource:
         self._descriptor: int | None = None
 
     def open(self) -> bytes:
-        """Open the file, find the range in it, and return the first chunk, which is empty if the range is."""
+        """Open the file, find the range in it, and return the first chunk. The chunk is empty if the range is empty."""
         self.close()
         with translate_errors("open a blob"):
             try:
@@ -257,7 +263,7 @@ class FileSource:
 
     @property
     def more(self) -> bool:
-        """Return whether a part of the range is still unread; known once the source is open."""
+        """Return whether a part of the range is still unread. Call `open` before."""
         return self._end is not None and self._position < self._end
 
     def read(self) -> bytes:

@@ -33,16 +33,18 @@ from milepost_backends.local.files import FileSource, TemporaryFile, is_absent, 
 
 TEMPORARY = ".tmp"
 
-# This applies if no lock shows whether a temporary file has a writer. A put writes to its file with every megabyte, so
-# a temporary file that was not written for this long has no writer. If it has one anyway, that put fails and leaves
-# nothing.
+# If the file system has no locks, a temporary file counts as abandoned once it was not written for this long. A put
+# writes to its file with every megabyte. If a slower put is still running, it fails, and leaves no blob.
 ABANDONED_AFTER_SECONDS = 3600.0
 
 log = logging.getLogger(__name__)
 
 
 class BlobTree:
-    """The blobs under ``root``. A key is the path of its file; names with a leading dot are the tree's own."""
+    """The blobs under ``root``. A key is the path of its file below ``root``.
+
+    Names with a leading dot are no keys: this class uses them for its own files.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root.absolute()
@@ -51,8 +53,9 @@ class BlobTree:
         self._making = threading.Lock()
 
     def prepare(self) -> None:
-        """Make the tree, prove that it is usable, and remove abandoned temporary files. Raises mainly
-        `Misconfigured`.
+        """Make the directories, check that blobs can be written and read there, and remove abandoned temporary files.
+
+        Raises `Misconfigured`, `StorageUnavailable`.
         """
         doing = f"work in {self._root}"
         with translate_errors(doing, set_up=True):
@@ -63,16 +66,16 @@ class BlobTree:
             self._try_out()
 
     def maintain(self) -> None:
-        """Remove the temporary files without a writer. Raises `StorageUnavailable`."""
+        """Remove temporary files whose writers have ended. Raises `StorageUnavailable`."""
         with translate_errors(f"remove abandoned temporary files in {self._temporary_directory}"):
             self._remove_abandoned(time.time() - ABANDONED_AFTER_SECONDS)
 
     def temporary(self, key: str) -> TemporaryFile:
-        """Return a temporary file, to be written and then published under ``key``."""
+        """Return a temporary file, not made yet, whose `TemporaryFile.publish` stores the blob ``key``."""
         return TemporaryFile(self._temporary_directory / uuid.uuid4().hex, self._path(key), self._make_directory)
 
     def source(self, key: str, start: int, end: int | None, size: int | None) -> FileSource:
-        """Return a source for a range of the blob under ``key``, not open yet. See `BlobStore.get`."""
+        """Return a source, not open yet, for a range of the blob ``key``. See `BlobStore.get`."""
         return FileSource(self._path(key), start, end, size, self._absence_of)
 
     def size(self, key: str) -> int:
@@ -90,19 +93,20 @@ class BlobTree:
         return status.st_size
 
     def delete(self, key: str) -> None:
-        """Delete the file of the blob. Its directory stays, since another blob may be about to go into it."""
+        """Delete the file of the blob. Its directory stays, since another put may be about to use the directory."""
         with translate_errors("delete a blob"):
             try:
                 self._path(key).unlink()
             except IsADirectoryError:
-                return  # the key names no blob, but is a prefix of other keys
+                return  # there is no such blob: the path is a directory of other blobs
             except OSError as error:
                 if not is_absent(error):
                     raise
 
     def find(self, prefix: str, older_than: float) -> Generator[BlobInfo, None, None]:
-        """Yield the blobs below ``prefix``, with one open directory per level; files that disappear meanwhile are left
-        out.
+        """Yield the blobs whose key begins with ``prefix`` and that are at least ``older_than`` seconds old.
+
+        Files that disappear meanwhile are left out.
         """
         below = check_prefix(prefix).rpartition("/")[0]
         with translate_errors("list the blobs"):
@@ -113,7 +117,11 @@ class BlobTree:
                     yield BlobInfo(key, status.st_size, age)
 
     def _absence_of(self, path: Path) -> BackendError:
-        """Return the error for a path that names nothing: no blob, or no tree, for example if a disk is not mounted."""
+        """Return the error for a path without a file: `BlobMissing`, or `StorageUnavailable` if the whole tree is
+        missing.
+
+        The tree is missing if its disk is not mounted, for example.
+        """
         if self._temporary_directory.is_dir():
             return BlobMissing(f"there is no blob at {path}")
         return StorageUnavailable(f"the blobs of {self._root} are away, also {TEMPORARY}: is their disk mounted?")
@@ -122,9 +130,10 @@ class BlobTree:
         return self._root / check_key(key)
 
     def _make_directory(self, directory: Path) -> None:
-        """Make ``directory`` and its parents, and make all their names durable; once per process.
+        """Make ``directory`` and its parents, and sync all their names. Later calls in this process do nothing.
 
-        This is also done for an existing directory: a process may have made it and died before it synced the name.
+        The names of existing directories are synced as well, since the process that made one may have died before its
+        sync.
         """
         with self._making:
             if directory in self._durable and directory.is_dir():
@@ -137,7 +146,7 @@ class BlobTree:
             self._durable.add(directory)
 
     def _try_out(self) -> None:
-        """Write, link, read and remove a small file, as a put, a get and a delete will."""
+        """Write, link, read and remove a small file, to check that puts, gets and deletes will work."""
         first = self._temporary_directory / f".{uuid.uuid4().hex}"
         second = first.with_suffix(".linked")
         try:
@@ -150,10 +159,10 @@ class BlobTree:
             second.unlink(missing_ok=True)
 
     def _remove_abandoned(self, before: float) -> None:
-        """Remove temporary files without a writer, which is recognized by the lock that a writer holds while it lives.
+        """Remove temporary files that no writer has locked.
 
-        On a network file system the locks of other machines may be invisible, and the files of `_try_out` have none: in
-        both cases only age counts.
+        On a network file system, where locks of other machines may not be visible, files are removed that were not
+        written since ``before``. This also holds for files of `_try_out`, which are never locked.
         """
         by_age = lies_on_shared(self._temporary_directory)
         removed, left = 0, 0
@@ -178,7 +187,7 @@ class BlobTree:
 
 
 def _remove_if_abandoned(entry: os.DirEntry[str], by_age: bool, before: float) -> bool:
-    """Remove an entry if it is an abandoned temporary file, and return whether it was removed. Raises OSError."""
+    """Remove the temporary file of an entry if it is abandoned. Return whether it was removed. Raises OSError."""
     path = Path(entry.path)
     gone = None if by_age or entry.name.startswith(".") else remove_temporary(path)
     if gone is None and entry.stat(follow_symlinks=False).st_mtime < before:
@@ -188,7 +197,7 @@ def _remove_if_abandoned(entry: os.DirEntry[str], by_age: bool, before: float) -
 
 
 def _files(directory: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Yield the regular files below ``directory``, without the tree's own and without following links."""
+    """Yield the regular files below ``directory``. Names with a leading dot are left out, and no link is followed."""
     try:
         entries = os.scandir(directory)
     except OSError as error:

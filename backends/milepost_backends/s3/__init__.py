@@ -4,7 +4,8 @@ from milepost_backends.contract import Backend, BlobsSettings, BlobStore
 
 
 def _blobs(url: str, _settings: BlobsSettings) -> BlobStore:
-    from milepost_backends.s3.blobs import S3Blobs  # the import takes half a second, so only servers with S3 do it
+    # imported here, because this takes half a second, which servers without S3 save
+    from milepost_backends.s3.blobs import S3Blobs
 
     return S3Blobs(url)
 

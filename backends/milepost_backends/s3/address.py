@@ -6,21 +6,21 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from milepost_backends.contract import Misconfigured, UnsafeKey, check_key
-from milepost_backends.options import parse_options
+from milepost_backends.contract import Misconfigured, UnsafeKey, check_key, parse_options
 
 _OPTIONS = ("endpoint_url", "region", "addressing_style")
 _STYLES = ("path", "virtual")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]\Z")
 _REGION = re.compile(r"[A-Za-z0-9-]{1,40}\Z")
-# A key of the blob contract has up to 900 characters, and a key of S3 up to 1,024.
+# S3 allows keys of 1,024 characters: the prefix, and a key of the blob contract, which has up to 900.
 _MAX_PREFIX = 100
 
 
 @dataclass(frozen=True, slots=True)
 class S3Address:
-    """The location of blobs. ``prefix`` is empty or ends with a slash; for fields that are None, boto3 uses its own
-    configuration.
+    """The location of blobs. ``prefix`` is empty or ends with a slash.
+
+    For a field that is None, boto3's own configuration applies.
     """
 
     bucket: str

@@ -7,7 +7,7 @@ from base64 import b64decode, b64encode
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import obstore
 
@@ -15,6 +15,8 @@ from milepost_backends.contract import (
     PATIENCE_SECONDS,
     BlobInfo,
     BlobMissing,
+    BlobSizeDiffers,
+    BlobTruncated,
     SignedRequest,
     StorageRefused,
     StorageUnavailable,
@@ -22,25 +24,29 @@ from milepost_backends.contract import (
     check_key,
     check_prefix,
 )
-from milepost_backends.repeating import read_again
+from milepost_backends.repeating import read_again, reading
 from milepost_backends.s3.address import S3Address, parse_address
 from milepost_backends.s3.connection import S3Connection
-from milepost_backends.s3.reading import S3Source
+from milepost_backends.s3.errors import ConditionFailed
 from milepost_backends.s3.setup import S3Server, prepare
 from milepost_backends.s3.writing import PendingBlob
 
-_LISTED_AT_ONCE = 1000
+if TYPE_CHECKING:
+    from obstore import GetResult
 
-# The most bytes of one PUT, and the longest validity of a signature.
+_LISTED_AT_ONCE = 1000
+_CHUNK: Final = 256 * 1024
+
+# S3's limits: the most bytes of one PUT, and the longest validity of a signature.
 _MAX_PUT_BYTES: Final = 5 * 1024**3
 _MAX_SIGNED_SECONDS: Final = 7 * 86400
 
 
 class S3Blobs:
-    """A `BlobStore` at an ``s3://`` URL (see `parse_address`), which boto3's own configuration completes.
+    """A `BlobStore` at an ``s3://`` URL (see `parse_address`). boto3's own configuration completes the URL.
 
-    ``deadline`` bounds each exchange with the server in seconds, and ``threads`` bounds the calls that boto3 makes at
-    once. Raises `Misconfigured`.
+    ``deadline`` bounds each exchange with the server in seconds, and ``threads`` the number of calls of boto3 at once.
+    Raises `Misconfigured`.
     """
 
     def __init__(self, url: str, *, deadline: float = 30.0, threads: int = 16) -> None:
@@ -51,22 +57,22 @@ class S3Blobs:
         self._opening = asyncio.Lock()
 
     async def open(self) -> None:
-        """See `BlobStore.open`. Also aborts uploads that dead writers began more than a day ago."""
+        """See `BlobStore.open`. It also aborts uploads of blobs that were begun more than a day ago."""
         async with self._opening:
             if self._opened is None:
                 self._opened = await asyncio.to_thread(self._connect)
 
     async def close(self) -> None:
-        """See `BlobStore.close`. A running put may still end as done; otherwise it ends with `StorageUnavailable`."""
+        """See `BlobStore.close`. A running put either succeeds or raises `StorageUnavailable`."""
         async with self._opening:
             opened, self._opened = self._opened, None
             if opened is not None:
                 opened[0].close()
 
     async def put(self, key: str, stream: AsyncIterator[bytes], *, patience: float = PATIENCE_SECONDS) -> int:
-        """See `BlobStore.put`. Up to 5 MiB take one request; at most three times that is in memory at once.
+        """See `BlobStore.put`. A blob up to 5 MiB takes one request; at most three times 5 MiB are in memory at once.
 
-        The server checks the bytes against a SHA-256.
+        A larger blob is sent in parts. The server checks the bytes against a SHA-256.
         """
         return await PendingBlob(self._connection, check_key(key), patience).write(stream)
 
@@ -77,7 +83,7 @@ class S3Blobs:
         if start < 0 or (end is not None and end < 0):
             raise ValueError(f"a range has no negative bounds: {start}, {end}")
         connection = self._connection
-        chunks = S3Source(connection, check_key(key), start, end, size).chunks()
+        chunks = _S3Source(connection, check_key(key), start, end, size).chunks()
         async with aclosing(chunks):
             try:
                 async for chunk in chunks:
@@ -110,7 +116,7 @@ class S3Blobs:
                 await obstore.delete_async(connection.reading, path)
 
     async def list(self, prefix: str, older_than: float) -> AsyncGenerator[BlobInfo, None]:
-        """See `BlobStore.list`. The age of a blob that was written in parts counts from the beginning of the upload."""
+        """See `BlobStore.list`. The age of a blob that was sent in parts counts from the beginning of its upload."""
         connection, server = self._open_now()
         root = connection.prefix
         below = root + check_prefix(prefix).rpartition("/")[0]
@@ -129,9 +135,9 @@ class S3Blobs:
                     yield BlobInfo(key, found["size"], age)
 
     async def sign_put(self, key: str, size: int, sha256: str, seconds: float) -> SignedRequest | None:
-        """See `BlobStore.sign_put`. It signs up to 5 GiB, the most that S3 takes at once, and for at most a week.
+        """See `BlobStore.sign_put`. None for more than 5 GiB, since S3 accepts no more in one PUT.
 
-        If the credentials expire sooner, so does the signature.
+        The signature is valid for a week at most, or until the credentials expire.
         """
         if size > _MAX_PUT_BYTES:
             return None
@@ -141,15 +147,15 @@ class S3Blobs:
         )
 
     async def sign_get(self, key: str, seconds: float) -> SignedRequest | None:
-        """See `BlobStore.sign_get`. It signs for at most a week."""
+        """See `BlobStore.sign_get`. The signature is valid for a week at most."""
         connection = self._connection
         return await connection.ask("sign a request", partial(_signed_get, connection, check_key(key), seconds))
 
     async def checked_digest(self, key: str) -> str | None:
-        """See `BlobStore.checked_digest`. It is known for blobs that were written at once; for others S3 knows only one
-        digest per part.
+        """See `BlobStore.checked_digest`. The digest of a blob that was sent in parts is unknown: S3 has one for each
+        part.
 
-        On a server that did not prove to check digests when the store was opened, no digest is known.
+        None as well if the server accepted a wrong digest when the store was opened.
         """
         connection, server = self._open_now()
         if not server.checks_digests:
@@ -171,7 +177,7 @@ class S3Blobs:
             raise
 
     async def _confirm_bucket(self, connection: S3Connection) -> None:
-        """Raise `StorageUnavailable` if a blob was missing because its bucket is."""
+        """Raise `StorageUnavailable` if the bucket does not exist, which explains why a blob was missing."""
         try:
             await connection.ask("look at the bucket", partial(connection.client.head_bucket, Bucket=connection.bucket))
         except BlobMissing as error:
@@ -188,7 +194,7 @@ class S3Blobs:
 
 
 def _is_key(key: str) -> bool:
-    """Return whether the object can be one of Milepost's blobs, and is neither the probe nor another program's."""
+    """Return whether ``key`` can be the key of a blob. The probe and some objects of other programs have other keys."""
     try:
         check_key(key)
     except UnsafeKey:
@@ -204,7 +210,9 @@ def _whole_digest(head: dict[str, Any]) -> str | None:
 
 
 def _signed_put(connection: S3Connection, key: str, size: int, sha256: str, seconds: float) -> SignedRequest:
-    """Sign a PUT of exactly these bytes. The signature covers size, digest and condition, so the server checks them."""
+    """Sign a PUT of exactly these bytes. The signature covers their size, their digest, and the ``If-None-Match``
+    header.
+    """
     checksum = b64encode(bytes.fromhex(sha256)).decode()
     expires_in = _whole_seconds(seconds)
     url = connection.client.generate_presigned_url(
@@ -223,7 +231,7 @@ def _signed_put(connection: S3Connection, key: str, size: int, sha256: str, seco
 
 
 def _signed_get(connection: S3Connection, key: str, seconds: float) -> SignedRequest:
-    """Sign a GET, to which a ``Range`` may be added."""
+    """Sign a GET. The client may add a ``Range`` header to the request."""
     expires_in = _whole_seconds(seconds)
     url = connection.client.generate_presigned_url(
         "get_object", Params={"Bucket": connection.bucket, "Key": connection.prefix + key}, ExpiresIn=expires_in
@@ -232,5 +240,91 @@ def _signed_get(connection: S3Connection, key: str, seconds: float) -> SignedReq
 
 
 def _whole_seconds(seconds: float) -> int:
-    """Return whole seconds, never more than requested, but at least one."""
+    """Return ``seconds`` rounded down, but at least 1 and at most a week."""
     return max(1, min(int(seconds), _MAX_SIGNED_SECONDS))
+
+
+class _S3Source:
+    """One read of the blob ``key``, from byte ``start`` up to, but not including, byte ``end``.
+
+    If ``size`` is given, the blob must have that many bytes.
+    """
+
+    def __init__(self, connection: S3Connection, key: str, start: int, end: int | None, size: int | None) -> None:
+        self._connection = connection
+        self._path = connection.prefix + key
+        self._begin = start
+        self._position = start
+        self._end = end
+        self._size = size
+        self._tag: str | None = None
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        """See `BlobStore.get`. After a failure, reading resumes if the ETag shows that the object is still the same."""
+        if self._begin > 0 or self._end is not None:
+            size = await read_again(self._look)
+            self._end = size if self._end is None else min(self._end, size)
+            if self._begin >= self._end:
+                return
+        pauses = reading()
+        while True:
+            try:
+                result = await self._open()
+                async for chunk in self._stream(result):
+                    pauses = reading()
+                    yield chunk
+            except StorageUnavailable as error:
+                if self._tag is None and self._position > self._begin:
+                    raise
+                await pauses.after(error)
+            except ConditionFailed as error:
+                raise BlobTruncated(f"{self._path} was replaced while it was read") from error
+            except BlobMissing as error:
+                if self._position == self._begin:
+                    raise
+                raise BlobTruncated(f"{self._path} was deleted after {self._position} bytes of it were read") from error
+            else:
+                return
+
+    async def _look(self) -> int:
+        with self._connection.translate_errors("look at a blob"):
+            async with asyncio.timeout(self._connection.deadline):
+                meta = await obstore.head_async(self._connection.reading, self._path)
+        self._tag = meta["e_tag"]
+        BlobSizeDiffers.check(meta["size"], self._size)
+        return meta["size"]
+
+    async def _open(self) -> GetResult:
+        """Ask for the rest of the range. The first answer for a whole blob also gives its size and ETag."""
+        with self._connection.translate_errors("read a blob"):
+            async with asyncio.timeout(self._connection.deadline):
+                result = await self._get()
+        if self._end is None:
+            BlobSizeDiffers.check(result.meta["size"], self._size)
+            self._end = result.meta["size"]
+            self._tag = result.meta["e_tag"]
+        return result
+
+    async def _get(self) -> GetResult:
+        store, path = self._connection.reading, self._path
+        if self._end is None:
+            return await obstore.get_async(store, path)
+        span = (self._position, self._end)
+        if self._tag is None:
+            return await obstore.get_async(store, path, options={"range": span})
+        return await obstore.get_async(store, path, options={"range": span, "if_match": self._tag})
+
+    async def _stream(self, result: GetResult) -> AsyncGenerator[bytes, None]:
+        assert self._end is not None
+        stream = result.stream(min_chunk_size=_CHUNK)
+        while self._position < self._end:
+            with self._connection.translate_errors("read a blob"):
+                async with asyncio.timeout(self._connection.deadline):
+                    got = await anext(stream, None)
+            if got is None:
+                raise BlobTruncated(f"{self._path} ended at {self._position} while being read up to {self._end}")
+            whole = memoryview(got)
+            for begin in range(0, len(whole), _CHUNK):
+                chunk = bytes(whole[begin : begin + _CHUNK])
+                self._position += len(chunk)
+                yield chunk

@@ -1,4 +1,6 @@
-"""Makes the clients of one bucket: boto3 owns configuration and credentials, and obstore moves the bytes."""
+"""Makes the clients of one bucket: boto3's, for configuration, credentials and most calls, and obstore's for the
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -28,16 +30,18 @@ from milepost_backends.waiting import run_in_executor
 T = TypeVar("T")
 
 _CONNECT_SECONDS = 5.0
-# boto3 renews credentials at least ten minutes before they expire, and obstore requests them more often than that.
+# The seconds for which obstore uses credentials before it asks boto3 again. This must be less than ten minutes, the
+# least time before their expiry at which boto3 renews credentials.
 _CREDENTIALS_SECONDS = 300.0
 _READ_RETRIES = 2
 _ANY_SECONDS = 7 * 86400.0
 
 
 class S3Connection:
-    """The clients of the bucket at ``address``. Making them blocks on files, and perhaps on a metadata service.
+    """The clients of the bucket at ``address``.
 
-    ``deadline`` bounds each exchange in seconds. Raises `Misconfigured`, `StorageUnavailable`.
+    Making this object blocks: it reads files, and may ask a metadata service for credentials. ``deadline`` bounds each
+    exchange in seconds. Raises `Misconfigured`, `StorageUnavailable`.
     """
 
     def __init__(self, address: S3Address, *, deadline: float, threads: int) -> None:
@@ -56,15 +60,15 @@ class S3Connection:
             self._server = urlsplit(self.client.meta.endpoint_url).netloc.rpartition("@")[2]
             authority = _authority(core.get_config_variable("ca_bundle"))
         make = partial(_store, address.bucket, base, self.client.meta.region_name or "us-east-1", session, authority)
-        # The writer repeats a put, not this client: only the writer can tell its own blob from another writer's.
+        # No retries: if a PUT is repeated, only `PendingBlob` can tell its own object from another writer's.
         self.writing: S3Store = make(timeout=deadline, retries=0, deadline=deadline)
-        # A slow reader may read a blob of any size, so each step has a deadline, but not the whole read.
+        # No deadline for a whole read, since a client may read a large blob slowly; callers bound each step.
         self.reading: S3Store = make(timeout=_ANY_SECONDS, retries=_READ_RETRIES, deadline=deadline)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="s3")
         self._closed = False
 
     def close(self) -> None:
-        """Refuse new calls from now on. Calls in flight may end, and be cleaned up."""
+        """Refuse new calls from now on. Calls in flight may end."""
         self._closed = True
         self._threads.shutdown(wait=False)
         self.client.close()
@@ -75,13 +79,16 @@ class S3Connection:
         return translate_errors(doing, bucket=self.bucket, set_up=set_up, server=self._server)
 
     async def act(self, doing: str, call: Callable[..., T], *arguments: object) -> T:
-        """Make a blocking call in a thread; a cancellation is passed on once the call has ended."""
+        """Make a blocking call in a thread. A cancellation is passed on when the call has ended."""
         self._check_open()
         with self.translate_errors(doing):
             return await run_in_executor(self._threads, call, *arguments)
 
     async def ask(self, doing: str, call: Callable[..., T], *, set_up: bool = False) -> T:
-        """Make a call that changes nothing; it has a deadline, and continues without a caller after a cancellation."""
+        """Make a blocking call that changes nothing in a thread, within the deadline.
+
+        If the caller is cancelled, it does not wait, and the call continues in its thread.
+        """
         self._check_open()
         with self.translate_errors(doing, set_up=set_up):
             async with asyncio.timeout(self.deadline):
@@ -92,19 +99,22 @@ class S3Connection:
             raise StorageRefused("the blob store was closed")
 
     def _base_url(self) -> str:
-        """Return the part of object URLs before the key: boto3 knows path style, virtual hosts and partitions."""
+        """Return the URL of the bucket, without a key, as boto3 makes it: in path style, or with a virtual host."""
         url: str = self.client.generate_presigned_url("get_object", Params={"Bucket": self.bucket, "Key": "key"})
         return url.partition("?")[0].removesuffix("/key")
 
 
 @cache
 def _models(path: str | None) -> Loader:
-    """Return botocore's models of AWS: loading them takes a third of a second, so each process reads them once."""
+    """Return botocore's models of AWS services. They are cached, since loading them takes a third of a second."""
     return create_loader(path)
 
 
 def _authority(path: str | None) -> bytes | None:
-    """Return the certificates that boto3 is configured to trust (AWS_CA_BUNDLE, or ca_bundle in its file)."""
+    """Return the CA certificates that boto3 is configured to trust: AWS_CA_BUNDLE, or ``ca_bundle`` in its file.
+
+    None if there is no such setting.
+    """
     if not path:
         return None
     try:
@@ -121,7 +131,7 @@ def _client(session: boto3.Session, address: S3Address, deadline: float, attempt
         read_timeout=deadline,
         retries={"total_max_attempts": attempts, "mode": "standard"},
         max_pool_connections=32,
-        # Checksums are sent as headers that this client computes; many servers do not support the default, a trailer.
+        # Requests carry checksums in headers: many servers do not support boto3's default, a trailer.
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
     )
@@ -129,7 +139,7 @@ def _client(session: boto3.Session, address: S3Address, deadline: float, attempt
         return session.client(
             "s3", endpoint_url=address.endpoint_url, region_name=address.region, config=config, use_ssl=True
         )
-    except ValueError as error:  # an endpoint from the environment or a file that is not a URL
+    except ValueError as error:  # the endpoint in the environment or a file is not a URL
         raise Misconfigured(f"cannot set up the S3 client: {error}") from error
 
 
@@ -146,8 +156,8 @@ def _store(
 ) -> S3Store:
     return S3Store(
         bucket,
-        # "Virtual" means here that the URL of the bucket is complete. The endpoint is given under both names, since
-        # obstore also reads the environment, which may name another one that boto3 was configured to ignore.
+        # The virtual-hosted style says that the endpoint is the URL of the bucket. The endpoint is set under both its
+        # names: obstore takes a missing one from the environment, even if boto3 is configured to ignore that.
         config={
             "endpoint": base,
             "aws_endpoint_url_s3": base,

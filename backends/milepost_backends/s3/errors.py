@@ -1,7 +1,6 @@
-"""Translates exceptions of obstore and botocore into the errors of the contract; no other module does.
+"""Translates exceptions of obstore and botocore into the errors of the contract.
 
-Messages say what was tried and what the server answered. They never contain a URL, which may be a signed one, nor a
-header.
+Messages say what was tried and what the server answered. They never contain a header, or a URL, since it may be signed.
 """
 
 from __future__ import annotations
@@ -39,10 +38,10 @@ from milepost_backends.contract import (
 _FULL = frozenset({"InsufficientStorage", "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded"})
 _NO_BUCKET = "NoSuchBucket"
 _NO_UPLOAD = "NoSuchUpload"
-# The answer to a HEAD has no body, and so no code; botocore then gives the status in place of the code.
+# An answer to a HEAD has no body, and so no code: botocore then uses the status as the code.
 _NO_KEY = frozenset({"NoSuchKey", "404", ""})
-# A code counts more than the status beside it: servers differ in the statuses, and S3 itself begins to answer the
-# completion of an upload with 200 before it knows the end, which only the code in the body shows.
+# The status that each code implies. It counts more than the status of the answer: servers differ in their statuses, and
+# S3 may answer the completion of an upload with 200 and report a failure only by a code in the body.
 _STATUS_OF: Final = {
     "AccessDenied": 403,
     "ConditionalRequestConflict": 409,
@@ -64,11 +63,10 @@ _STATUS_OF: Final = {
     "SlowDown": 503,
     "TooManyRequests": 429,
 }
-# After these answers, the same request may succeed a moment later; 409 means that another request for the key is
-# running.
+# The statuses after which the same request may succeed a moment later. 409: another request for the key is running.
 _MOMENTARY = frozenset({408, 409, 425, 429})
 _NEVER = frozenset({501, 505})
-# S3 answers with these codes if a request was signed for another region than the bucket's.
+# The codes for a request that was signed for another region than the bucket's.
 _ELSEWHERE = frozenset({"PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"})
 _SETUP = (
     ConfigParseError,
@@ -82,7 +80,9 @@ _SETUP = (
 )
 
 _CLOCK_MAY_BE_OFF: Final = timedelta(minutes=5)
-"""S3 refuses signatures when the clocks differ by 15 minutes, and some servers sooner."""
+"""The difference of the clocks from which a refused signature is explained by it. S3 itself allows 15 minutes, and some
+servers allow less.
+"""
 
 # obstore gives the status and the code only in the text of its errors.
 _STATUS = re.compile(r"non-2xx status code: (\d{3})")
@@ -90,20 +90,23 @@ _CODE = re.compile(r"<Code>(\w+)</Code>")
 
 
 class ConditionFailed(BackendError):
-    """The server answered 412, since a condition is not met. The reader or writer translates this."""
+    """The condition of a request is not met (412): the object exists already, or was replaced since it was read.
+
+    Not an error of the contract: blob stores raise `BlobExists`, for example.
+    """
 
 
 class UploadGone(StorageRefused):
-    """The server does not know the upload: it was aborted, or a request whose answer was lost has completed it."""
+    """The server does not know the upload. It was aborted, or completed by a request whose answer was lost."""
 
 
 @contextmanager
 def translate_errors(doing: str, *, bucket: str, set_up: bool = False, server: str = "") -> Iterator[None]:
-    """Translate the exceptions of one call; ``doing`` completes "cannot …", and ``server`` is its host and port, if
-    known.
+    """Translate the exceptions of one call. ``doing`` completes the message "cannot …".
 
-    A call that would always be refused raises `Misconfigured` while the store is being opened. Afterwards it raises
-    `StorageRefused`, since an operator may repair the cause while the server runs.
+    ``server`` is the host and port of the server, if known. ``set_up`` is true while the store is being opened. Then a
+    call that the server would always refuse raises `Misconfigured`. Afterwards it raises `StorageRefused`, since an
+    operator may repair the cause while the server runs.
     """
     at = f" at {server}" if server else ""
     try:
@@ -126,15 +129,15 @@ def translate_errors(doing: str, *, bucket: str, set_up: bool = False, server: s
 
 
 def wall_clock() -> datetime:
-    """Return the time of this machine's wall clock, with which requests are signed."""
+    """Return the time of this machine's wall clock, which is part of each signature."""
     return datetime.now(timezone.utc)
 
 
 def _clock_off(headers: Mapping[str, str]) -> str | None:
-    """Return in words that this machine's clock differs too much from the server's, or return None.
+    """Return in words that this machine's clock differs too much from the server's; None if it does not.
 
-    No signature is valid then, whatever the credentials. The clock may be corrected while the server runs, so this is
-    not a wrong configuration.
+    With such a clock no signature is valid, whatever the credentials. This does not count as a wrong configuration,
+    since the clock may be corrected while this program runs.
     """
     text = headers.get("date")
     off = wall_clock() - parsedate_to_datetime(text) if text else timedelta()

@@ -1,6 +1,6 @@
 """Checks a bucket when the store is opened: that it is usable, and what its server supports.
 
-Nothing in this module awaits: it runs in a thread.
+Nothing in this module awaits: its functions block, so they are called in a thread.
 """
 
 from __future__ import annotations
@@ -25,35 +25,37 @@ from milepost_backends.s3.errors import ConditionFailed
 
 log = logging.getLogger(__name__)
 
-# The probe object stays in the bucket, below the prefix: if replicas deleted it, one would delete the other's.
+# The key of the probe object. It stays in the bucket: a replica that deleted it could disturb another replica's check.
 PROBE: Final = ".milepost-probe"
 ABANDONED_AFTER: Final = timedelta(hours=24)
-# The service names blobs by deployment, store, term and a random number; names of other programs' objects differ.
+# The form of the service's blob keys: deployment, store, term and a random number. Other objects are not Milepost's.
 _BLOB: Final = re.compile(r"[0-9a-f]{12}/[^/]+/[0-9]{12,}/[0-9a-f]{32}(?:-listed)?\Z")
 
 
 class ServerClock:
-    """The server's wall clock, read once and then continued by this machine's monotonic clock."""
+    """The server's wall clock: ``read`` when this object is made, and then continued by this machine's monotonic
+    clock.
+    """
 
     def __init__(self, read: datetime) -> None:
         self._read = read
         self._at = time.monotonic()
 
     def now(self) -> datetime:
-        """Return the time, to about a second; it does not jump when this machine's wall clock does."""
+        """Return the server's time, to about a second. It does not jump when this machine's wall clock is set."""
         return self._read + timedelta(seconds=time.monotonic() - self._at)
 
 
 @dataclass(frozen=True, slots=True)
 class S3Server:
-    """The server's clock, and whether the server refuses bytes that do not match the digest sent with them."""
+    """The server's clock, and whether the server refuses bytes that do not match the digest in the request."""
 
     clock: ServerClock
     checks_digests: bool
 
 
 def prepare(connection: S3Connection, abandoned_after: timedelta = ABANDONED_AFTER) -> S3Server:
-    """Prove that the bucket is usable, and abort uploads of blobs that were begun longer ago than ``abandoned_after``.
+    """Check that the bucket is usable, and abort uploads of blobs that are older than ``abandoned_after``.
 
     Raises `Misconfigured`, `StorageUnavailable`.
     """
@@ -66,7 +68,7 @@ def prepare(connection: S3Connection, abandoned_after: timedelta = ABANDONED_AFT
         log.warning("S3 has no room, so the blob store opens for reading and deleting only: %s", error)
     try:
         _abort_abandoned(connection, clock.now() - abandoned_after)
-    except BackendError as error:  # some servers cannot list uploads, and some credentials do not permit it
+    except BackendError as error:  # a server or its rights may not permit to list uploads
         log.warning("cannot abort abandoned uploads to bucket %s, which stay: %s", connection.bucket, error)
     return S3Server(clock, checks_digests)
 
@@ -82,7 +84,9 @@ def _look_at_bucket(connection: S3Connection) -> ServerClock:
 
 
 def _try_out(connection: S3Connection) -> None:
-    """Write, read and delete, as a put, a get and a delete will, and check that nothing can be overwritten."""
+    """Write, read and delete the probe, to check that puts, gets and deletes work, and that no write overwrites an
+    object.
+    """
     key = connection.prefix + PROBE
     with _refusal():
         _put_probe(connection, key)
@@ -102,7 +106,7 @@ def _try_out(connection: S3Connection) -> None:
 
 @contextmanager
 def _refusal() -> Iterator[None]:
-    """Expect the server to refuse the calls in the block, because an object already exists."""
+    """Raise `Misconfigured` unless a call in the block is refused because the object exists already."""
     try:
         yield
     except ConditionFailed:
@@ -116,7 +120,9 @@ def _put_probe(connection: S3Connection, key: str) -> None:
 
 
 def _checks_digests(connection: S3Connection) -> bool:
-    """Put an object with a wrong digest. A server that accepts it has no digests to rely on."""
+    """Return whether the server refuses an object with a wrong digest. If it does not, no digest of it can be
+    trusted.
+    """
     key, wrong = f"{connection.prefix}{PROBE}-damaged", b64encode(hashlib.sha256(b"other bytes").digest()).decode()
     with connection.translate_errors("write to the bucket", set_up=True):
         try:
@@ -152,9 +158,9 @@ def _complete_upload(connection: S3Connection, key: str, upload: str) -> None:
 
 
 def _abort_abandoned(connection: S3Connection, before: datetime) -> None:
-    """Abort the uploads of blobs that dead writers left: parts that are invisible, but take room.
+    """Abort uploads of blobs that were begun before ``before``: their writers are dead, but their parts take room.
 
-    Uploads of other programs are left alone: they may stay open for days in the same bucket, and be completed then.
+    Uploads of other programs in the bucket are left alone, since such a program may complete its upload days later.
     """
     with connection.translate_errors("clear abandoned uploads away"):
         for upload in _uploads(connection):

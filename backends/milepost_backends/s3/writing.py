@@ -1,9 +1,10 @@
-"""Writes one blob to S3: with a single conditional PUT, or in parts for a larger one, completed conditionally.
+"""Writes one blob to S3: by a single PUT, or for a larger blob by an upload in parts.
 
-A request that may have made the blob visible can be repeated, since each is conditional, and the object has its
-writer's mark: if an earlier attempt took effect, a later one is refused because the key is taken, and the mark shows
-which writer took it. All attempts send the same bytes, and the server checks them. The writer cleans up after an
-unclear outcome, and leaves what it cannot clean up to the garbage collector.
+The PUT, and the completion of an upload, are conditional: S3 refuses them if the key is taken. Each writer puts a
+random mark into the metadata of its object. So a request with an unknown outcome can be repeated: if the first attempt
+took effect, the second one is refused, and the mark shows that the object is this writer's. All attempts send the same
+bytes, and the server checks their digest. If the outcome stays unknown, the writer deletes its object, or leaves it to
+the garbage collector of the service.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ from milepost_backends.waiting import finish
 
 log = logging.getLogger(__name__)
 
-# The smallest part that S3 accepts. S3 accepts 10,000 parts, so sizes double every 1,000: enough for 4.8 TiB.
+# The smallest part that S3 accepts. Since S3 accepts 10,000 parts, their size doubles every 1,000 parts: up to 4.8 TiB.
 PART_BYTES: Final = 5 * 1024 * 1024
 _PARTS_OF_ONE_SIZE: Final = 1000
 _PARTS_AT_ONCE: Final = 2
 _TIDY_SECONDS: Final = 10.0
-# The metadata key of the writer's mark, so that no writer deletes another writer's object under the same key.
+# The metadata key of the writer's mark, by which a writer recognizes its own object before it deletes the object.
 _ATTEMPT: Final = "milepost-attempt"
 
 
 class PendingBlob:
-    """A blob that is written under ``key``, by one call of `write`. For ``patience`` see `BlobStore.put`."""
+    """A blob that one call of `write` stores under ``key``. For ``patience`` see `BlobStore.put`."""
 
     def __init__(self, connection: S3Connection, key: str, patience: float) -> None:
         self._connection = connection
@@ -52,9 +53,7 @@ class PendingBlob:
         self._may_be_visible = False
 
     async def write(self, stream: AsyncIterator[bytes]) -> int:
-        """Write the whole blob and return its size. `BlobStore.put` documents the errors, and what is left after
-        them.
-        """
+        """Write the whole blob and return its size in bytes. Raises the errors of `BlobStore.put`."""
         try:
             return await self._write(stream)
         except BaseException:
@@ -65,7 +64,7 @@ class PendingBlob:
         cutter = Cutter()
         async for part in cutter.followed_parts(stream):
             await self._send(part)
-            del part  # the part is large, and should not be kept while the next one is gathered
+            del part  # free the memory of this part while the next one is gathered
         try:
             if self._upload is None:
                 await repeated(partial(self._put, cutter.rest), self._patience)
@@ -92,7 +91,7 @@ class PendingBlob:
             await finish(request)
 
     async def _send(self, part: bytearray) -> None:
-        """Send one more part, in parallel with others; wait for the oldest when there are enough of them."""
+        """Begin to send one more part. If enough parts are being sent, first wait for the oldest of them."""
         if self._upload is None:
             await repeated(partial(self._connection.act, "begin an upload", self._begin), self._patience)
         if len(self._sending) == _PARTS_AT_ONCE:
@@ -109,17 +108,20 @@ class PendingBlob:
         await repeated(self._try_to_complete, self._patience)
 
     async def _try_to_complete(self) -> None:
-        """Complete the upload, or find that an earlier attempt has done so."""
+        """Complete the upload. It is no error if an earlier attempt has completed it."""
         try:
             await self._connection.act("complete an upload", self._complete_upload)
         except UploadGone as error:
-            if not await self._is_ours():  # not yet: the server may still be working on the earlier attempt
+            if not await self._is_ours():  # the object may appear later: the server may still work on the first attempt
                 raise StorageUnavailable(str(error)) from error
 
     # -- blocking calls, made in threads -----------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """Begin an upload and keep its id: a cancellation would lose a result, and nobody could abort the upload."""
+        """Begin an upload and keep its id in this object.
+
+        If the id were returned instead, a cancelled caller would lose it, and nothing could abort the upload.
+        """
         begun = self._connection.client.create_multipart_upload(
             Bucket=self._connection.bucket,
             Key=self._path,
@@ -151,13 +153,15 @@ class PendingBlob:
 
     def _abort_upload(self) -> None:
         client = self._connection.client
-        with suppress(client.exceptions.NoSuchUpload):  # the upload is already completed or aborted
+        with suppress(client.exceptions.NoSuchUpload):  # an upload that was completed or aborted needs no abort
             client.abort_multipart_upload(Bucket=self._connection.bucket, Key=self._path, UploadId=self._upload)
 
     # -- clean-up ----------------------------------------------------------------------------------------------------
 
     async def _clean_up(self) -> None:
-        """Delete the written bytes, if that succeeds soon. The error that led here is more important."""
+        """Delete the written bytes, for a limited time. A failure is only logged, since the caller raises its own
+        error.
+        """
         if self._upload is not None or self._may_be_visible:
             try:
                 await finish(self._leave_nothing(), _TIDY_SECONDS)
@@ -170,7 +174,7 @@ class PendingBlob:
                 await asyncio.gather(*self._sending, return_exceptions=True)
             if self._upload is not None:
                 with self._connection.translate_errors("abort an upload"):
-                    # The connection's own threads are not used: they have ended if the connection was closed.
+                    # Not in a thread of the connection: these have ended if the connection was closed.
                     await asyncio.to_thread(self._abort_upload)
             if self._may_be_visible:
                 await self._delete_if_ours()
@@ -185,7 +189,7 @@ class PendingBlob:
                 await obstore.delete_async(self._connection.writing, self._path)
 
     async def _is_ours(self) -> bool:
-        """Return whether this attempt wrote the existing object."""
+        """Return whether the object under the key has the mark of this writer."""
         try:
             with self._connection.translate_errors("look at a blob"):
                 found = await obstore.get_async(self._connection.writing, self._path, options={"head": True})
@@ -195,9 +199,7 @@ class PendingBlob:
 
 
 class Cutter:
-    """Cuts a stream into parts. ``size`` counts its bytes, and ``rest`` has the bytes that were not yielded as a
-    part.
-    """
+    """Cuts a stream into parts. ``size`` counts the bytes of the stream, and ``rest`` is the last part."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -205,7 +207,7 @@ class Cutter:
         self._number = 1
 
     async def followed_parts(self, stream: AsyncIterator[bytes]) -> AsyncGenerator[bytearray, None]:
-        """Yield the parts that are followed by more bytes: not the last one, which is the ``rest``."""
+        """Yield each part that is followed by more bytes. The last part is left in ``rest``."""
         async for chunk in stream:
             self.size += len(chunk)
             left = memoryview(chunk)
@@ -222,5 +224,5 @@ class Cutter:
 
 
 def part_bytes(number: int) -> int:
-    """Return the size of a part, counted from 1, in bytes."""
+    """Return the size in bytes of the part with this number, counted from 1."""
     return PART_BYTES << (number - 1) // _PARTS_OF_ONE_SIZE

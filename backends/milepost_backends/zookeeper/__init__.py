@@ -1,4 +1,4 @@
-"""The ZooKeeper backend keeps pointers and holds an election in ZooKeeper, with one address and connection for both."""
+"""The ZooKeeper backend: pointers and an election in one ZooKeeper ensemble, under one address."""
 
 from milepost_backends.contract import Backend, Election, PointersSettings, PointerStore
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from milepost_backends.contract import Misconfigured, UnsafeKey, check_key
-from milepost_backends.options import parse_options
+from milepost_backends.contract import Misconfigured, UnsafeKey, check_key, parse_options
 
 PLAIN: Final = "zookeeper"
 SECURE: Final = "zookeeper+tls"
@@ -24,9 +23,10 @@ _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?\
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """The settings by which this client trusts a server, and proves its own identity.
+    """The certificates of TLS connections: which servers this client trusts, and by which certificate it identifies
+    itself.
 
-    ``verify`` is ``full`` to check the host's name as well as the certificate, ``ca`` to check only the certificate,
+    ``verify`` is ``full`` to check the server's certificate and its host name, ``ca`` to check only the certificate,
     ``none`` to check nothing.
     """
 
@@ -40,8 +40,9 @@ class Tls:
 class ZooKeeperAddress:
     """The parts of an address: a ZooKeeper ensemble, a path in it, and the way to connect.
 
-    ``hosts`` is ``host:port`` separated by commas; everything is under the path ``root``. ``session_seconds`` is the
-    session timeout to request; the servers may grant another one. ``credentials_file`` has one line ``user:password``.
+    ``hosts`` is ``host:port`` separated by commas. All znodes of Milepost are below the path ``root``.
+    ``session_seconds`` is the session timeout to request; the servers may grant another one. ``credentials_file`` has
+    one line ``user:password``.
     """
 
     hosts: str

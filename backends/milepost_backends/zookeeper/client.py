@@ -1,7 +1,7 @@
 """Extends kazoo's client, so that it knows its session's timeout and leaves a server that no longer answers.
 
-kazoo sends and receives in its own thread. The overridden names with a leading underscore are kazoo's own;
-tests/backends/zookeeper/test_client.py fails if a release changes them.
+kazoo sends and receives in its own thread. The overridden names with a leading underscore are private names of kazoo;
+tests/backends/zookeeper/test_client.py fails if a release of kazoo changes them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from milepost_backends.zookeeper.errors import register_error_codes
 _RECONNECT = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_jitter": 0.2, "max_delay": 1.0}
 
 _CONNECT_SECONDS = 5.0
-"""The most seconds for connecting to one server; at most a third of the session, so that another server has time."""
+"""The most seconds for connecting to one server. It is at most a third of the session timeout, which leaves time for
+another server.
+"""
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
@@ -39,10 +41,10 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
         self._context = context
 
     def create_connection(self, address: tuple[str, int], hostname: str | None = None, **_: Any) -> socket.socket:
-        """Connect within ``connect_seconds``, and with TLS trust only the given authorities.
+        """Connect within ``connect_seconds``. With TLS, trust only the given authorities.
 
-        kazoo would wait a whole session's time for one host that drops packets, and so lose the session. It would also
-        trust the system's authorities beside the given one.
+        kazoo itself would wait for a whole session timeout if a host drops packets, and so lose the session. It would
+        also trust the system's authorities.
         """
         connection = socket.create_connection(address, self.connect_seconds)
         try:
@@ -55,7 +57,11 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
             raise
 
     def select(self, readers: Any, writers: Any, others: Any, timeout: float | None = None) -> Any:
-        """Report a socket as ready also if TLS has decrypted bytes that were not read; the raw socket cannot know."""
+        """Wait for sockets as ``select`` does. A TLS socket is also ready if it has decrypted bytes that were not read
+        yet.
+
+        The system does not know of such bytes, and would wait for more.
+        """
         buffered = [reader for reader in readers if isinstance(reader, ssl.SSLSocket) and reader.pending()]
         if not buffered:
             return super().select(readers, writers, others, timeout)
@@ -64,7 +70,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
 
 
 class _Sender(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
-    """The loop that sends and receives, in kazoo's thread."""
+    """The loop in kazoo's thread that sends requests and receives answers."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -75,8 +81,8 @@ class _Sender(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         self._waiting_since = 0.0
 
     def zk_loop(self) -> None:
-        """Run kazoo's loop, and report its end: kazoo itself reports the end only to callers that believed the session
-        alive.
+        """Run kazoo's loop, and call the client's ``on_end`` when it has ended. kazoo does not always report the
+        end.
         """
         try:
             super().zk_loop()
@@ -84,13 +90,17 @@ class _Sender(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
             self.client.on_end()
 
     def _expand_client_hosts(self) -> Any:
-        """Resolve the hosts' names, and remember those that have no address: kazoo leaves them out without an error."""
+        """Resolve the names of the hosts, and remember those without an address, which kazoo leaves out without an
+        error.
+        """
         found = super()._expand_client_hosts()
         self.unresolved = sorted({host for host, _ in self.client.hosts} - {host for host, *_ in found})
         return found
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
-        """Exchange one request while connecting, with a bound: a starting server may accept and never answer."""
+        """Exchange one request while connecting, within a time limit: a starting server may accept a connection, but
+        not answer.
+        """
         sent = time.monotonic()
         answer = super()._invoke(min(timeout, self.handler.connect_seconds), request, xid)
         if isinstance(request, Connect):
@@ -104,7 +114,10 @@ class _Sender(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         return super()._read_socket(read_timeout)
 
     def _send_request(self, read_timeout: float, connect_timeout: float) -> None:
-        """Drop a connection without answers also while requests are sent: kazoo notices that only while it is idle."""
+        """Send a request, unless the server has not answered for too long: then drop the connection.
+
+        kazoo checks this only while it has no requests to send.
+        """
         now = time.monotonic()
         if not self.client._pending:
             self._waiting_since = now
@@ -114,10 +127,10 @@ class _Sender(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
 
 
 class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
-    """A kazoo client for one address; making it does not start it."""
+    """A kazoo client for one address. It connects only after `begin`."""
 
     def __init__(self, address: ZooKeeperAddress) -> None:
-        """Raise `Misconfigured` for files of the address that cannot be used."""
+        """Raises `Misconfigured` if a file that the address names cannot be used."""
         register_error_codes()
         credentials = address.credentials()
         context = None if address.tls is None else _context(address.tls)
@@ -134,14 +147,14 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         self.on_end: Callable[[], None] = lambda: None
 
     def begin(self) -> None:
-        """Start connecting, in kazoo's threads. When the thread that does all the work ends, it calls ``on_end``.
+        """Start to connect, in kazoo's threads. When kazoo's main thread ends, it calls ``on_end``.
 
-        Raises `StorageUnavailable` if no thread or socket is available; then no thread is left behind.
+        Raises `StorageUnavailable` if no thread or socket is available; in that case no thread is left running.
         """
         try:
             self.start_async()
         except (OSError, RuntimeError) as error:
-            self.handler._running = True  # even if only one of its two threads was started, since that thread must end
+            self.handler._running = True  # so that `stop` also ends a thread if only one of the two was started
             self.handler.stop()
             self._connection.connection_stopped.set()
             self.close()
@@ -154,33 +167,31 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
 
     @property
     def session_id(self) -> int:
-        """Return the session's id, as this session's ephemeral znodes have it; 0 before the first connection."""
+        """Return the session's id, which is the owner of its ephemeral znodes; 0 before the first connection."""
         return int(self._connection.session_id)
 
     @property
     def unresolved(self) -> list[str]:
-        """Return the names of hosts that had no address when a connection was last tried."""
+        """Return the names of hosts without an address at the last attempt to connect."""
         return self._connection.unresolved
 
     @property
     def connected_at(self) -> float:
-        """Return when, in monotonic seconds, this client last asked the servers to make the session or to resume it."""
+        """Return when this client last sent a request to make or resume the session (monotonic seconds)."""
         return float(self._connection.connected_at)
 
     def send(self, request: Any) -> Any:
-        """Send a request of a kind that kazoo does not know, and return kazoo's promise of the answer."""
+        """Send a request of a type that kazoo itself does not have. Return kazoo's promise of the answer."""
         answer = self.handler.async_result()
         self._call(request, answer)
         return answer
 
 
 class _Discreet(logging.Filter):
-    """A filter that removes credentials and session passwords from log records: anyone could end a session with
-    either.
-    """
+    """A log filter that removes credentials and session passwords, since either allows its holder to end a session."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Replace secret arguments by the names of their types, and keep every record."""
+        """Replace secret arguments of the record by the names of their types. No record is dropped."""
         if isinstance(record.args, tuple):
             record.args = tuple(
                 type(value).__name__ if isinstance(value, Connect | Auth) else value for value in record.args
@@ -192,12 +203,11 @@ _DISCREET = _Discreet()
 
 
 def _quiet_logger() -> logging.Logger:
-    """Return a logger for kazoo that writes only errors.
+    """Return a logger for kazoo that writes only errors, without secrets.
 
-    Many debugging lines show credentials or passwords. The warnings come for each attempt to connect, ten a second;
-    `ZooKeeperConnection` logs a lost connection once.
-
-    An error line shows the request with the unexpected answer; a filter removes the secrets from it.
+    Many of kazoo's debugging lines show credentials or passwords. Its warnings would be written for each attempt to
+    connect, ten times a second; `ZooKeeperConnection` logs a lost connection once. An error line may show a request, so
+    a filter removes the secrets from it.
     """
     logger = logging.getLogger("milepost.kazoo")
     logger.setLevel(logging.ERROR)
@@ -224,5 +234,5 @@ def _context(tls: Tls) -> ssl.SSLContext:
 
 
 def _no_password() -> str:
-    """Return an empty password; without this, OpenSSL would ask at the terminal."""
+    """Return an empty password for the key file. Without this callback, OpenSSL would ask for one at the terminal."""
     return ""

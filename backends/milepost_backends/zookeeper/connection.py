@@ -1,7 +1,7 @@
-"""Offers coroutines a connection to ZooKeeper: open it, ask, close it; each wait has a deadline.
+"""A connection to ZooKeeper for coroutines. Each wait has a deadline.
 
-kazoo reconnects by itself, and opens a new session when the old one has expired. While there is no connection this
-module passes nothing to kazoo, because kazoo would keep it and send it later.
+kazoo reconnects by itself, and opens a new session when the old one has expired. While there is no connection, this
+module passes no request to kazoo, because kazoo would keep it and send it later.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from milepost_backends.zookeeper.errors import backend_error, name_of
 log = logging.getLogger("milepost.zookeeper")
 
 Act = Callable[[ZooKeeperClient], Any]
-"""A function that sends one request and returns kazoo's promise of the answer, as ``lambda client:
+"""A function that sends one request and returns kazoo's promise of the answer, such as ``lambda client:
 client.get_async(path)``.
 """
 
@@ -40,8 +40,9 @@ class UnreadableAnswer(KazooException):  # type: ignore[misc]  # kazoo has no ty
 
 
 class ZooKeeperConnection:
-    """A connection, which has one session at a time. ``timeout`` (seconds) bounds each wait; ``purpose`` is for the
-    log.
+    """A connection to ZooKeeper, which has one session at a time.
+
+    ``timeout`` (seconds) bounds each wait. ``purpose`` is for the log.
     """
 
     def __init__(self, address: ZooKeeperAddress, purpose: str, timeout: float | None = None) -> None:
@@ -58,7 +59,7 @@ class ZooKeeperConnection:
     # -- open and close --------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Connect. Idempotent. Raises `Misconfigured`, `StorageUnavailable`, and then leaves nothing open."""
+        """Connect. Idempotent. Raises `Misconfigured`, `StorageUnavailable`; after an error nothing stays open."""
         if self._client is None:
             self._begin()
             self._lost = asyncio.Event()
@@ -80,9 +81,9 @@ class ZooKeeperConnection:
     async def close(self, *, reconnecting: bool = False) -> bool:
         """End the session, which deletes its ephemeral znodes; return whether it ended within the deadline. Idempotent.
 
-        Requests that were sent before still get their answers if the server gives them. With ``reconnecting``, a
-        connection that is lost at the moment is made again to end the session; without it, such a session is left to
-        expire.
+        Requests that were sent before still get their answers if the server sends them. ``reconnecting`` matters if
+        there is no connection at the moment. If it is true, this call waits for a connection to end the session;
+        otherwise the session is left to expire.
         """
         client, self._client = self._client, None
         if self._rebuilding is not None:
@@ -107,22 +108,21 @@ class ZooKeeperConnection:
 
     @property
     def lost_sessions(self) -> int:
-        """Return how many sessions were lost since `open`. If the number is the same, so is the session."""
+        """Return how many sessions were lost since `open`. Two calls with the same result saw the same session."""
         return self._lost_sessions
 
     @property
     def lost(self) -> asyncio.Event:
-        """Return the event that is set once the current session is permanently lost; a later session has its own
-        event.
-        """
+        """Return the event that is set once the current session is permanently lost. Each session has its own event."""
         return self._lost
 
     # -- requests --------------------------------------------------------------------------------------------------
 
     def submit(self, act: Act) -> asyncio.Future[Any]:
-        """Send a request now, and return the future of its answer, which fails with kazoo's exceptions.
+        """Send a request now, and return the future of its answer, which raises kazoo's exceptions. It may be
+        cancelled.
 
-        The caller may stop waiting for it. Raises `StorageUnavailable` if nothing was sent, nor ever will be.
+        Raises `StorageUnavailable` if the request was not sent, and never will be.
         """
         client, bridge = self.require()
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -130,7 +130,7 @@ class ZooKeeperConnection:
         return future
 
     def require(self) -> tuple[ZooKeeperClient, Bridge]:
-        """Return the client and the bridge, if a request can be sent now. Raises `StorageUnavailable`."""
+        """Return the client and the bridge. Raises `StorageUnavailable` unless a request can be sent now."""
         if self._client is None or self._bridge is None:
             raise StorageUnavailable("the connection to ZooKeeper is not open")
         if not self._client.connected:
@@ -138,9 +138,9 @@ class ZooKeeperConnection:
         return self._client, self._bridge
 
     async def ask(self, doing: str, act: Act, *expected: type[KazooException]) -> Any:
-        """Send a request and return the answer; wait for a connection if there is none.
+        """Send a request and return the answer. If there is no connection, wait for one.
 
-        Raises ``expected`` exceptions unchanged, and `StorageUnavailable` or `Misconfigured` for others.
+        Raises ``expected`` exceptions unchanged, and `StorageUnavailable` or `Misconfigured` for all others.
         """
         try:
             async with asyncio.timeout(self.timeout):
@@ -154,7 +154,10 @@ class ZooKeeperConnection:
             raise backend_error(error, doing) from error
 
     async def _connected(self) -> None:
-        """Wait until there is a connection, or this was closed; kazoo knows of a loss a moment before the loop does."""
+        """Wait until there is a connection, or this object was closed.
+
+        kazoo knows of a lost connection a moment before the event loop does, so both are checked.
+        """
         while (client := self._client) is not None and not client.connected:
             await self._up.wait()
             await asyncio.sleep(_MOMENT_SECONDS)
@@ -162,7 +165,7 @@ class ZooKeeperConnection:
     # -- private ---------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """Start a client. Raises `Misconfigured`, `StorageUnavailable`, and then changes nothing."""
+        """Start a client. Raises `Misconfigured`, `StorageUnavailable`; after an error the present client is kept."""
         client = ZooKeeperClient(self.address)
         self._bridge = bridge = self._bridge or Bridge(asyncio.get_running_loop())
         client.add_listener(partial(_changed, bridge, self._became, client))
@@ -171,7 +174,7 @@ class ZooKeeperConnection:
         self._client = client
 
     def _became(self, client: ZooKeeperClient, state: str) -> None:
-        """Note, in the loop, that the state of the connection changed."""
+        """Handle a new state of the connection. Called in the event loop."""
         if client is not self._client:
             return
         if state == KeeperState.CONNECTED:
@@ -188,15 +191,16 @@ class ZooKeeperConnection:
             self._lost = asyncio.Event()
 
     def _ended(self, client: ZooKeeperClient) -> None:
-        """Note, in the loop, that kazoo's thread has ended for whatever reason; it would not begin again by itself."""
+        """Handle the end of kazoo's thread, which kazoo does not start again. Called in the event loop."""
         if client is self._client:
             log.warning("the client of ZooKeeper for the %s has stopped; making a new one", self._purpose)
             self._up.clear()
             self._rebuilding = asyncio.create_task(self._rebuild(client), name="zookeeper-rebuild")
 
     async def _rebuild(self, client: ZooKeeperClient) -> None:
-        """Try to replace the client until that succeeds or this is closed: a missing file, for example, may soon
-        exist.
+        """Try to replace the ended client, until that succeeds or this object is closed.
+
+        An attempt may fail because a certificate file is missing, for example, and succeed once the file exists.
         """
         while client is self._client:
             await asyncio.sleep(_REBUILD_SECONDS)
@@ -212,7 +216,7 @@ class ZooKeeperConnection:
             _in_thread(_stop, client, 0.0)
 
     async def _end(self, client: ZooKeeperClient, grace: float) -> None:
-        """Stop the client in another thread, since kazoo then waits for its own threads."""
+        """Stop the client in another thread, since that call blocks until kazoo's threads have ended."""
         ended = asyncio.Event()
         bridge = Bridge(asyncio.get_running_loop())
         _in_thread(_stop, client, grace, partial(bridge.post, ended.set))
@@ -222,18 +226,21 @@ class ZooKeeperConnection:
 def _changed(
     bridge: Bridge, became: Callable[[ZooKeeperClient, str], None], client: ZooKeeperClient, state: str
 ) -> None:
-    """Pass on, in kazoo's thread, the client's state: it has five states, and kazoo's listeners learn of three."""
+    """Pass the client's state on to the event loop. Called in kazoo's thread.
+
+    The argument ``state`` is not used: it has three values, while the client itself distinguishes five states.
+    """
     del state
     bridge.post(partial(became, client, client.client_state))
 
 
 def _answered(bridge: Bridge, future: asyncio.Future[Any], promise: Any) -> None:
-    """Pass an answer on to the loop; called in kazoo's thread."""
+    """Pass an answer on to the event loop. Called in kazoo's thread."""
     bridge.post(partial(_settle, future, promise))
 
 
 def _settle(future: asyncio.Future[Any], promise: Any) -> None:
-    """Set the result of the future, in the loop. It may be cancelled by then."""
+    """Set the result of ``future`` from the answer, unless the future was cancelled. Called in the event loop."""
     if future.done():
         return
     error = promise.exception
@@ -252,7 +259,7 @@ def _in_thread(act: Callable[..., None], *arguments: Any) -> None:
 
 
 def _stop(client: ZooKeeperClient, grace: float, then: Callable[[], None] = lambda: None) -> None:
-    """Stop the client, in its own thread, after up to ``grace`` seconds for a lost connection to return."""
+    """Stop the client, after up to ``grace`` seconds in which a lost connection may return. This blocks."""
     end = time.monotonic() + grace
     while client.client_state == KeeperState.CONNECTING and time.monotonic() < end:
         time.sleep(_POLL_SECONDS)
@@ -266,9 +273,10 @@ def _stop(client: ZooKeeperClient, grace: float, then: Callable[[], None] = lamb
 
 
 class Bridge:
-    """Runs calls from any thread in an event loop, in the order in which they came.
+    """Runs calls from any thread in an event loop, in the order in which they were posted.
 
-    Waking the loop costs a system call and a switch of threads. Answers come in batches, so a batch wakes it once.
+    Waking the loop costs a system call and a switch of threads, so all calls that are posted until the loop runs wake
+    it only once.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -278,11 +286,11 @@ class Bridge:
         self.wake_ups = 0
 
     def post(self, act: Callable[[], object]) -> None:
-        """Let the loop run ``act`` soon. Any thread may call this; once the loop has ended, nothing happens."""
+        """Let the loop run ``act`` soon. Any thread may call this. If the loop is closed, nothing happens."""
         self._acts.append(act)
         if not self._awake:
-            # Two threads may both come here. The loop is then woken once too often, but never too seldom, since it
-            # clears the flag before it reads the queue.
+            # Two threads may both wake the loop here, which is harmless. No call is missed, since the loop clears the
+            # flag before it reads the queue.
             self._awake = True
             self._wake()
 

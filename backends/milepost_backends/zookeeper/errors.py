@@ -1,4 +1,4 @@
-"""Translates kazoo's exceptions into the errors of the contract; no other module does."""
+"""Translates kazoo's exceptions into the errors of the contract."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from milepost_backends.contract import BackendError, Misconfigured, Refusal, Sto
 
 
 class QuotaExceeded(ZookeeperError):  # type: ignore[misc]  # kazoo has no types
-    """A quota on a path is used up; only some servers enforce quotas."""
+    """A quota on a path is used up. Servers enforce quotas only if they are configured to."""
 
 
 class Throttled(ZookeeperError):  # type: ignore[misc]  # kazoo has no types
-    """The server dropped a request because it has too many."""
+    """The server dropped a request because it has too many waiting ones."""
 
 
 class OtherError(ZookeeperError):  # type: ignore[misc]  # kazoo has no types
@@ -49,7 +49,7 @@ _REFUSALS: Final = {
 
 
 def register_error_codes() -> None:
-    """Register every error code of ZooKeeper servers with kazoo: an unknown code would end kazoo's thread."""
+    """Register every error code of ZooKeeper servers with kazoo, whose thread would end at an unknown code."""
     EXCEPTIONS[-125] = QuotaExceeded
     EXCEPTIONS[-127] = Throttled
     for code in range(-128, 0):
@@ -58,7 +58,7 @@ def register_error_codes() -> None:
 
 
 def backend_error(error: Exception, doing: str) -> BackendError:
-    """Return the contract's error for a kazoo exception, for any operation but a commit."""
+    """Return the contract's error for a kazoo exception in any operation but a commit."""
     if isinstance(error, NoAuthError | AuthFailedError | InvalidACLError):
         return Misconfigured(f"cannot {doing}: ZooKeeper does not permit it ({name_of(error)})")
     if isinstance(error, UnimplementedError | BadArgumentsError):
@@ -69,10 +69,11 @@ def backend_error(error: Exception, doing: str) -> BackendError:
 
 
 def first_failure(results: list[object]) -> tuple[int, ZookeeperError] | None:
-    """Return which operation of a transaction failed, and how; None if all succeeded.
+    """Return the index and the exception of the operation that made a transaction fail; None if the transaction
+    succeeded.
 
-    kazoo returns the failures of a transaction instead of raising them: the operations before the one that failed are
-    rolled back, and those after it were not tried.
+    kazoo returns the failures of a transaction instead of raising them. It marks the operations before the failed one
+    as rolled back, and those after it as not tried.
     """
     for number, result in enumerate(results):
         if isinstance(result, ZookeeperError) and not isinstance(result, RolledBackError | RuntimeInconsistency):
@@ -81,7 +82,9 @@ def first_failure(results: list[object]) -> tuple[int, ZookeeperError] | None:
 
 
 def refusal(error: ZookeeperError) -> Refusal | None:
-    """Return why an operation of a transaction certainly failed; None if that is not certain."""
+    """Return why an operation of a transaction was refused; None if the error does not prove that nothing was
+    written.
+    """
     for kind, reason in _REFUSALS.items():
         if isinstance(error, kind):
             return reason
@@ -89,5 +92,5 @@ def refusal(error: ZookeeperError) -> Refusal | None:
 
 
 def name_of(error: Exception) -> str:
-    """Return the exception's type and text; kazoo's exceptions rarely have a text."""
+    """Return the exception's type and, if it has one, its text. kazoo's exceptions rarely have a text."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

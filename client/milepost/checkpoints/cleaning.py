@@ -1,5 +1,6 @@
-"""Decides which checkpoints are no longer needed, and removes them; a removal that an outage prevents is retried
-later.
+"""Decides which checkpoints are no longer needed, and removes them.
+
+If an outage prevents a removal, the removal is tried again later.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from milepost.store import StateHandleStore
 
 log = logging.getLogger("milepost.checkpoints")
 
-REMOVAL_SECONDS = 5.0  # a removal that takes longer is retried with the next checkpoint
+REMOVAL_SECONDS = 5.0  # the time limit of one removal, which is tried again with the next checkpoint
 _PASSING = (*OUTAGES_OR_DOUBT, DiscardFailed, ServerFault)
 
 
@@ -23,8 +24,9 @@ def superfluous(checkpoints: Sequence[Checkpoint], retain: int) -> list[Checkpoi
     """Return the oldest of ``checkpoints`` (in numeric order) beyond ``retain``, as Flink's CheckpointSubsumeHelper
     does.
 
-    The latest stays, and so does the latest that is not a savepoint. A savepoint belongs to the user, who may move or
-    delete it, so it never replaces the job's own last checkpoint. Therefore more than ``retain`` may stay.
+    The latest checkpoint stays, and so does the latest one that is not a savepoint. A savepoint belongs to the user,
+    who may move or delete it, so it never replaces the job's own last checkpoint. Therefore more than ``retain`` may
+    stay.
     """
     own = [checkpoint for checkpoint in checkpoints if not checkpoint.savepoint]
     kept = {checkpoint.number for checkpoint in (*own[-1:], *checkpoints[-1:])}
@@ -35,8 +37,8 @@ def superfluous(checkpoints: Sequence[Checkpoint], retain: int) -> list[Checkpoi
 class Cleaner:
     """The handles that are due for removal.
 
-    A removal that an outage prevents stays due. The cleaner tries a handle that another session holds again at each
-    clean-up. Each removal names one version, so that a handle added anew under the same name is never removed.
+    If an outage prevents a removal, or another session holds the handle, the removal is tried again at the next
+    clean-up. Each removal names one version, so that a handle added anew under the same name is not removed.
     """
 
     def __init__(self, store: StateHandleStore, limit: int) -> None:
@@ -51,17 +53,18 @@ class Cleaner:
         return list(self._due)
 
     def add(self, name: str, version: str | None) -> None:
-        """Remove a handle with the next `clean`; without a ``version``, remove whichever version exists."""
+        """Let the next `clean` remove the handle. Without a ``version``, it removes whichever version exists."""
         self._due[name] = version
 
     def forget(self, name: str) -> None:
-        """Keep the handle of this name after all."""
+        """Do not remove the handle of this name any more."""
         self._due.pop(name, None)
         self._held.pop(name, None)
 
     def clean(self, budget: Budget) -> None:
-        """Try once to remove every due handle, within the time of ``budget``. An outage ends the attempt, because it
-        would also fail the other removals.
+        """Try once to remove every due handle, within the time of ``budget``.
+
+        An outage ends the attempt, because it would also fail the other removals.
         """
         for name, version in [*self._held.items(), *self._due.items()]:
             try:
@@ -85,7 +88,7 @@ class Cleaner:
                     self._held[name] = version
 
     def catch_up(self, budget: Budget) -> None:
-        """Reduce the number of due handles to the limit before a checkpoint is added. Raises `CleanUpLags`."""
+        """Clean up if more handles are due than the limit allows. Raises `CleanUpLags` if there are still too many."""
         if len(self._due) > self._limit:
             self.clean(budget)
         if len(self._due) > self._limit:
@@ -95,8 +98,9 @@ class Cleaner:
 
 
 class Budget:
-    """The time for a series of requests: ``timeout`` seconds, from now on; with None each request has the client's
-    timeout.
+    """The time for a series of requests: ``timeout`` seconds from now on.
+
+    With None, there is no common limit, and each request has the timeout of its client.
     """
 
     def __init__(self, timeout: float | None = None) -> None:
@@ -104,7 +108,7 @@ class Budget:
 
     @property
     def left(self) -> float | None:
-        """Seconds that the next request may take; None leaves that to the client."""
+        """Seconds that the next request may take; None stands for the timeout of the client."""
         return None if self._until is None else max(0.0, self._until - monotonic())
 
     def at_most(self, seconds: float) -> float:

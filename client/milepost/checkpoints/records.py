@@ -1,4 +1,4 @@
-"""The records that describe checkpoints, and the names of their handles."""
+"""The records that describe checkpoints, and the names of the handles that store checkpoints."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Recovery:
-    """The result of a recovery: the newest intact checkpoint and its state, or None and no bytes for a fresh start.
+    """The result of a recovery: ``latest``, the newest intact checkpoint, and its ``state``.
 
-    ``checkpoints`` are all checkpoints that the registry now holds, in numeric order; only the state of ``latest`` was
-    read. ``skipped`` are the damaged ones, newest first: if any is newer than ``latest``, the job repeats work.
+    For a fresh start ``latest`` is None, and ``state`` is empty. ``checkpoints`` are all checkpoints that the registry
+    now holds, in numeric order; only the state of ``latest`` was read. ``skipped`` are the damaged ones, newest first:
+    if any of them is newer than ``latest``, the job repeats work.
     """
 
     latest: Checkpoint | None
@@ -46,8 +47,9 @@ class Recovery:
 
 
 def name_of(number: int) -> str:
-    """Return the name of a checkpoint's handle. All names are as wide as the largest number, so that listings are in
-    order.
+    """Return the name of a checkpoint's handle.
+
+    Numbers have leading zeros, so that listings, which are in the order of names, are in the order of numbers.
     """
     if not 0 <= number < 10**19:
         raise ValueError(f"the number of a checkpoint must be 0 or more and have at most 19 digits, not {number}")
@@ -55,12 +57,12 @@ def name_of(number: int) -> str:
 
 
 def number_of(name: str) -> int | None:
-    """Return the number in a handle's name, padded or not; None for a handle that is not a checkpoint."""
+    """Return the number in a handle's name, with or without leading zeros; None if the name is not a checkpoint's."""
     match = _NAME.match(name)
     return int(match[1]) if match else None
 
 
 def checkpoint_of(handle: Handle) -> Checkpoint | None:
-    """Return the checkpoint that a handle stores, or None if it is not a checkpoint."""
+    """Return the checkpoint that ``handle`` stores; None if its name is not a checkpoint's."""
     number = number_of(handle.name)
     return None if number is None else Checkpoint(number, handle.labels.get(SAVEPOINT_LABEL) == "true", handle)

@@ -53,7 +53,7 @@ class CheckpointRegistry:
     def __init__(self, store: StateHandleStore, retain: int = 1, *, clean_up_limit: int = 10) -> None:
         """Make a registry over ``store``.
 
-        ``clean_up_limit`` is the number of old checkpoints that may wait for an outage to end before `add` refuses.
+        ``clean_up_limit`` is the number of old checkpoints whose removal may be pending before `add` refuses.
         """
         if retain < 1:
             raise ValueError("retain must be 1 or more")
@@ -88,13 +88,14 @@ class CheckpointRegistry:
         timeout: float | None = None,
         progress: Progress | None = None,
     ) -> Checkpoint:
-        """Add a completed checkpoint, then remove those beyond the retained number; if the add fails, nothing is
-        removed.
+        """Add a completed checkpoint, then remove those beyond the retained number.
 
-        The number must be higher than the latest, otherwise this raises ValueError. A removal that an outage prevents
-        is tried again with the next checkpoint; if too many are waiting, this raises `CleanUpLags` and adds nothing.
-        Raises `Closed` after `shutdown`, and `LabelsLost` if the checkpoint was added, but not with its labels, so that
-        a savepoint would not count as one; the next `recover` finds the checkpoint.
+        If the checkpoint cannot be added, nothing is removed. The number must be higher than that of the latest
+        checkpoint, otherwise this raises ValueError. If an outage prevents a removal, it is tried again with the next
+        checkpoint; if too many removals are pending, this raises `CleanUpLags` and adds nothing.
+
+        Raises `Closed` after `shutdown`. Raises `LabelsLost` if the checkpoint was added, but without its labels: a
+        savepoint then counts as an ordinary checkpoint, and the next `recover` finds it.
         """
         self._raise_if_down()
         if self.latest is not None and number <= self.latest.number:
@@ -110,7 +111,7 @@ class CheckpointRegistry:
             except OutcomeUnknown as error:
                 handle = self._committed(name, state, error, budget)
                 check_labels(handle, labels)
-        # the checkpoint is stored and locked all the same: the registry retains and removes it like any other
+        # the checkpoint is stored and locked without its labels: the registry retains and removes it like any other
         except LabelsLost as lost:
             self._cleaner.forget(name)
             self._checkpoints.append(Checkpoint(number, savepoint, lost.handle))
@@ -149,16 +150,16 @@ class CheckpointRegistry:
             reasons = "; ".join(f"checkpoint {skip.number}: {skip.reason}" for skip in skipped)
             raise NoIntactCheckpoint(f"no checkpoint is intact, and the job must not silently start over ({reasons})")
         self._checkpoints = candidates
-        for checkpoint in candidates:  # a checkpoint that was due for removal may be the last good one
+        for checkpoint in candidates:  # a checkpoint that was due for removal may now be the newest intact one
             self._cleaner.forget(checkpoint.handle.name)
         return Recovery(self.latest, state, self.checkpoints, skipped)
 
     def shutdown(self, job_ended: bool, *, timeout: float | None = None) -> None:
-        """Release the checkpoints; no checkpoint can be added after this.
+        """Release the checkpoints. No checkpoint can be added after this.
 
-        If the job has ended permanently, all checkpoints are removed, except those that other sessions hold. If it is
-        only suspended, all are kept and unlocked. Raises `CleanUpLags` if an outage prevented a removal; repeat the
-        call to finish.
+        If the job has ended permanently, all checkpoints are removed, except those that other sessions hold. If the job
+        is only suspended, all are kept and unlocked. Raises `CleanUpLags` if an outage prevented a removal; repeat the
+        call to try again.
         """
         budget = Budget(timeout)
         self._running = False
@@ -172,7 +173,7 @@ class CheckpointRegistry:
                 self._store.release(self._checkpoints[-1].handle.name, timeout=budget.left)
                 self._checkpoints.pop()
         except SessionLost:
-            self._checkpoints.clear()  # the locks ended with the session
+            self._checkpoints.clear()  # nothing to release: the locks ended with the session
 
     def _raise_if_down(self) -> None:
         if not self._running:
@@ -207,7 +208,7 @@ class CheckpointRegistry:
         except StateTruncated as cut:
             if hindrance(cut) is None:
                 raise
-            # The second read goes through the service, so that it avoids wrong bytes from a blob store.
+            # The first read may have got wrong bytes straight from a blob store; the second goes through the service.
             log.warning("reading checkpoint %s failed, reading it once more: %s", handle.name, cut)
             state = read()
         if (len(state), hashlib.sha256(state).hexdigest()) != (handle.size, handle.sha256):
@@ -221,8 +222,9 @@ class CheckpointRegistry:
         return Skipped(number, reason)
 
     def _make_room(self, number: int, budget: Budget) -> None:
-        """Remove a damaged checkpoint with this number: a job that fell back to an earlier checkpoint writes the later
-        numbers again.
+        """Remove the damaged checkpoint with this number, if there is one.
+
+        After a recovery from an earlier checkpoint, a job writes the numbers of damaged checkpoints again.
         """
         if number in self._damaged:
             name, version = self._damaged[number]
@@ -232,7 +234,7 @@ class CheckpointRegistry:
     def _committed(self, name: str, state: State, unknown: OutcomeUnknown, budget: Budget) -> Handle:
         """Return the handle if it exists with this state and this session's lock; otherwise raise ``unknown``.
 
-        A missing handle proves nothing, because the write may still be on its way.
+        If the handle is missing, the write with the unknown outcome may still be committed.
         """
         if isinstance(state, bytes):
             with suppress(NotExist):

@@ -1,4 +1,4 @@
-"""The session and the epoch with which a command changes a store: a new session or a given one, and an epoch."""
+"""The session and the epoch with which a command changes a store."""
 
 from __future__ import annotations
 
@@ -37,7 +37,11 @@ Campaign = Annotated[
 def changing(
     context: typer.Context, store: str, session: str | None = None, epoch: int | None = None, campaign: bool = False
 ) -> Iterator[StateHandleStore]:
-    """Yield a store to change, in the name of that session and under that epoch."""
+    """Yield a store that the command may change.
+
+    ``session`` is the id of a living session to use; without it, the command opens a session that ends after the block.
+    The changes are under ``epoch`` or, with ``campaign``, under a new epoch that ends after the block.
+    """
     if campaign and epoch is not None:
         raise typer.BadParameter("has an epoch of its own, so --epoch does not go with it", param_hint="'--campaign'")
     options: Options = context.obj
@@ -54,7 +58,10 @@ def changing(
 
 @contextmanager
 def continued(client: Client, session: str) -> Iterator[Session]:
-    """Yield a session that is alive already, unchanged; it lives on afterwards. Raises `SessionLost`."""
+    """Yield a session that is alive already. It lives on after the block, with its holder and ttl unchanged.
+
+    Raises `SessionLost`.
+    """
     known = client.session_info(session)
     opened = client.session(known.holder, known.ttl, session)
     try:
@@ -65,19 +72,19 @@ def continued(client: Client, session: str) -> Iterator[Session]:
 
 @contextmanager
 def led(store: StateHandleStore, wait: float = 30.0) -> Iterator[None]:
-    """Hold the epoch of a store during the block. Raises `EpochHeld` if a driver leads it for ``wait`` seconds."""
+    """Hold the epoch of a store during the block. Raises `EpochHeld` if a driver holds it for ``wait`` more seconds."""
     store.campaign(wait)
     try:
         yield
     finally:
         try:
             store.resign()
-        except MilepostError as error:  # the command ends with the error of the work under the epoch, not with this one
+        except MilepostError as error:  # not raised, since it would hide an error of the block
             typer.echo(f"the epoch could not be given up, and ends with its session: {error}", err=True)
 
 
 def holder(context: typer.Context) -> str:
-    """Return the holder name that others see for the command's session."""
+    """Return the holder of the command's session, as ``milepost sessions`` shows it, such as ``milepost put``."""
     group = context.parent.info_name if context.parent is not None and context.parent.parent is not None else None
     return " ".join(filter(None, ("milepost", group, context.info_name)))
 

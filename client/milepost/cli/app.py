@@ -1,4 +1,7 @@
-"""The command ``milepost``, composed of all its subcommands. Each prints a table, JSON or YAML; errors go to stderr."""
+"""The command ``milepost``, composed of all its subcommands.
+
+Each subcommand prints a table, JSON or YAML on stdout, and errors on stderr.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,11 @@ import typer
 
 import milepost
 from milepost.cli.backup.commands import backup, restore
-from milepost.cli.config.commands import config
-from milepost.cli.config.reaching import Given
+from milepost.cli.config import config
+from milepost.cli.contexts import Given
 from milepost.cli.expire import expire
 from milepost.cli.files import files
-from milepost.cli.fsck.commands import fsck
+from milepost.cli.fsck import fsck
 from milepost.cli.options import (
     DEFAULT_TIMEOUT,
     AsJson,
@@ -41,13 +44,14 @@ else:
     def run() -> None:
         """Run a Spark job, one driver at a time: not on Windows, which lacks the process groups that this needs."""
         typer.echo("milepost run needs POSIX: Windows has no process groups, by which all of a job is ended", err=True)
-        raise typer.Exit(125)  # the status that milepost.cli.run uses for a failure of its own
+        raise typer.Exit(125)  # the exit code by which `milepost run` reports its own failures
 
 
 def application() -> typer.Typer:
     """Return the command with all its subcommands, in the order of its help.
 
-    Its help is plain text, and an unexpected error shows no values of variables, since one of them is the token.
+    Rich markup is turned off, so that help is plain text. An unexpected error shows no values of variables, since one
+    of them is the token.
     """
     app = typer.Typer(
         no_args_is_help=True,
@@ -87,7 +91,7 @@ def _settings(
     key: Key = None,
     form: OutputForm = None,
     as_json: AsJson = False,
-    version: Annotated[  # noqa: ARG001 - the callback reads it
+    version: Annotated[  # noqa: ARG001 - the callback handles this option
         bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:

@@ -1,7 +1,6 @@
 """The meaning of errors for the commands: the exit code, the line on stderr, and whether stored bytes are damaged.
 
-This module alone maps errors to exit codes. ``milepost run`` has its own codes, because it also ends with those of the
-command that it runs.
+``milepost run`` has its own exit codes, because it also ends with those of the command that it runs.
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ class ExitCode(IntEnum):
     USAGE = 2
     UNAVAILABLE = 3
     OUTCOME_UNKNOWN = 4
-    INTERRUPTED = 130  # 128 and the number of SIGINT, as in shells
+    INTERRUPTED = 130  # 128 plus the number of SIGINT, as in shells
 
 
 _UNAVAILABLE = (Unavailable, ConnectionFailed, DeadlineExceeded, StateTruncated, ServerFault, DiscardFailed)
 
 
 def exit_code(error: Exception) -> ExitCode:
-    """Return the exit code for an error of the SDK, or of local files."""
+    """Return the exit code for an error of the SDK, or an OSError of a local file."""
     if isinstance(error, LabelsLost) or (isinstance(error, Problem) and error.outcome is Outcome.UNKNOWN):
         return ExitCode.OUTCOME_UNKNOWN
     if isinstance(error, _UNAVAILABLE):
@@ -57,10 +56,10 @@ def exit_code(error: Exception) -> ExitCode:
 
 @contextmanager
 def errors_end_the_command(code: int | None = None) -> Iterator[None]:
-    """Let an error end the command, with a line on stderr and its exit code, or with ``code``."""
+    """Let an error end the command, with a line on stderr and its exit code. ``code`` overrides the exit code."""
     try:
         yield
-    except BrokenPipeError:  # the reader of the output has ended: typer ends the command without a message
+    except BrokenPipeError:  # the reader of a pipe has ended: typer ends the command without a message
         raise
     except (MilepostError, OSError) as error:
         say(error)
@@ -68,21 +67,21 @@ def errors_end_the_command(code: int | None = None) -> Iterator[None]:
 
 
 def say(error: Exception) -> None:
-    """Print the line about an error."""
+    """Print the error on stderr, as one line."""
     typer.echo(line_about(error), err=True)
 
 
 def line_about(error: Exception) -> str:
-    """Return the line on stderr for an error that ends a command."""
+    """Return the error as a line: its type and its text."""
     return f"{type(error).__name__}: {error}"
 
 
 @contextmanager
 def asking() -> Iterator[None]:
-    """Let Ctrl-C at a question end the command as anywhere else, and not as an answer of no."""
+    """Let Ctrl-C at a question in the block end the command with its usual exit code, 130."""
     try:
         yield
-    except typer.Abort as stopped:  # click raises this at the end of input, too
+    except typer.Abort as stopped:  # click raises Abort for Ctrl-C and for the end of input
         if isinstance(stopped.__context__, KeyboardInterrupt):
             raise typer.Exit(ExitCode.INTERRUPTED) from stopped
         raise
@@ -91,7 +90,7 @@ def asking() -> Iterator[None]:
 def is_damage(error: MilepostError) -> bool:
     """Return whether an error says that stored bytes are damaged.
 
-    A state that ended early counts as damaged, unless its cause is that the rest could not be fetched.
+    A `StateTruncated` does, unless its cause is an error that prevented reading the rest.
     """
     if isinstance(error, StateTruncated):
         return error.__cause__ is None or isinstance(error.__cause__, Damaged)
@@ -99,5 +98,5 @@ def is_damage(error: MilepostError) -> bool:
 
 
 def is_outdated(error: MilepostError) -> bool:
-    """Return whether a state broke off, and the rest cannot be read because it was replaced or removed meanwhile."""
+    """Return whether a state was replaced or removed while it was read, so that its rest cannot be read."""
     return isinstance(error, StateTruncated) and isinstance(error.__cause__, (NotExist, VersionMismatch))

@@ -28,7 +28,7 @@ def expire(
     job.expire.
     """
     options: Options = context.obj
-    with options.client() as client:  # before the epoch, which would create a store that does not exist
+    with options.client() as client:  # checked before the campaign, which would create a missing store
         known = decode(client.store(store).read(JOB))
         record = _expiring(store, known, before, known.epoch)
     if dry_run:
@@ -44,8 +44,9 @@ def expire(
 
 
 def _expiring(store: str, record: JobRecord, before: int, epoch: int) -> JobRecord:
-    """Return the record with these batches expired. Raises `UnsafeQuery`, `NoSafeCheckpoint`, and
-    `InvalidRequest` for a batch that is not published.
+    """Return the job record with the batches below ``before`` expired.
+
+    Raises `UnsafeQuery`, `NoSafeCheckpoint`, and `InvalidRequest` for a batch that is not published.
     """
     if not published_by_files(record.manifest):
         raise UnsafeQuery(f"{store} has not published by job.files, so nothing of it can expire")

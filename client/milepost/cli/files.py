@@ -1,4 +1,7 @@
-"""The commands of ``milepost files``: the snapshots and savepoints of the files of a job."""
+"""The commands of ``milepost files``: the snapshots and savepoints of the files of a job, and the roll-back to one.
+
+A roll-back is refused if the job record has later batches than the snapshot, because the job could then never continue.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,11 @@ from milepost.cli.acting import changing
 from milepost.cli.errors import ExitCode
 from milepost.cli.options import Options, shared
 from milepost.cli.output import Form, report, show, show_all
-from milepost.cli.rollback import require_safe, snapshot_of
-from milepost.cli.rollback import roll_back as rolled_back
 from milepost.cli.service import of_store
-from milepost.errors import NotEmpty, NotExist
+from milepost.errors import MilepostError, NoSafeCheckpoint, NotEmpty, NotExist
+from milepost.job_record import JOB, JobRecord, decode
 from milepost.store import StateHandleStore
-from milepost.types import Snapshot, Verification
+from milepost.types import KeptSnapshots, Snapshot, Verification
 from milepost.wire import Code
 
 files = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -25,13 +27,15 @@ files = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 Job = Annotated[str, typer.Argument(help="Name of the job's store.")]
 Within = Annotated[float, typer.Option(min=0.1, help="Seconds that it may take.")]
 
+_CHECKPOINT = "checkpoint"
+
 
 @dataclass(frozen=True)
 class SnapshotLine:
-    """A line about a snapshot; ``snapshot`` is its directory in the job's ``.snapshot``.
+    """A line about a snapshot. ``snapshot`` is the name of its directory in the job's ``.snapshot``.
 
-    Its ``kind`` is ``snapshot``, ``savepoint``, or ``passed over`` by a rollback; its batch was committed when it was
-    ``taken``, under ``epoch``.
+    ``kind`` is ``snapshot``, ``savepoint``, or ``passed over`` by a rollback. ``taken`` is when its batch was
+    committed, under ``epoch``.
     """
 
     snapshot: str
@@ -112,7 +116,7 @@ def drop_savepoint(
 
 @files.command("roll-back")
 @shared
-def roll_back(
+def roll_back_files(
     context: typer.Context,
     store: Job,
     snapshot: Annotated[str, typer.Argument(help="Name of a savepoint, or the revision of a snapshot.")],
@@ -123,13 +127,13 @@ def roll_back(
     that has published later batches. The files from before are kept as a snapshot, to undo this.
     """
     options: Options = context.obj
-    # checked before the epoch is taken, so that a rollback that is refused raises no epoch
+    # checked before the campaign, so that a refused rollback does not raise the epoch
     with options.client() as client:
         known = client.store(store)
         require_safe(known, snapshot_of(known.files.snapshots(), snapshot)[1])
     with changing(context, store, campaign=True) as opened:
         revision, name = snapshot_of(opened.files.snapshots(), snapshot)
-        before = rolled_back(opened, revision, name)
+        before = roll_back(opened, revision, name)
     sentence = f"the files are those of revision {revision} again; what they were is kept as {before}"
     report(context, sentence, revision=revision, before=before)
 
@@ -145,7 +149,7 @@ def clone(
 ) -> None:
     """Begin a job with the files of a snapshot of another job."""
     options: Options = context.obj
-    with options.client() as client:  # before the epoch, which would create a store that does not exist
+    with options.client() as client:  # checked before the campaign, which would create a missing store
         _, name = snapshot_of(client.store(source).files.snapshots(), snapshot)
         _require_no_files(client.store(store))
     with changing(context, store, campaign=True) as opened:
@@ -177,7 +181,7 @@ def _line(name: str, kind: str, snapshot: Snapshot) -> SnapshotLine:
 
 
 def _in_brief(found: Verification) -> dict[str, Any]:
-    """Return the fields for a table: the paths of damaged files, and the number of snapshots."""
+    """Return the fields for a table, with the paths of damaged files and the number of snapshots in place of lists."""
     kept = [
         *found.kept.snapshots,
         *(savepoint.snapshot for savepoint in found.kept.savepoints),
@@ -188,3 +192,110 @@ def _in_brief(found: Verification) -> dict[str, Any]:
     if found.kept.snapshots:
         snapshots += f", the newest snapshot is of batch {found.kept.snapshots[-1].batch}"
     return {**asdict(found), "damaged": [file.path for file in found.damaged], "kept": snapshots}
+
+
+def snapshot_of(kept: KeptSnapshots, wanted: str) -> tuple[int, str]:
+    """Return the revision and the name of the snapshot ``wanted``.
+
+    ``wanted`` is the name of a savepoint, or a revision, with or without ``@``. A savepoint's name takes precedence
+    over a revision. Raises `NotExist`.
+    """
+    for savepoint in kept.savepoints:
+        if savepoint.name == wanted:
+            return savepoint.snapshot.revision, savepoint.name
+    for snapshot in (*kept.snapshots, *(savepoint.snapshot for savepoint in kept.savepoints), *kept.passed_over):
+        if wanted in (snapshot.name, str(snapshot.revision)):
+            return snapshot.revision, snapshot.name
+    detail = f"the job has no savepoint and no snapshot {wanted!r}; milepost files snapshots lists what it has"
+    raise NotExist(Code.NOT_EXIST, detail)
+
+
+def roll_back(store: StateHandleStore, revision: int, snapshot: str) -> str:
+    """Roll the files back to a snapshot; return the name of the snapshot that keeps the previous files.
+
+    Call this under the epoch. Raises the errors of `require_safe`.
+    """
+    require_safe(store, snapshot)
+    store.files.roll_back(revision)
+    return store.files.snapshots().passed_over[-1].name
+
+
+def require_safe(store: StateHandleStore, snapshot: str) -> None:
+    """Check whether a driver could continue from a snapshot, without a change.
+
+    Raises `NoSafeCheckpoint` if the job record has later batches or later managed state, and the errors of reading the
+    record.
+    """
+    record = _record(store)
+    if record is not None:
+        root = f".snapshot/{snapshot}"
+        logged = max(_newest(store, f"{root}/{_CHECKPOINT}/{log}") for log in ("offsets", "set-aside"))
+        if logged < record.begun:
+            raise _refused(
+                store,
+                snapshot,
+                f"has the offsets of batch {logged}, and the job has begun batch {record.begun} and published batch "
+                f"{record.published} by job.files or job.exactlyOnce",
+            )
+        if lost := _lost_states(store, record, root):
+            raise _refused(store, snapshot, f"lacks what the job has published of its managed states {lost}")
+
+
+def _refused(store: StateHandleStore, snapshot: str, why: str) -> NoSafeCheckpoint:
+    return NoSafeCheckpoint(
+        f"snapshot {snapshot} of {store.name} {why}: no driver would go on from there, since input that was "
+        "published would be divided into batches anew, so nothing was rolled back. Roll back to a later snapshot, if "
+        "milepost files snapshots shows one. Or begin a job under another name, with another output and its input from "
+        f"the beginning; {store.name} stays as it is"
+    )
+
+
+def _record(store: StateHandleStore) -> JobRecord | None:
+    try:
+        return decode(store.read(JOB))
+    except NotExist:
+        return None
+
+
+def _newest(store: StateHandleStore, directory: str) -> int:
+    """Return the highest batch number among the file names in ``directory``; -1 if there is none."""
+    names = (path.rpartition("/")[2] for path in _paths(store, directory))
+    return max((int(name) for name in names if name.isdigit()), default=-1)
+
+
+def _paths(store: StateHandleStore, directory: str) -> list[str]:
+    try:
+        return [file.path for file in store.files.list(directory)]
+    except NotExist:
+        return []
+
+
+def _lost_states(store: StateHandleStore, record: JobRecord, root: str) -> list[str]:
+    """Return the names of managed states of which published commits are missing in the snapshot at ``root``."""
+    if not record.state:
+        return []
+    try:
+        from milepost.state.processors.snapshot import Snapshot
+        from milepost.state.store.files.tree import DEFAULT_DIRECTORY
+    except ModuleNotFoundError as missing:
+        raise MilepostError(
+            f"{store.name} has managed state, and looking at it takes {missing.name}: pip install 'milepost[state]'"
+        ) from missing
+    found = [Snapshot.from_json(name, document) for name, document in record.state.items()]
+    directory = f"{DEFAULT_DIRECTORY}/{record.job}"
+    return [
+        one.name
+        for one in found
+        if any(
+            _is_file(store, f"{directory}/{path}") and not _is_file(store, f"{root}/{directory}/{path}")
+            for path in one.commits
+        )
+    ]
+
+
+def _is_file(store: StateHandleStore, path: str) -> bool:
+    try:
+        store.files.get(path)
+    except NotExist:
+        return False
+    return True

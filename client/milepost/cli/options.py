@@ -1,7 +1,6 @@
-"""The options that all commands share: those of the connection, and those of the output. Also the arguments that
-several commands have.
+"""The options of several commands: those of the connection and of the output; and arguments of several commands.
 
-The options may stand before a command and after it; after it they take precedence.
+The options may be given before or after the name of a command. Those after it take precedence.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from milepost.cli.config.contexts import ConfigError, ContextFile
-from milepost.cli.config.reaching import DEFAULT_URL, Given, Reached, reached
+from milepost.cli.contexts import DEFAULT_URL, ConfigError, ContextFile, Given, Reached, reached
 from milepost.cli.errors import errors_end_the_command
 from milepost.cli.output import Form
 from milepost.client import Client
@@ -47,7 +45,7 @@ _CERT_HELP = "File of the certificate to show (PEM), for a service that wants on
 _KEY_HELP = "File of its key (PEM)."
 _FORM_HELP = "How answers are printed."
 
-# The options before a command, with defaults from the environment.
+# The options before the name of a command. Their defaults come from the environment.
 Context = Annotated[
     str | None,
     typer.Option("--context", envvar="MILEPOST_CONTEXT", help=_CONTEXT_HELP, show_default="the current one"),
@@ -64,7 +62,7 @@ Key = Annotated[Path | None, typer.Option("--key", envvar="MILEPOST_KEY", help=_
 OutputForm = Annotated[Form | None, typer.Option("--output", "-o", help=_FORM_HELP, show_default=Form.TABLE.value)]
 AsJson = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
 
-# The options after a command: an option that is not given there has its value from before the command.
+# The same options after the name of a command. Without a value there, the value before the name counts.
 _CONNECTION: Mapping[str, Any] = {
     "context_name": Annotated[str | None, typer.Option("--context", help=_CONTEXT_HELP)],
     "url": Annotated[str | None, typer.Option("--url", "-u", help=_URL_HELP)],
@@ -83,7 +81,7 @@ _SHOWN: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Options:
-    """The options of the connection and of the output."""
+    """The values of the connection's and the output's options. ``environment`` has those from environment variables."""
 
     flags: Given = field(default_factory=Given)
     environment: Given = field(default_factory=Given)
@@ -103,14 +101,14 @@ class Options:
         form: Form | None = None,
         as_json: bool | None = None,
     ) -> Options:
-        """Return these options with the given flags in place of their own."""
+        """Return a copy of these options. The given flags replace earlier flags."""
         if as_json and form not in (None, Form.JSON):
             raise typer.BadParameter("is the same as -o json, so no other form goes with it", param_hint="'--json'")
         if token is not None and token_file is not None:
             raise typer.BadParameter("is one place of the token, and --token another", param_hint="'--token-file'")
         given = {"context": context_name, "url": url, "ca": ca, "cert": cert, "key": key}
         changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        if token is not None or token_file is not None:  # a token replaces a token file, and the reverse
+        if token is not None or token_file is not None:  # a token replaces an earlier token file, and the reverse
             changed |= {"token": token, "token_file": token_file}
         return Options(
             replace(self.flags, **changed),
@@ -126,18 +124,18 @@ class Options:
 
     @property
     def token(self) -> str | None:
-        """The present bearer token; a token in a file may be replaced at any time."""
+        """The present bearer token, read anew if it is in a file."""
         token = self.reached.token
         return token() if callable(token) else token
 
     @property
     def credential(self) -> GivenToken | None:
-        """The bearer token, or a function that returns it for each request."""
+        """The bearer token, or a function that returns the present token."""
         return self.reached.token
 
     @cached_property
     def reached(self) -> Reached:
-        """The connection settings. Warnings about the file of contexts go to stderr."""
+        """The connection settings from all sources. Warnings about the file of contexts are printed on stderr."""
         try:
             found = reached(self.flags, self.environment, lambda: ContextFile.of_user(os.environ).read())
         except ConfigError as error:
@@ -148,15 +146,17 @@ class Options:
 
     @contextmanager
     def client(self, failed: int | None = None, *, direct: bool = True) -> Iterator[Client]:
-        """Yield a client of the service. An error ends the command with its exit code, or with ``failed``.
+        """Yield a client of the service. An error ends the command with its exit code; ``failed`` overrides the exit
+        code.
 
-        Without ``direct`` all bytes go through the service.
+        Without ``direct``, states are never sent to or read from a blob store by signed URLs, but only through the
+        service.
         """
         with errors_end_the_command(failed), self.client_of(self.urls, direct=direct) as client:
             yield client
 
     def client_of(self, urls: tuple[str, ...], *, direct: bool = True) -> Client:
-        """Return a client of these addresses."""
+        """Return a client of the service at these addresses."""
         verify = self.verify()
         try:
             above = DIRECT_ABOVE if direct else None
@@ -165,7 +165,7 @@ class Options:
             raise typer.BadParameter(str(error), param_hint="'--url'") from error
 
     def verify(self) -> Verify:
-        """Return the trusted certificates of the service, and the certificate to present to it."""
+        """Return how clients verify the service's certificate, and which certificate they present."""
         reached = self.reached
         if reached.key is not None and reached.cert is None:
             raise typer.BadParameter("is the key of a certificate: give --cert too", param_hint="'--key'")
@@ -178,17 +178,17 @@ class Options:
 
 
 def shared(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command accept all shared options after its name, too."""
+    """Let a command accept the options of the connection and of the output after its name, too."""
     return _taking({**_CONNECTION, **_SHOWN}, command)
 
 
 def connecting(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command that prints no answers accept the options of the connection after its name, too."""
+    """Let a command accept the options of the connection after its name, too, but not those of the output."""
     return _taking(_CONNECTION, command)
 
 
 def showing(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command that calls no service accept the options of the output after its name, too."""
+    """Let a command accept the options of the output after its name, too, but not those of the connection."""
     return _taking(_SHOWN, command)
 
 

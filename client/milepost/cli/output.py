@@ -22,21 +22,21 @@ class Form(str, Enum):
 
 
 def show(context: typer.Context, record: Any) -> None:
-    """Print one record, with one line for each field."""
+    """Print one record: as a table with one line for each field, or as JSON or YAML."""
     fields = _plain(record)
     if not _structured(context, fields):
         typer.echo(_table([(key, value) for key, value in fields.items()]))
 
 
 def show_all(context: typer.Context, records: Iterable[Any], columns: tuple[str, ...]) -> None:
-    """Print these fields of each record, with one line for each record; JSON and YAML have all fields."""
+    """Print records: as a table with these ``columns``, or with all their fields as JSON or YAML."""
     rows = [_plain(record) for record in records]
     if not _structured(context, rows):
         typer.echo(_table([tuple(column.upper() for column in columns), *([row[c] for c in columns] for row in rows)]))
 
 
 def report(context: typer.Context, sentence: str, **fields: Any) -> None:
-    """Print the result of a change: a sentence in place of a table, or these fields."""
+    """Print the result of a change: as a sentence, or ``fields`` as JSON or YAML."""
     if not _structured(context, fields):
         typer.echo(sentence)
 
@@ -45,7 +45,8 @@ def _structured(context: typer.Context, value: Any) -> bool:
     """Print a value as JSON or YAML if the user wants one of these; return whether it was printed."""
     form: Form = context.obj.form
     if form is Form.JSON:
-        typer.echo(json.dumps(value, indent=2, default=str))  # ``default``: a file of contexts may contain a date
+        # `default=str` is for dates, which a file of contexts may contain
+        typer.echo(json.dumps(value, indent=2, default=str))
     elif form is Form.YAML:
         typer.echo(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), nl=False)
     return form is not Form.TABLE
@@ -57,7 +58,7 @@ def _plain(record: Any) -> dict[str, Any]:
 
 
 def _text_of(value: Any) -> Any:
-    """Return a date or an Enum member as text, because YAML cannot write it; return any other value unchanged."""
+    """Return a date or an Enum member as text, because YAML cannot write these; any other value unchanged."""
     if isinstance(value, datetime):
         return value.isoformat()
     return value.value if isinstance(value, Enum) else value

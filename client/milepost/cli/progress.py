@@ -1,5 +1,6 @@
-"""Shows the progress of a long transfer: bytes, rate and remaining time; only on a terminal, and not in its first
-second.
+"""Shows the progress of a transfer: bytes, rate and remaining time.
+
+The bar is shown only on a terminal, and only if the transfer takes longer than a second.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ NoProgress = Annotated[bool, typer.Option("--no-progress", help="Show no progres
 
 
 class Bar:
-    """A bar on stderr that appears once a transfer has taken a second, and disappears at its end.
+    """A progress bar on stderr. It appears once a transfer has taken a second, and disappears at its end.
 
-    ``total`` is the number of bytes, None if unknown. ``shown`` says whether there is a bar at all.
+    ``total`` is the number of bytes, None if unknown. Without ``shown`` the bar never appears.
     """
 
     def __init__(self, what: str, total: int | None, *, shown: bool) -> None:
@@ -38,7 +39,7 @@ class Bar:
         self.done = 0
 
     def advance(self, count: int) -> None:
-        """Note that ``count`` more bytes were transferred."""
+        """Add ``count`` to the number of transferred bytes."""
         self.done += count
         if not self._shown:
             return
@@ -50,19 +51,19 @@ class Bar:
             self._progress.update(self._task, completed=self.done)
 
     def report_progress(self, done: int, _total: int | None) -> None:
-        """Note the SDK's progress report on a state: the number of bytes done, which begins anew with a second
-        attempt.
+        """Handle a progress report of the SDK. ``done`` is the bytes of the present attempt, which begins at 0
+        again.
         """
         self.advance(done - self.done)
 
     def name(self, what: str) -> None:
-        """Set the name of the current transfer."""
+        """Set the text beside the bar, such as the name of the present store."""
         self._what = what
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, description=what)
 
     def counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the chunks, and count their bytes."""
+        """Yield the chunks, and add their bytes to the number of transferred bytes."""
         for chunk in chunks:
             self.advance(len(chunk))
             yield chunk
@@ -79,15 +80,13 @@ class Bar:
 
 @contextmanager
 def transfer(what: str, total: int | None, *, quiet: bool, no_progress: bool) -> Iterator[Bar]:
-    """Yield a bar for one transfer, which shows nothing if stderr is not a terminal, or if ``quiet`` or
-    ``no_progress``.
-    """
+    """Yield a bar for one transfer. The bar is not shown with ``quiet`` or ``no_progress``, or without a terminal."""
     with Bar(what, total, shown=not (quiet or no_progress) and sys.stderr.isatty()) as bar:
         yield bar
 
 
 def _progress() -> Progress:
-    """Make the bar. Its library is imported only here: most commands never show a bar."""
+    """Return a new bar of the library rich. It is imported only here, since most commands never show a bar."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,

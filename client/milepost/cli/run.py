@@ -25,15 +25,15 @@ from milepost.supervise import CannotStart, Supervisor, Terms
 from milepost.supervise.handover import check
 from milepost.types import FileCredential
 
-# the words after the command of the job belong to that command
+# the job's command takes all words after it, including options
 RUN_SETTINGS: Final[dict[str, Any]] = {"allow_interspersed_args": False}
 
-# The status for a failure of the tool itself, as in `env` and `timeout`.
+# The exit code if `milepost run` itself fails, as with `env` and `timeout`.
 FAILED: Final = 125
 NOT_EXECUTABLE: Final = 126
 NOT_FOUND: Final = 127
 
-# The status for incorrect data, as in sysexits.h.
+# The exit code if the job's data is damaged: EX_DATAERR of sysexits.h.
 DAMAGED: Final = 65
 
 _MOST = 1000
@@ -99,8 +99,8 @@ def run(
     report = _log_to_stderr()
     terms = Terms(None if standby else wait, ttl, grace, restarts, within)
     with options.client(FAILED) as client, _errors_end_the_command(report):
-        client.store(job)  # raises for a wrong name before anything else
-        # With a token, the job will also have a credential.
+        client.store(job)  # raises for an invalid name, before the job is started
+        # If the service uses tokens, the job's location will also have a credential.
         secret = None if options.token is None else FileCredential(0, "", "")
         check(command, os.environ, checkpoint_location(options.urls, job, 0, authority=authority, credential=secret))
         supervisor = Supervisor(
@@ -142,12 +142,12 @@ def _errors_end_the_command(report: Callable[[str], None]) -> Iterator[None]:
 
 
 def _log_to_stderr() -> Callable[[str], None]:
-    """Log to stderr from now on; return a function for the last line, which comes after all log records."""
+    """Log to stderr from now on. Return a function that prints a line after all log records."""
     handler: logging.Handler
     try:
         handler = patient = PatientLog(sys.stderr.fileno())
         report = patient.say
-    except (AttributeError, OSError):  # stderr is closed, or not a file
+    except (AttributeError, OSError):  # stderr is closed, or has no file descriptor
         handler, report = logging.StreamHandler(), partial(typer.echo, err=True)
     handler.setFormatter(logging.Formatter("%(asctime)s milepost run: %(message)s"))
     log = logging.getLogger("milepost")
@@ -157,14 +157,13 @@ def _log_to_stderr() -> Callable[[str], None]:
 
 
 class PatientLog(logging.handlers.QueueHandler):
-    """A handler whose records a separate thread writes to the file ``descriptor``.
+    """A log handler whose records a separate thread writes to ``descriptor``, so that logging never blocks.
 
-    It keeps up to a thousand unwritten records. It drops those that come after them, and reports their number once
-    there is room again.
+    It keeps up to a thousand records that are not written yet. It drops further records, and later logs how many.
     """
 
     def __init__(self, descriptor: int) -> None:
-        # A signal handler may log too, whatever code it interrupted: only this kind of queue allows that.
+        # A `SimpleQueue`, since a signal handler may log while it interrupts a call of the same queue.
         self._records: queue.SimpleQueue[Any] = queue.SimpleQueue()
         super().__init__(self._records)
         self._descriptor = os.dup(descriptor)
@@ -172,7 +171,7 @@ class PatientLog(logging.handlers.QueueHandler):
         threading.Thread(target=self._write_all, name="milepost-log", daemon=True).start()
 
     def enqueue(self, record: logging.LogRecord) -> None:
-        """Queue a record, or count it as dropped."""
+        """Queue a record, or count it as dropped if the queue is full."""
         if self._taken - self._written < _MOST:
             self._taken += 1
             self._records.put_nowait(record)
@@ -180,15 +179,13 @@ class PatientLog(logging.handlers.QueueHandler):
             self._dropped += 1
 
     def flush(self) -> None:
-        """Wait until everything is written, but not for long. Records that are unwritten at the program's end are
-        lost.
-        """
+        """Wait for a limited time until all records are written. Records that are not written by then may be lost."""
         deadline = time.monotonic() + _LAST
         while self._written < self._taken and time.monotonic() < deadline:
             time.sleep(_POLL)
 
     def say(self, line: str) -> None:
-        """Write a line unchanged, after all records, and wait for it as `flush` does."""
+        """Write ``line`` after all records, without a prefix, and wait for it as `flush` does."""
         self.enqueue(logging.makeLogRecord({"msg": line}))
         self.flush()
 
@@ -213,4 +210,4 @@ class PatientLog(logging.handlers.QueueHandler):
             while left:
                 left = left[os.write(self._descriptor, left) :]
         except OSError:
-            return  # the reader of stderr is gone
+            return  # the program that reads stderr has ended

@@ -1,5 +1,7 @@
-"""The questions that several commands ask the service: which replica leads, whether a store exists, which stores the
-token cannot see, and the files below a directory of a job.
+"""Requests to the service that several commands make.
+
+They find out which replica leads, whether a store exists, which stores the token may not read, and which files a job
+has.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ T = TypeVar("T")
 
 
 def status_of_leader(options: Options, client: Client) -> Status | None:
-    """Return the status of the replica that leads; None if none does. Raises the errors of `Client.status`."""
+    """Return the status of the leader; None if no replica leads. Raises the errors of `Client.status`."""
     status = client.status()
     if status.role != "leader" and status.leader is not None:
         with options.client_of((status.leader,)) as leader:
@@ -30,7 +32,7 @@ def status_of_leader(options: Options, client: Client) -> Status | None:
 
 
 def of_store(client: Client, store: str, found: Iterable[T]) -> Iterator[T]:
-    """Yield the items that were found in a store. Raises `NotExist` if there are none and the store does not exist."""
+    """Yield the items in ``found``. If there are none and the store does not exist, raise `NotExist`."""
     none = True
     for each in found:
         none = False
@@ -45,9 +47,9 @@ def _is_listed(client: Client, store: str) -> bool:
 
 
 def warn_of_unseen_stores(client: Client, patterns: list[str] | None) -> None:
-    """Warn on stderr if the token may not read every store that one of the patterns may match; None: every store.
+    """Print a warning if the token may not read every store that a pattern can match. None stands for all stores.
 
-    A service that is too old to tell the rights of a token gets no warning.
+    An older service does not tell the rights of a token; then there is no warning.
     """
     try:
         rights = client.whoami()
@@ -64,7 +66,7 @@ def warn_of_unseen_stores(client: Client, patterns: list[str] | None) -> None:
 
 
 def walk(files: JobFiles, directory: str = "") -> Iterator[JobFile]:
-    """Yield everything below a directory, each directory before its content. Raises `NotExist`."""
+    """Yield all files and directories below ``directory``, each directory before its content. Raises `NotExist`."""
     for entry in files.list(directory):
         yield entry
         if entry.directory:

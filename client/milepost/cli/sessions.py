@@ -55,7 +55,7 @@ def _holding(client: Client, store: str) -> Iterator[SessionInfo]:
         try:
             yield client.session_info(session)
         except SessionLost:
-            continue  # the session ended since then
+            continue  # the session has ended since its lock was listed
 
 
 @shared

@@ -20,7 +20,7 @@ from milepost.types import Epoch, Status
 
 @dataclass(frozen=True)
 class StoreEpoch:
-    """A line about the epoch of a store; ``epoch`` is None if the store's own record is damaged."""
+    """A line about the epoch of a store. ``epoch`` is None if the store's record is damaged."""
 
     store: str
     epoch: int | None
@@ -95,7 +95,8 @@ def epochs(
 
 def _epochs(client: Client) -> Iterator[StoreEpoch]:
     for each in client.stores():
-        if each.epoch and each.damaged is None:  # a service of an earlier release does not list the holders
+        # each store is asked for its holder, since an older service does not list the holders
+        if each.epoch and each.damaged is None:
             yield _line(each.store, client.store(each.store).current_epoch())
         else:
             yield StoreEpoch(each.store, each.epoch, each.holder, each.session, each.since)

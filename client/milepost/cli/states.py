@@ -64,7 +64,7 @@ def put(
             locked = opened.get_and_lock(name)
             current = locked.version if version is None else version
             handle = opened.replace(name, current, source, labels, progress=bar.report_progress)
-    if session is None:  # the lock ended with the command's own session
+    if session is None:  # the command's own session has ended, and its lock with it
         handle = replace(handle, locks=tuple(lock for lock in handle.locks if lock != opened.session_id))
     if not quiet:
         show(context, handle)
@@ -131,8 +131,9 @@ def rm(
 
 
 def _is_there(store: StateHandleStore, name: str) -> bool:
-    """Return whether a handle exists; False if the token may not look: the write is then refused with the right that it
-    needs.
+    """Return whether a handle exists.
+
+    If the token may not look for it, return False: the following write then fails with the right that is missing.
     """
     try:
         return store.exists(name) is not None
@@ -154,7 +155,7 @@ def _opened(file: Path) -> Iterator[BinaryIO]:
 
 
 def _size_of(source: BinaryIO) -> int | None:
-    """Return the size of a regular file in bytes; None for any other file, whose size is unknown before its end."""
+    """Return the size of a regular file in bytes; None for any other file, such as a pipe."""
     try:
         status = os.fstat(source.fileno())
     except OSError:
@@ -171,10 +172,10 @@ def _labels(given: list[str]) -> dict[str, str]:
 
 
 def copied(chunks: Iterable[bytes], target: Path) -> int:
-    """Write all chunks to a file beside ``target``, then rename it; return the number of bytes.
+    """Write all chunks to a temporary file beside ``target``, then rename it to ``target``; return the number of bytes.
 
-    The previous file stays under the name until then. A symbolic link is followed; a target that is not a regular file
-    (a pipe, a terminal) is written directly.
+    Until then a previous file keeps its name. If ``target`` is a symbolic link, the link is followed. If it is not a
+    regular file (a pipe, a terminal), it is written directly.
     """
     final = target.resolve()
     if final.exists() and not final.is_file():

@@ -35,7 +35,7 @@ def step_down(
         term, began = before.term or 0, time.monotonic()
         try:
             client.step_down(term, timeout=within)
-        except Fenced as error:  # the term is over already: if an answer was lost, this command ended it
+        except Fenced as error:  # the term is over: a first request, whose answer was lost, may have ended it
             if int(error.extras.get("current") or 0) <= term:
                 raise
         leads = _successor(options, client, term, began + within)
@@ -49,13 +49,13 @@ def step_down(
 
 
 def _successor(options: Options, client: Client, term: int, deadline: float) -> Status | None:
-    """Wait until a replica leads at a later term; None if none does in time."""
+    """Wait until a replica leads at a later term than ``term``; None if none does before ``deadline`` (monotonic)."""
     while time.monotonic() < deadline:
         try:
             status = status_of_leader(options, client)
-        except (Unavailable, ConnectionFailed, DeadlineExceeded):  # the replica may be starting or stopping
+        except (Unavailable, ConnectionFailed, DeadlineExceeded):  # the asked replica may be starting or stopping
             status = None
         if status is not None and status.leader is not None and (status.term or 0) > term:
-            return status  # a replica that has just begun to lead may not have read its own address yet
+            return status  # the leader is None for a moment, until the new leader has read its own address
         time.sleep(_LOOK_SECONDS)
     return None

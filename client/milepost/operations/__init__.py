@@ -1,7 +1,6 @@
-"""All operations of the HTTP API, as one table: the service's routes, the SDK's requests and the pages are derived from
-it.
+"""The table of all operations of the HTTP API.
 
-docs/wire.md explains each operation.
+The service's routes, the SDK's requests and the API's pages are derived from it. docs/wire.md explains each operation.
 """
 
 from __future__ import annotations
@@ -17,4 +16,4 @@ OPERATIONS: Final[dict[str, RestOperation]] = {
     for operation in vars(module).values()
     if isinstance(operation, RestOperation)
 }
-"""All operations by method and path, such as ``GET /v1/stores``."""
+"""All operations, by their method and path, such as ``GET /v1/stores``."""

@@ -21,7 +21,7 @@ _HANDLES = f"{STORE}/handles"
 _HANDLE = _HANDLES + "/{name}"
 _SESSION = "/v1/sessions/{session}"
 
-# Handles: the ten operations of Flink's StateHandleStore, two that only read, and the announcement of an upload.
+# Handles: the operations of Flink's StateHandleStore, reads without a lock, and the announcement of an upload.
 
 ADD_AND_LOCK = change(
     "addAndLock",
@@ -148,7 +148,7 @@ GET_CREDENTIALS = operation(
     takes=(Header.SESSION,),
 )
 
-# Sessions. Each belongs to the client that opened it, which the rules check; a client may read a session that it owns.
+# Sessions. Beside the right of an operation, the service checks that the session belongs to the client.
 
 OPEN_SESSION = operation(
     "openSession",

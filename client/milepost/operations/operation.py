@@ -11,10 +11,11 @@ from milepost.wire import Code, Header
 
 
 class Right(Enum):
-    """The right that a call needs if the deployment uses tokens.
+    """The right that an operation needs if the deployment uses tokens.
 
-    ``NOTHING`` calls are open to every client: they show no stored data, or carry a proof of their own. Calls of
-    ``READ_OF_JOB`` and ``WRITE_OF_JOB`` are about the files of a job, which the job's own token opens as well.
+    Operations with ``NOTHING`` are open to every client: they show no stored data, or are authenticated in another way.
+    Operations with ``READ_OF_JOB`` and ``WRITE_OF_JOB`` are on the files of a job; the token that the service issues to
+    the job gives these rights as well.
     """
 
     NOTHING = auto()
@@ -32,11 +33,11 @@ class Right(Enum):
 class RestOperation:
     """One operation of the API.
 
-    ``path`` has its parameters in braces; ``{path}`` takes the rest of a path. ``answer`` is the OpenAPI schema of its
-    JSON answer. ``refusals`` are the codes specific to it, beside those of `codes`. ``takes`` and ``gives`` are the
-    headers of the request and of the answer; ``query`` has the query parameters with their descriptions, of which
-    ``needs`` are required. ``audit_name`` is its name in the audit log, and empty if the audit log omits it.
-    ``described`` says whether the OpenAPI description includes it.
+    ``path`` has its parameters in braces; ``{path}`` stands for the rest of a path. ``answer`` is the OpenAPI schema of
+    its JSON answer. ``refusals`` are its specific problem codes; `codes` has also those that it shares with other
+    operations. ``takes`` and ``gives`` are the headers of the request and of the answer. ``query`` has the query
+    parameters with their descriptions, of which ``needs`` are required. ``audit_name`` is its name in the audit log;
+    operations without a name are not logged there. ``described`` says whether the OpenAPI description includes it.
     """
 
     id: str
@@ -61,28 +62,28 @@ class RestOperation:
 
     @property
     def by_leader(self) -> bool:
-        """Whether only the leader answers the operation, and other replicas redirect to it."""
+        """Whether only the leader answers the operation. Other replicas redirect its requests to the leader."""
         return self.path.startswith("/v1/") and self.path not in _BY_ANY_REPLICA
 
     @property
     def codes(self) -> frozenset[Code]:
-        """The codes of all problems that the operation may answer."""
+        """The codes of all problems with which the service may answer the operation."""
         by_place = {Code.INVALID_NAME: "{" in self.path, Code.NO_LEADER: self.by_leader}
         return self.refusals | EVERYWHERE | {code for code, possible in by_place.items() if possible}
 
     @property
     def call(self) -> str:
-        """The operation's method and path, which no other operation has."""
+        """The operation's method and path. No two operations have the same."""
         return f"{self.method} {self.path}"
 
     def target(self, *parameters: str) -> str:
-        """Return the path of a request with these values, in order, in place of the path's parameters."""
+        """Return the path of a request, with ``parameters`` in place of the path's parameters, in order."""
         values = iter(parameters)
         return "/".join(next(values) if each.startswith("{") else each for each in self.path.split("/"))
 
 
 EVERYWHERE: Final = frozenset({Code.UNAUTHENTICATED, Code.FORBIDDEN, Code.INTERNAL})
-"""The problems that every operation may answer."""
+"""The problem codes that every operation may answer."""
 _BY_ANY_REPLICA = ("/v1/status", "/v1/whoami")
 STORE = "/v1/stores/{store}"
 
@@ -92,7 +93,7 @@ FILE_WRITING = (Header.EPOCH, *KEYED)
 PAGED = {"limit": "The largest number of entries on a page.", "token": "The value of `next` on the page before."}
 
 FIELDS = (Code.INVALID_REQUEST, Code.INCOMPLETE_BODY, Code.TOO_LARGE)
-"""The problems of operations whose body is JSON, or must be absent."""
+"""The problem codes of operations whose request has a JSON body, or must have none."""
 COMMITS = (
     *FIELDS,
     Code.IDEMPOTENCY_MISMATCH,
@@ -120,14 +121,14 @@ READS_BYTES = (
 def operation(
     id: str, method: str, path: str, right: Right, refusals: Iterable[Code] = (), **others: Any
 ) -> RestOperation:
-    """Define an operation. Its summary is its id unless ``others`` has another."""
+    """Return a new operation. Without a ``summary`` in ``others``, its id is its summary."""
     return RestOperation(id, method, path, right, frozenset(refusals), **{"summary": id, **others})
 
 
 def read(
     id: str, path: str, refusals: Iterable[Code] = (), *, right: Right = Right.READ, **others: Any
 ) -> RestOperation:
-    """Define an operation that answers with JSON about a store, and changes nothing."""
+    """Return a new operation that reads a store and answers with JSON."""
     return operation(id, "GET", path, right, {*refusals, Code.NOT_ACCEPTABLE}, **others)
 
 
@@ -142,8 +143,9 @@ def change(
     gives: Iterable[str] = (),
     **others: Any,
 ) -> RestOperation:
-    """Define an operation that changes a store for a session; with ``fenced``, a write under another epoch is
-    refused.
+    """Return a new operation that changes a store in the name of a session.
+
+    With ``fenced``, requests carry an epoch, and are refused if it is not the store's current epoch.
     """
     return operation(
         id,

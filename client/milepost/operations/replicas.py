@@ -28,12 +28,12 @@ READYZ = operation("readyz", "GET", "/readyz", Right.NOTHING, summary="Can this 
 IS_LEADER = operation("isLeader", "GET", "/leader", Right.NOTHING, summary="Does this replica lead")
 METRICS = operation("metrics", "GET", "/metrics", Right.NOTHING, summary="Prometheus metrics")
 
-# Between replicas: each message carries a proof made with the replicas' shared key.
+# Between replicas: each message is authenticated by a key that the replicas share, and needs no right.
 
 HEARTBEAT_DATA_NODE = operation("heartbeatDataNode", "POST", "/datanodes/heartbeat", Right.NOTHING, described=False)
 PUBLISH_FILE = operation("publishFile", "POST", "/datanodes/publish", Right.NOTHING, described=False)
 
-# Web pages. They contain no data; their scripts request it with a token.
+# Web pages. They need no right, since they contain no data: their scripts request it with a token.
 
 PAGE = operation("page", "GET", "/", Right.NOTHING, described=False)
 PAGE_FILE = operation("pageFile", "GET", "/page/{name}", Right.NOTHING, described=False)

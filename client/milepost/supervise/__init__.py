@@ -1,7 +1,7 @@
-"""Runs a Spark job that contains no line of Milepost code: one driver at a time, and each start under its own epoch.
+"""Runs a Spark job that contains no code of Milepost: one driver at a time, and each start under its own epoch.
 
-`milepost run` is the command for it. The job's checkpoint location is below a URL that never changes, and the settings
-that fence it reach the job's JVM through its environment (`handover`).
+The command `milepost run` uses this package. The job's checkpoint location is below a URL that never changes. The
+settings that fence the job reach its JVM through the environment (`handover`).
 """
 
 from milepost.supervise.command import CannotStart

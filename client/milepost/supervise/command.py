@@ -1,5 +1,6 @@
-"""Starts the command of a job as a process group, ends the whole group, and forwards to it the signals that ask this
-process to end.
+"""Starts the command of a job as a process group, and ends the whole group.
+
+It forwards to the group the signals that ask this process to end.
 """
 
 from __future__ import annotations
@@ -21,19 +22,22 @@ from typing import Any
 _log = logging.getLogger(__name__)
 _POLL = 0.05
 _AFTER_KILL = 5.0
-"""The seconds to wait for the rest of a killed group. A process that hangs in the kernel even then is left behind."""
+"""The seconds to wait after SIGKILL for the end of a group. A process that hangs in the kernel longer is left
+behind.
+"""
 
 _ENDED = frozenset("ZX")
 
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
-"""The signals with which a terminal, a service manager or a user ends a program. Without a handler, SIGQUIT would end
-this process and leave the command alone; Java does not end on it, so a Java command dumps its threads, and is killed
-after its grace.
+"""The signals by which a terminal, a service manager or a user asks a program to end.
+
+SIGQUIT is one of them, since without a handler it would end this process, but not the command. A Java command does not
+end on SIGQUIT: it prints its threads, and is killed after its grace period.
 """
 
 
 class CannotStart(Exception):
-    """The command cannot be started; ``found`` says whether the program exists."""
+    """The command cannot be started. ``found`` is False if the program does not exist."""
 
     def __init__(self, program: str, error: OSError) -> None:
         super().__init__(f"{program or repr(program)} cannot be started: {error.strerror}")
@@ -41,17 +45,19 @@ class CannotStart(Exception):
 
 
 class Command:
-    """A running command, with all processes that it starts. It has its own process group and session, so that a signal
-    that a terminal or a caller sends to this process reaches the command only if this process forwards it.
+    """A running command, with all processes that it starts.
 
-    Making the object starts the command. ``signalled`` says whether this process sent a signal to the command while it
-    ran: if not, it ended by itself. Raises `CannotStart`.
+    It has its own process group and session. So a signal that a terminal or a service manager sends to this process
+    reaches the command only if this process forwards it.
+
+    Making the object starts the command. ``signalled`` is True once this process has sent a signal to the running
+    command: if it is False at the end, the command ended by itself. Raises `CannotStart`.
     """
 
     def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         self.signalled = False
         try:
-            if not arguments[0]:  # each directory of the PATH would count as the program
+            if not arguments[0]:  # for an empty name, Popen would try to run each directory of the PATH
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
             self._process = subprocess.Popen(arguments, env=environment, start_new_session=True)
         except OSError as error:
@@ -60,25 +66,28 @@ class Command:
 
     @property
     def status(self) -> int | None:
-        """The exit status as a shell counts it: 128 plus the number of the signal that ended the command; None while it
-        runs.
+        """The exit status of the command, as a shell has it: 128 plus the number of the signal that ended it, if one
+        did.
+
+        None while the command runs.
         """
         code = self._process.poll()
         return code if code is None or code >= 0 else 128 - code
 
     def signal(self, number: int) -> None:
-        """Send a signal to the whole group, if any process of it remains."""
+        """Send a signal to all processes of the group that still run."""
         self.signalled = self.signalled or self.status is None
         try:
             os.killpg(self.pid, number)
         except ProcessLookupError:
-            pass  # the group has ended meanwhile
+            pass  # all processes of the group have ended already
         except PermissionError:
             _log.warning("process group %s belongs to another user, and did not get signal %d", self.pid, number)
 
     def end(self, grace: float) -> int:
-        """End the whole group with SIGTERM, and the rest of it after ``grace`` seconds with SIGKILL; return the status
-        of the command.
+        """End the whole group with SIGTERM, and what still runs after ``grace`` seconds with SIGKILL.
+
+        Return the exit status of the command.
         """
         if self._lives():
             self.signal(signal.SIGTERM)
@@ -96,24 +105,25 @@ class Command:
             time.sleep(_POLL)
 
     def _lives(self) -> bool:
-        """Return whether any process of the group is alive."""
+        """Return whether the command or any other process of its group runs."""
         return self.status is None or _lives(self.pid)
 
 
 def _lives(group: int) -> bool:
     """Return whether any process of the group runs.
 
-    A signal also reaches a zombie, so this reads ``/proc`` if it exists: where process 1 reaps no orphans, as in many
-    containers, the zombies of a group would remain for ever.
+    The states of the processes are read from ``/proc``, if that exists, since a signal also reaches a zombie. In a
+    container whose process 1 does not reap orphans, the zombies of a group remain for ever.
     """
-    with suppress(ChildProcessError):  # if this process is process 1, orphans of the group become its children
+    # if this process is process 1, it must reap the orphans of the group, which are its children
+    with suppress(ChildProcessError):
         while os.waitpid(-group, os.WNOHANG)[0]:
             pass
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # macOS raises this also for a process that has ended and was not reaped
+    except PermissionError:  # macOS raises this for a zombie as well
         if sys.platform == "darwin":
             return False
     states = _states(group)
@@ -121,10 +131,10 @@ def _lives(group: int) -> bool:
 
 
 def _states(group: int) -> set[str]:
-    """Return the states of the group's processes, as Linux names them; empty if they cannot be read."""
+    """Return the state letters of the group's processes from Linux's ``/proc``; empty if they cannot be read."""
     found = set()
     for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # the process has ended meanwhile
+        with suppress(OSError):  # a process may end before its state is read
             state, _parent, of = (process / "stat").read_text(errors="replace").rpartition(")")[2].split()[:3]
             if int(of) == group:
                 found.add(state)
@@ -132,10 +142,11 @@ def _states(group: int) -> set[str]:
 
 
 class Signals:
-    """Handles the signals that ask this process to end; ``asked`` is the last one, if any came. Within a ``with`` block
-    of this object, signals are forwarded to the command that `passed_to` names; during `wait` they raise SystemExit.
+    """Handles the signals that ask this process to end, within a ``with`` block of this object.
 
-    Python delivers signals only to the main thread; in another thread this does nothing.
+    They are forwarded to the command that `passed_to` names; during `wait` they raise SystemExit. ``asked`` is the last
+    such signal, or None. Python delivers signals only to the main thread, so in another thread this object does
+    nothing.
     """
 
     def __init__(self) -> None:
@@ -147,7 +158,8 @@ class Signals:
     def __enter__(self) -> Signals:
         if threading.current_thread() is threading.main_thread():
             for number in _ENDING:
-                if signal.getsignal(number) is not signal.SIG_IGN:  # SIG_IGN is set under nohup
+                # a signal that is ignored stays ignored, such as SIGHUP under nohup
+                if signal.getsignal(number) is not signal.SIG_IGN:
                     self._before[number] = signal.signal(number, self._handle)
         return self
 
@@ -156,8 +168,9 @@ class Signals:
             signal.signal(number, signal.SIG_DFL if before is None else before)
 
     def passed_to(self, command: Command | None) -> None:
-        """Forward signals to ``command`` from now on, including one that came while it was started; None: to no
-        command.
+        """Forward signals to ``command`` from now on; None: to no command.
+
+        If a signal came while the command was being started, it is forwarded now.
         """
         self._command = command
         if command is not None and self.asked is not None:
@@ -165,7 +178,7 @@ class Signals:
 
     @contextmanager
     def wait(self) -> Iterator[None]:
-        """Let a signal end the block, which waits for something while no command runs."""
+        """Let a signal raise SystemExit in the block. Use it for waits while no command runs."""
         self._waiting = True
         try:
             if self.asked is not None:

@@ -1,10 +1,11 @@
-"""Passes the checkpoint location to a command: in its environment, and to each JVM that it starts as system properties.
-It refuses, by name, commands whose job would write past the fence.
+"""Passes the checkpoint location to a command: in its environment, and as system properties to each JVM that it starts.
+
+It refuses commands with settings by which the job would write without the fence, and names these settings.
 
 Spark takes every system property that begins with ``spark.`` into its configuration, and those that begin with
-``spark.hadoop.`` into the Hadoop configuration, which executors get with each query. ``JDK_JAVA_OPTIONS`` reaches the
-JVM whatever starts it: spark-submit, a Python program, a shell script. The properties are in a file that only this user
-may read, because Java prints the variable when it starts.
+``spark.hadoop.`` into the Hadoop configuration, which executors get with each query. Java reads ``JDK_JAVA_OPTIONS``,
+whatever starts it: spark-submit, a Python program, or a shell script. Since Java prints this variable when it starts,
+the variable only names a file with the properties, which no other user may read.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ DEFAULT_LOCATION: Final = "spark.sql.streaming.checkpointLocation"
 NAME_SERVICES: Final = "spark.hadoop.dfs.nameservices"
 SECRET: Final = f"spark.hadoop.{CREDENTIAL}"
 REDACTION: Final = "spark.redaction.regex"
-"""The property that says which settings Spark must redact in its UI, its logs and its event log."""
+"""The property whose value is the pattern of settings that Spark hides in its UI, its logs and its event log."""
 
 _TOKEN: Final = "MILEPOST_TOKEN"
-"""The variable with the service's own token. The token opens more than the job's files, so the command does not get
-it.
+"""The variable with the token of the service. The command does not get it, since it gives more rights than the job
+needs.
 """
 
 _HIDDEN: Final = "(?i)secret|password|token|access[.]?key"
-"""The names that Spark redacts by default. They do not match the name of `SECRET`."""
+"""Spark's default pattern of settings to hide. It does not match the name of `SECRET`."""
 
 _log = logging.getLogger(__name__)
 
@@ -45,9 +46,11 @@ _LISTED = "dfs.nameservices"
 
 
 def properties(location: CheckpointLocation, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the Spark properties with which a job writes at ``location``. Queries without a checkpoint location get
-    directories below it. Name services in the Hadoop configuration of ``environment`` stay beside Milepost's. If a
-    property contains a secret, another one makes Spark redact it.
+    """Return the Spark properties with which a job writes at ``location``.
+
+    Queries that name no checkpoint location get directories below ``location``. The name services of HDFS in the Hadoop
+    configuration that ``environment`` names are kept beside Milepost's. If a property contains a secret, another
+    property makes Spark hide it.
     """
     settings = {f"spark.hadoop.{key}": value for key, value in location.settings.items()}
     if NAME_SERVICES in settings:
@@ -58,14 +61,16 @@ def properties(location: CheckpointLocation, environment: Mapping[str, str]) -> 
 
 
 def options(location: CheckpointLocation, environment: Mapping[str, str]) -> str:
-    """Return the text of a Java options file that sets those properties."""
+    """Return the text of a Java options file that sets the `properties`."""
     return "".join(f"{_quoted(f'-D{key}={value}')}\n" for key, value in properties(location, environment).items())
 
 
 def environment(
     inherited: Mapping[str, str], location: CheckpointLocation, job: str, epoch: int, file: Path
 ) -> dict[str, str]:
-    """Return the environment of a start under ``epoch``; it names the ``file`` with the `options`."""
+    """Return the environment of a command that is started under ``epoch``. It names ``file``, which has the
+    `options`.
+    """
     before = inherited.get(OPTIONS, "")
     return {
         **{name: value for name, value in inherited.items() if name != _TOKEN},
@@ -73,7 +78,7 @@ def environment(
         "MILEPOST_CHECKPOINT_LOCATION": location.url,
         "MILEPOST_JOB": job,
         "MILEPOST_EPOCH": str(epoch),
-        # without this, Spark's scripts for servers would end and leave the server running
+        # makes Spark's scripts for servers wait for the server's end
         "SPARK_NO_DAEMONIZE": "1",
     }
 
@@ -84,10 +89,10 @@ def _quoted(argument: str) -> str:
 
 
 def check(command: Sequence[str], environment: Mapping[str, str], location: CheckpointLocation) -> None:
-    """Raise ValueError, with the remedy, if the job would not run here or not with the settings of ``location``.
+    """Raise ValueError, with the remedy, if the command would not run on this machine, or not with Milepost's settings.
 
     The check covers the command line, the variables that Spark and Java read, the property files that these name, and
-    Spark's own defaults file. It cannot see the settings that a program makes itself.
+    Spark's own defaults file. It cannot see settings that a program makes itself.
     """
     ours = properties(location, environment)
     for key, value, place in settings(command, environment):
@@ -100,7 +105,7 @@ def check(command: Sequence[str], environment: Mapping[str, str], location: Chec
         if key == DEFAULT_LOCATION and (value == location.url or value.startswith(f"{location.url}/")):
             continue
         if key == NAME_SERVICES and set(ours.get(key, "").split(",")) <= set(value.split(",")):
-            continue  # the job names all that `milepost run` sets, and maybe more
+            continue  # the setting of the job includes the name services that `milepost run` sets
         if key == REDACTION and key in ours:
             if not all(_hides(value, name) for name in (SECRET, CREDENTIAL)):
                 raise ValueError(
@@ -113,7 +118,7 @@ def check(command: Sequence[str], environment: Mapping[str, str], location: Chec
 
 
 def _hides(expression: str, name: str) -> bool:
-    """Return whether Java's regular expression matches a name, as far as Python interprets it in the same way."""
+    """Return whether a regular expression matches ``name``; False if Python cannot compile this Java expression."""
     try:
         return re.search(expression, name) is not None
     except re.error:
@@ -121,9 +126,9 @@ def _hides(expression: str, name: str) -> bool:
 
 
 class PrivateFile:
-    """A file called ``name`` with the content ``text``, in its own temporary directory.
+    """A file called ``name`` with the content ``text``, in a temporary directory of its own.
 
-    Making the object writes the file, which exists until a ``with`` block of the object ends. Raises OSError.
+    Making the object writes the file. It is deleted at the end of a ``with`` block of the object. Raises OSError.
     """
 
     def __init__(self, name: str, text: str) -> None:
@@ -137,7 +142,8 @@ class PrivateFile:
             raise
 
     def keep(self) -> None:
-        """Renew the file's time, because temporary files are removed after some days; write it again if it is gone.
+        """Set the file's modification time to now, since the system may delete old temporary files; write it again if
+        it is gone.
 
         Failures are logged.
         """
@@ -170,9 +176,9 @@ class PrivateFile:
 
 
 def _name_services(environment: Mapping[str, str]) -> list[str]:
-    """Return the HDFS name services that ``hdfs-site.xml`` lists, in the directory where Spark looks first.
+    """Return the name services in ``hdfs-site.xml``, from the first Hadoop configuration directory that has this file.
 
-    Raises ValueError for a file that is not XML.
+    Raises ValueError if the file is not XML.
     """
     for variable in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"):
         path = Path(environment.get(variable) or "/nowhere", "hdfs-site.xml")

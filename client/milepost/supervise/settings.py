@@ -1,6 +1,4 @@
-"""Finds the settings that a command gives to Spark: on its command line, in its environment, and in the files that
-these name.
-"""
+"""Finds the settings that a command gives to Spark: on its command line, in its environment, and in files."""
 
 from __future__ import annotations
 
@@ -22,17 +20,17 @@ _OPTIONS = {"--conf", "-c", _FILE, *_PROPERTIES}
 _OF_JAVA = {"spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions"}
 _VARIABLES = {"SPARK_REMOTE": REMOTE, "DEPLOY_MODE": MODE}
 _READ_BY_JAVA = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
-"""The variables with options for Java. The last one overrides all other settings."""
+"""The variables with options that Java reads, in the order in which Java applies them: the last one overrides."""
 
 _READ_BY_SPARK = ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS")
-"""The variables from which Spark's launcher adds options to Java's command line."""
+"""The variables with options that Spark's launcher adds to Java's command line."""
 
 _ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 _PYTHON = re.compile(r"(python|pypy)[\d.]*")
 _SPARK = re.compile(r"spark-[\w-]+|pyspark|sparkR|start-[\w-]+\.sh")
 
 Found = tuple[str, str, str]
-"""A property, its value, and the place where it is set."""
+"""The key of a property, its value, and the place where it is set, for messages."""
 
 _LINES = re.compile(r"\r\n|\r|\n")
 _BLANKS = " \t\f"
@@ -43,13 +41,13 @@ _MEANS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 _PROGRAMS = re.compile(r"spark-[\w-]+|pyspark|sparkR|run-example|start-[\w-]+\.sh|(python|pypy)[\d.]*")
 _OF_PIP = "find_spark_home.py"
-"""The script that pip puts beside Spark's scripts. With it, the scripts ask a Python interpreter for the location of
-PySpark, whatever their own location.
+"""The script that only a Spark installed by pip has. Spark's other scripts then use the PySpark that a Python
+interpreter imports, whatever directory they are in.
 """
 
 
 def settings(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[Found]:
-    """Yield the settings that Spark would get from outside of the program itself, each with the place where it is
+    """Yield the settings that Spark would get from outside of the job's program, each with the place where it is
     set.
     """
     for key, value, place in _stated(command, environment):
@@ -75,9 +73,9 @@ def _stated(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[
 
 
 def _without_defaults(command: Sequence[str], arguments: Sequence[str]) -> bool:
-    """Return whether the command gives Spark another property file in place of its defaults.
+    """Return whether the command names a property file, which Spark reads instead of its defaults file.
 
-    Spark's scripts take that file from their command line, and a Python program takes it from the variable.
+    Spark's scripts find the name on their command line, and a Python program finds it in an environment variable.
     """
     words = [Path(word).name for word in command]
     if any(_SPARK.fullmatch(word) for word in words):
@@ -101,7 +99,7 @@ def _of_options(words: Sequence[str], where: str) -> Iterator[Found]:
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Find the options of Spark's launcher, whichever program takes them."""
+    """Yield name and value of each option of Spark's launcher among ``words``, whichever program they belong to."""
     for position, word in enumerate(words):
         name, joined, value = word.partition("=")
         if name not in _OPTIONS:
@@ -113,7 +111,7 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _of_java(options: Iterable[str], place: str) -> Iterator[Found]:
-    """Find the system properties among Java options: Spark takes those that begin with ``spark.``."""
+    """Yield the system properties among options of Java. Spark reads those whose names begin with ``spark.``."""
     for word in options:
         if word.startswith("-D"):
             key, _, value = word[2:].partition("=")
@@ -121,7 +119,7 @@ def _of_java(options: Iterable[str], place: str) -> Iterator[Found]:
 
 
 def _with_files(options: Iterable[str]) -> Iterator[str]:
-    """Replace each file of options that Java's launcher reads, such as ``@file``, by its content."""
+    """Yield the options, with the content of each options file in place of its name, such as ``@file``."""
     for word in options:
         path = Path(word[1:])
         if word.startswith("@") and _readable(path):
@@ -133,13 +131,13 @@ def _with_files(options: Iterable[str]) -> Iterator[str]:
 def _words(line: str, comments: bool = False) -> list[str]:
     try:
         return shlex.split(line, comments)
-    except ValueError:  # a quote is not closed
+    except ValueError:  # an opening quote has no closing one
         return line.split()
 
 
 def _of_file(path: Path) -> Iterator[Found]:
     if not _readable(path):
-        return  # Spark itself reports this, if it needs the file
+        return  # Spark itself reports an unreadable file, if it needs the file
     for key, value in parse(path.read_text(encoding="utf-8", errors="replace")).items():
         yield key, value, str(path)
 
@@ -149,19 +147,22 @@ def _readable(path: Path) -> bool:
 
 
 def parse(text: str) -> dict[str, str]:
-    """Return the properties that ``text`` sets, without the blanks at the end of a value, which Spark strips. If a
-    property is set twice, the last value counts.
+    """Return the properties that ``text`` sets, in the format of Java's property files.
+
+    Blanks at the end of a value are removed, as Spark does. If a property is set twice, the last value counts.
     """
     found = {}
     for line in _whole_lines(text):
         entry = _ENTRY.match(line)
-        assert entry is not None  # the expression matches any text
+        assert entry is not None  # the regular expression matches any line
         found[_plain(entry[1])] = _plain(entry[2]).strip()
     return found
 
 
 def _whole_lines(text: str) -> list[str]:
-    """Join lines that end in a backslash, and leave out comments and empty lines."""
+    """Return the lines of a property file. Lines that end in a backslash are joined; comments and empty lines are left
+    out.
+    """
     whole: list[str] = []
     begun: str | None = None
     for line in _LINES.split(text):
@@ -188,9 +189,9 @@ def _plain(escaped: str) -> str:
 
 
 def defaults(command: Sequence[str], environment: Mapping[str, str]) -> list[Path]:
-    """Return the defaults files that Spark may read when ``command`` starts it; such a file may not exist.
+    """Return the defaults files that Spark may read when ``command`` starts it. They need not exist.
 
-    Several are returned only if it cannot be determined which one Spark will read.
+    There are several only if it cannot be determined which one Spark will read.
     """
     if directory := environment.get("SPARK_CONF_DIR"):
         return [Path(directory, "spark-defaults.conf")]
@@ -200,8 +201,10 @@ def defaults(command: Sequence[str], environment: Mapping[str, str]) -> list[Pat
 
 
 def _homes(command: Sequence[str], environment: Mapping[str, str]) -> list[Path]:
-    """Look at the program, then at the programs that it may wrap (``env``, ``nice``, ``bash``), and at last at the
-    Spark that a script of the user's would find.
+    """Return the directories of the Spark that the command uses.
+
+    Candidates are the command's program, then the programs that it may wrap (such as in ``env``, ``nice`` or ``bash``),
+    and last the ``spark-submit`` on the PATH.
     """
     wrapped = [word for word in command[1:] if _PROGRAMS.fullmatch(Path(word).name)]
     for word in (*command[:1], *wrapped, "spark-submit"):
@@ -232,7 +235,10 @@ def _homes_of(program: Path, environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _of_python(python: Path, environment: Mapping[str, str]) -> list[Path]:
-    """Return the PySpark that a Python, or a script beside one, imports: the first on its path."""
+    """Return the directory of the PySpark that ``python`` imports: the first one on its path.
+
+    ``python`` is an interpreter, or a script in the same directory as one.
+    """
     for directory in environment.get("PYTHONPATH", "").split(os.pathsep):
         if directory and (found := _of_package(Path(directory, "pyspark"))):
             return found

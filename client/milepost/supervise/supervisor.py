@@ -1,5 +1,6 @@
-"""Runs a job's command while this process leads the job: stands by, starts the command, watches it, and starts it
-again.
+"""Runs a job's command while this process leads the job.
+
+It waits for the epoch, starts the command, watches it, and starts it again after a failure.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ from milepost.supervise.handover import PrivateFile, environment, options
 _log = logging.getLogger(__name__)
 _POLL = 0.1
 _KEEP = 60.0
-"""The seconds between two renewals of the private file."""
+"""The seconds between two calls of `PrivateFile.keep`."""
 
 CANNOT_RUN = (126, 127)
-"""The statuses with which a shell, `env` and `timeout` report that the program cannot be run, or does not exist."""
+"""The exit statuses by which a shell, `env` and `timeout` report that a program cannot be run, or does not exist."""
 
 End = int | SessionLost | OSError | ValueError
-"""The end of a start: with the exit status of the command, with the loss of the epoch, or before a command ran."""
+"""How a start ended: with the exit status of the command, with the loss of the epoch, or before a command ran."""
 
 
 @dataclass(frozen=True)
 class Terms:
     """The limits of a supervisor. All times are in seconds.
 
-    ``wait`` bounds the wait for the epoch before each start (None: for ever); ``ttl`` is the length of the session;
-    ``grace`` is the time that a command may take to end when asked to; ``restarts`` and ``within`` are those of
+    ``wait`` bounds the wait for the epoch before each start (None: no limit). ``ttl`` is that of the session. ``grace``
+    is the time that a command may take to end after SIGTERM. ``restarts`` and ``within`` limit restarts, see
     `Restarts`.
     """
 
@@ -50,10 +51,10 @@ class Terms:
 
 
 class Supervisor:
-    """The supervisor of one job, whose checkpoint location is at ``urls``, the addresses of the service.
+    """The supervisor of one job. Its checkpoint location is at ``urls``, the addresses of the service.
 
-    Each start of the command has its own epoch, so processes of the start before that still run, such as an executor,
-    can no longer change a file of the job.
+    Each start of the command has its own epoch. So processes of an earlier start that still run, such as an executor,
+    can no longer change the files of the job.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Supervisor:
         self._arguments = command
         self._terms = terms
         self._authority = authority or default_authority(urls)
-        self._token_url = token_url or urls[0]  # any replica can redirect to the leader
+        self._token_url = token_url or urls[0]  # the first address will do, since any replica redirects to the leader
         self._if_damaged = if_damaged
         self._digests = digests
         self._restarts = Restarts(terms.restarts, terms.within)
@@ -85,10 +86,10 @@ class Supervisor:
     def run(self) -> int:
         """Run the command until it succeeds, fails too often, cannot be run or is asked to end; return its exit status.
 
-        Raises `EpochHeld` if the wait ends while another driver leads, `SessionLost` if the last start lost its epoch,
-        OSError or ValueError if that start could not hand the settings over, `CheckpointDamaged` if files of the job
-        are damaged and the job must not continue, `CannotStart`, the errors of `milepost.Client`, and SystemExit for a
-        signal that comes while no command runs.
+        Raises `EpochHeld` if another driver holds the epoch for longer than the wait, `SessionLost` if the last start
+        lost its epoch, OSError or ValueError if the last start could not pass the settings on, `CheckpointDamaged` if
+        files of the job are damaged and the job must not continue, `CannotStart`, the errors of `milepost.Client`, and
+        SystemExit for a signal that comes while no command runs.
         """
         with self._signals:
             try:
@@ -120,7 +121,7 @@ class Supervisor:
                 self._standby.leave()
 
     def _lead(self) -> End:
-        """Lead for one start of the command; return how it ended."""
+        """Take the epoch, run the command once under it, and return how this ended."""
         self._standby.wait_anew()
         with self._signals.wait():
             session, epoch, location = self._standby.take_over(self._take_over)
@@ -138,8 +139,9 @@ class Supervisor:
             self._standby.resign()
 
     def _take_over(self, leadership: Leadership) -> tuple[Session, int, CheckpointLocation]:
-        """Check the files of the job, and after a failed start each of their bytes. Return the session and its epoch,
-        and the checkpoint location with the settings to write there under that epoch.
+        """Take the epoch, and check the files of the job; after a failed start, check all of their bytes.
+
+        Return the session, its epoch, and the checkpoint location with the settings to write there under this epoch.
         """
         store = leadership.store
         found = look(store, digests=self._digests or self._restarts.count > 0)
@@ -147,7 +149,7 @@ class Supervisor:
         credential = store.file_credential()
         assert store.epoch is not None
         location = checkpoint_location(
-            # each of Hadoop's file systems begins with the first address, and a query has many file systems
+            # the leader is first, since each of the many Hadoop file systems in a query tries the first address first
             self._client.addresses,
             self._job,
             store.epoch,
@@ -160,7 +162,7 @@ class Supervisor:
     def _watched(self, command: Command, session: Session, epoch: int, file: PrivateFile) -> End:
         """Watch the command until it has ended, or must end; then end its whole group, and return how it ended.
 
-        A command that is asked to end has one grace period, shared with its group.
+        After a signal, the command and its group together have one grace period.
         """
         self._signals.passed_to(command)
         deadline: float | None = None
@@ -184,7 +186,7 @@ class Supervisor:
             elif loss is not None:
                 _log.error("epoch %s of job %s is lost, ending the command: %s", epoch, self._job, loss)
         finally:
-            # This also runs after an error in this process, so that no command continues unwatched.
+            # Also after an error in this process, so that the command does not run on without a supervisor.
             status = command.end(self._terms.grace if deadline is None else max(0.0, deadline - time.monotonic()))
             self._signals.passed_to(None)
         done = self._signals.asked is not None or (status == 0 and not command.signalled)
@@ -201,7 +203,10 @@ def _loss(session: Session) -> SessionLost | None:
 
 @dataclass
 class Restarts:
-    """At most ``most`` restarts within any ``within`` seconds, after pauses that double from ``first`` on."""
+    """Limits the restarts after failures: at most ``most`` within any ``within`` seconds.
+
+    The pauses before restarts double, beginning with ``first`` seconds.
+    """
 
     most: int
     within: float
@@ -210,7 +215,9 @@ class Restarts:
     _failures: deque[float] = field(default_factory=deque)
 
     def after_failure(self, now: float) -> float | None:
-        """Count a failure; return the pause before the next start, or None if there must be none."""
+        """Count a failure. Return the pause before the next start in seconds, or None if there must be no other
+        start.
+        """
         while self._failures and self._failures[0] <= now - self.within:
             self._failures.popleft()
         if len(self._failures) >= self.most:
@@ -220,5 +227,5 @@ class Restarts:
 
     @property
     def count(self) -> int:
-        """The number of failures that count at present."""
+        """The number of failures within the last ``within`` seconds."""
         return len(self._failures)

@@ -11,7 +11,7 @@ import pytest
 from kazoo.client import KazooClient
 
 import milepost
-from milepost.cli.fsck.looking import Kind, Repair
+from milepost.cli.fsck import Kind, Repair
 from milepost_backends.zookeeper.address import ZooKeeperAddress
 from milepost_backends.zookeeper.pointers.layout import ZnodeLayout
 from testbed.server import ServerProcess

@@ -1,15 +1,18 @@
-"""Reads a listing as a chain of segments: which of them count, where the journal's head is, and which are garbage.
+"""Reads a listing of a journal's ConfigMaps as a chain of segments.
 
-At any moment the segments that count are a range without gaps, and all but the last are sealed. A listing shows one
-moment, so if it shows anything else, another program has altered the segments. Then no replica can lead: a missing
-segment may contain the newest epoch.
+It finds which segments count, where the journal's head is, and which segments are garbage.
 
-The highest segment that was written to says which segments count. If it is sealed, the next segment takes the next
-group; that one must exist and be empty, since it is made before the other is sealed. If it does not exist, it may have
-been deleted after it was written to. Segments below ``first`` are garbage, and a delayed request may make more of them.
+The segments that count are those with the journal's present records. At any moment they are a range of numbers without
+gaps, and all but the last are sealed. A listing shows one moment. So if a listing shows something else, another program
+has altered the segments. In that case no replica can lead, because a missing segment may contain the newest epoch.
 
-The witness and the deployment marker were written before the listing, and name a term and a revision. A head that is
-behind these is an older copy.
+The highest segment that was written to says which segments count. If that segment is sealed, the next segment takes the
+next group. The next segment must exist and be empty, since it is made before the other one is sealed. If it does not
+exist, it may have been deleted after groups were written to it. Segments below ``first`` are garbage, and a delayed
+request may make more of them.
+
+The witness and the deployment marker were written before the listing. Each names a term and a revision. If the head in
+the listing is behind one of them, it is an older copy.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ _REMEDY = "restore it from a backup, with its labels and annotations"
 class Segment:
     """A segment as it was last read or written.
 
-    ``size`` is the bytes of its entries. ``frozen`` is not None if the ConfigMap was made immutable.
+    ``size`` is the number of bytes of its entries. ``frozen`` is None unless the ConfigMap was made immutable.
     """
 
     number: int
@@ -46,7 +49,7 @@ class Segment:
         return self.head.proves(self.data)
 
     def hold(self, data: dict[str, str]) -> None:
-        """Set the entries, and the size with them."""
+        """Set the entries in this object, and ``size`` with them."""
         self.data = data
         self.size = sum(size_of(key, text) for key, text in data.items())
 
@@ -55,10 +58,10 @@ class Segment:
 class Chain:
     """A journal, as it was listed.
 
-    ``head`` is the journal's. ``segments`` are those that count, from ``first`` to ``last``, which takes the next
-    group. ``spare`` is the one after it, if it was made already. ``leftovers`` can be deleted. For ``witness`` see
-    `Stamp`. ``to_rewrite`` has the numbers of segments that must be written as they are here before any other write,
-    since an owner has accepted a loss.
+    ``head`` is the journal's head. ``segments`` are those that count, from ``first`` to ``last``, which takes the next
+    group. ``spare`` is the empty segment after ``last``, if it exists. ``leftovers`` can be deleted. For ``witness``
+    see `Stamp`. ``to_rewrite`` has the numbers of segments that a take-over must write first, because an owner has
+    accepted the loss of their stored content.
     """
 
     head: Head
@@ -83,7 +86,9 @@ class SegmentListing:
 
     @classmethod
     def of(cls, layout: ConfigMapLayout, items: Iterable[ConfigMap], mark: Stamp | None) -> SegmentListing:
-        """Sort the items of a listing. ``mark`` was read before the listing; None if it was not read."""
+        """Return the listing with its ``items`` sorted. ``mark`` is the deployment marker, read before; None if it was
+        not.
+        """
         listed = cls(layout, {}, {}, Stamp(layout.witness), mark)
         for item in items:
             name, annotations = item.metadata.name, item.metadata.annotations
@@ -98,20 +103,20 @@ class SegmentListing:
 
     @property
     def stamps(self) -> list[Stamp]:
-        """Return the witness and the deployment marker, as far as they exist."""
+        """Return the witness and the deployment marker, each only if its ConfigMap exists."""
         stamps = [self.witness, *([] if self.mark is None else [self.mark])]
         return [stamp for stamp in stamps if stamp.metadata is not None]
 
     @property
     def past(self) -> tuple[int, int]:
-        """Return the latest term that witness and mark name, and the latest revision of that term."""
+        """Return the latest term in the witness and the deployment marker, and the latest revision of that term."""
         return max(
             ((stamp.recorded.term, stamp.recorded.revision) for stamp in self.stamps if stamp.recorded is not None),
             default=(0, 0),
         )
 
     def holds(self, number: int) -> bool:
-        """Return whether the segment may have been written to."""
+        """Return whether groups may have been written to the segment."""
         head = self.heads[number]
         return bool(self.found[number].data) if head is None else head is not EMPTY
 
@@ -138,7 +143,7 @@ def chain_in(listed: SegmentListing) -> Chain | None:
         return None
     top = max(written)
     if heads[top] is None and not listed.holds(top) and _is_active(heads.get(top - 1)):
-        # the next segment, still empty, whose head another program damaged: nothing is written to it before a sealing
+        # `top` is the next segment, whose head another program damaged: it has no groups before the other one is sealed
         top -= 1
     head = heads[top]
     if head is None:
@@ -152,7 +157,7 @@ def chain_in(listed: SegmentListing) -> Chain | None:
             raise _gone(listed, last)
         segments[last] = Segment(last, found[last].metadata.check(), EMPTY, frozen=found[last].frozen)
         if found[last].immutable:
-            segments[last].hold(found[last].data)  # another program's entries, which no write can take out again
+            segments[last].hold(found[last].data)  # another program's entries stay in an immutable ConfigMap
     if listed.past > (head.term, head.revision):
         term, revision = listed.past
         names = " or ".join(stamp.name for stamp in listed.stamps)
@@ -174,7 +179,7 @@ def _is_active(head: SegmentHead | None) -> bool:
 
 
 def _counted(listed: SegmentListing, number: int, top: int) -> Segment:
-    """Return a segment that counts. Raises `JournalDamaged`."""
+    """Return the segment ``number``, which counts. Raises `JournalDamaged` if it is missing or not valid."""
     layout, found, head = listed.layout, listed.found.get(number), listed.heads.get(number)
     if found is None:
         raise _gone(listed, number)
@@ -210,7 +215,7 @@ def _unreadable(listed: SegmentListing, number: int) -> JournalDamaged:
 
 
 def _evidence(listed: SegmentListing, number: int) -> str:
-    """Return the evidence of this damage (see `JournalDamaged`): the segment's name, and every existing head."""
+    """Return the evidence of damage to a segment (see `JournalDamaged`): its name, and the heads of all segments."""
     layout = listed.layout
     heads = [f"{each} {item.metadata.annotations.get(HEAD)}" for each, item in sorted(listed.found.items())]
     return "\n".join([layout.segment(number), *heads])

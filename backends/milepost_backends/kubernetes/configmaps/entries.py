@@ -1,12 +1,12 @@
 """Encodes a record as an entry of a ConfigMap's ``data``: the key escaped, the value unchanged if it is text.
 
-Kubernetes allows a data key 253 characters of ``A-Z a-z 0-9 - . _``. A record's key has only these and ``/``. So ``_``
-is written ``__``, and ``/`` is written ``_.``. A key that is too long then is cut off, and ends in ``_-`` and a hash;
-its value begins with the line ``!key <the whole key>``.
+In Kubernetes a data key has up to 253 characters of ``A-Z a-z 0-9 - . _``. A record's key has the same characters and
+``/``. So ``_`` is written ``__``, and ``/`` is written ``_.``. If the escaped key is too long, it is cut off, and ends
+in ``_-`` and a hash; the value then begins with the line ``!key <the whole key>``.
 
-Text that is not empty and does not begin with ``!`` is stored as it is, so that ``kubectl get -o yaml`` shows records
-in plain text. Before any other value stands a line that begins with ``!``: ``!text`` or ``!base64`` says how to read
-what follows, and ``!deleted`` alone is a tombstone, which says that the record was deleted.
+Text that is not empty and does not begin with ``!`` is stored unchanged, so that ``kubectl get -o yaml`` shows records
+in plain text. Any other value follows a line ``!text`` or ``!base64``, which names its encoding. The line ``!deleted``
+without a value is a tombstone: the record was deleted.
 
 A value that cannot be decoded, because another program wrote it, is returned as the stored bytes. The service then
 finds that the record's checksum is wrong, and reports the record as damaged. It does not use an older copy of the
@@ -56,17 +56,17 @@ def is_tombstone(text: str) -> bool:
 
 
 def key_of(data_key: str, text: str) -> str | None:
-    """Return the record's key; None if this module never writes such a data key."""
+    """Return the record's key; None for a data key that this module cannot have written."""
     cut = _CUT.match(data_key) if data_key[-_ENDING:].startswith(_HASHED) else None
     if cut is None:
         return _unescaped(data_key)
     key = text[len(_KEY) :].partition("\n")[0] if text.startswith(_KEY) else ""
-    # If the line with the whole key was altered, the record is reported as damaged, under a key similar to its own.
+    # If the line with the whole key was altered, the cut-off key is returned, under which the record counts as damaged.
     return key if _hash(key) == cut[2] else f"{_unescaped(cut[1])}{_HASHED}{cut[2]}"
 
 
 def value_of(text: str) -> bytes:
-    """Return the record's value; the bytes of ``text`` itself if it cannot be decoded. Not for a tombstone."""
+    """Return the record's value. If ``text`` cannot be decoded, return its bytes. Do not call this for a tombstone."""
     if not text.startswith("!"):
         return text.encode()
     rest = text.partition("\n")[2] if text.startswith(_KEY) else text
@@ -81,7 +81,7 @@ def value_of(text: str) -> bytes:
 
 
 def size_of(data_key: str, text: str) -> int:
-    """Return how many bytes an entry takes of the size that Kubernetes allows a ConfigMap."""
+    """Return how many bytes the entry counts towards the most bytes of a ConfigMap, which Kubernetes limits."""
     return len(data_key) + (len(text) if text.isascii() else len(text.encode()))
 
 
@@ -98,7 +98,7 @@ def _hash(key: str) -> str:
 
 
 def _unescaped(data_key: str) -> str | None:
-    """Return a data key without escapes: ``__`` becomes ``_``, ``_.`` becomes ``/``. None if it has any other ``_``."""
+    """Return a data key without escapes: ``__`` becomes ``_``, ``_.`` becomes ``/``. None for an invalid escape."""
     if "_" not in data_key:
         return data_key
     parts = [part.replace("_.", "/") for part in data_key.split("__")]

@@ -1,7 +1,8 @@
-"""Encodes and checks the annotation that describes a segment: its journal's head, its place in the chain, its state.
+"""Encodes and checks the annotations of segments and of the witness.
 
-Each such text ends in a checksum over itself and the name of its ConfigMap, so a text that was altered, or moved to
-another ConfigMap, is not valid. The head of a segment also carries a sum of the segment's entries.
+The annotation of a segment has its journal's head, its place in the chain of segments, and its state. The text of each
+annotation ends in a checksum over the text and the name of its ConfigMap. So a text that was altered, or copied to
+another ConfigMap, is not valid. The annotation of a segment also has a checksum of the segment's entries.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ class SegmentState(Enum):
 class SegmentHead(msgspec.Struct, frozen=True, omit_defaults=True):
     """The annotation ``milepost/head`` of a segment.
 
-    ``first`` is the oldest segment that counts; older ones are garbage. ``next`` is the number of the segment that
-    follows a sealed one. ``digest`` is the journal's, see `Head`, and ``entries`` the sum of the segment's own entries.
-    A journal that was never taken over has term 0.
+    ``first`` is the number of the oldest segment that counts; older ones are garbage. ``next`` is the number of the
+    segment that follows a sealed one. ``digest`` is that of the journal, see `Head`; ``entries`` is the checksum of the
+    segment's own entries. A journal that was never taken over has term 0.
     """
 
     schema: int
@@ -50,15 +51,15 @@ class SegmentHead(msgspec.Struct, frozen=True, omit_defaults=True):
     entries: str = ""
 
     def of(self, journal: str) -> Head:
-        """Return the journal's head, as this segment records it."""
+        """Return the head of ``journal`` that this annotation contains."""
         return Head(journal, self.term, self.revision, self.lineage, self.digest)
 
     def proves(self, data: Mapping[str, str]) -> bool:
-        """Return whether these are the entries with which the segment was written."""
+        """Return whether ``data`` matches the checksum of the segment's entries."""
         return self.state is SegmentState.EMPTY or self.entries == sum_of(data)
 
     def encoded(self, name: str) -> str:
-        """Return the text to store in the ConfigMap of this name."""
+        """Return the text of the annotation, for the ConfigMap ``name``."""
         return _checked(self, name)
 
 
@@ -75,14 +76,16 @@ def first() -> SegmentHead:
 
 
 def active(head: Head, first: int, data: Mapping[str, str]) -> SegmentHead:
-    """Return the head of a segment that took the group which led to ``head``."""
+    """Return the annotation of a segment that takes more groups. ``head`` is the journal's head after the latest
+    group.
+    """
     return SegmentHead(
         _SCHEMA, SegmentState.ACTIVE, head.term, head.revision, head.lineage, first, 0, head.digest, sum_of(data)
     )
 
 
 def sealed(head: Head, first: int, following: int, data: Mapping[str, str]) -> SegmentHead:
-    """Return the head of a segment that took the group which led to ``head``, and takes no further one."""
+    """Return the annotation of a sealed segment. ``head`` is the journal's head after its last group."""
     return SegmentHead(
         _SCHEMA,
         SegmentState.SEALED,
@@ -97,7 +100,7 @@ def sealed(head: Head, first: int, following: int, data: Mapping[str, str]) -> S
 
 
 def decode(text: str | None, name: str) -> SegmentHead | None:
-    """Return the head in an annotation of this ConfigMap; None if it is not valid, or its checksum does not match."""
+    """Return the head in the annotation ``text`` of the ConfigMap ``name``; None if the text is not valid."""
     try:
         stored = msgspec.json.decode(text or "", type=_Stored)
     except msgspec.MsgspecError:
@@ -115,9 +118,9 @@ def decode(text: str | None, name: str) -> SegmentHead | None:
 
 
 class WitnessAnnotation(msgspec.Struct, frozen=True):
-    """The annotation of the witness and of the deployment marker: the last take-over of the journal, and its revision.
+    """The annotation of the witness and of the deployment marker: the last take-over of the journal, and a revision.
 
-    The witness follows the groups a moment behind, and the marker is written at each take-over.
+    The leader writes the marker only at a take-over. It also writes the witness after groups, with a short delay.
     """
 
     schema: int
@@ -132,7 +135,7 @@ class WitnessAnnotation(msgspec.Struct, frozen=True):
 
     @classmethod
     def decode(cls, text: str | None, name: str) -> WitnessAnnotation | None:
-        """Return the annotation; None if it is not valid, or its checksum does not match."""
+        """Return the annotation in ``text`` of the ConfigMap ``name``; None if the text is not valid."""
         try:
             stored = msgspec.json.decode(text or "", type=_StoredWitness)
         except msgspec.MsgspecError:
@@ -142,11 +145,11 @@ class WitnessAnnotation(msgspec.Struct, frozen=True):
         return witness if sound and stored.check == _check(witness, name) else None
 
     def encoded(self, name: str) -> str:
-        """Return the text to store in the ConfigMap of this name."""
+        """Return the text of the annotation, for the ConfigMap ``name``."""
         return _checked(self, name)
 
     def is_of(self, head: Head) -> bool:
-        """Return whether the annotation names the same leadership as ``head``."""
+        """Return whether this annotation and ``head`` have the same term and lineage."""
         return (self.term, self.lineage) == (head.term, head.lineage)
 
 
@@ -155,7 +158,7 @@ class _StoredWitness(WitnessAnnotation, frozen=True):
 
 
 def sum_of(data: Mapping[str, str]) -> str:
-    """Return the sum of a segment's entries."""
+    """Return the checksum of a segment's entries."""
     digest = hashlib.blake2b(digest_size=_SUM_BYTES)
     for key, text in sorted(data.items()):
         digest.update(f"{len(key)}:{key}{len(text)}:{text}".encode())

@@ -1,4 +1,7 @@
-"""Reads the ConfigMaps of a namespace, and writes them on conditions, no faster than the byte budget allows."""
+"""Reads and writes the ConfigMaps of a namespace.
+
+Each write is conditional on the version that was read, and waits until the byte budget allows it.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +13,22 @@ from typing import Final, TypeVar
 import msgspec
 
 from milepost_backends.contract import Misconfigured, StorageFull, StorageUnavailable
+from milepost_backends.kubernetes.address import selector
 from milepost_backends.kubernetes.client import METADATA, METADATA_LIST, WHOLE, KubernetesClient
 from milepost_backends.kubernetes.configmaps.objects import HEAD, ConfigMap, ConfigMaps, Frozen, Metadata, encode
 from milepost_backends.kubernetes.errors import SPACE_EXCEEDED, ApiAnswer, backend_error
-from milepost_backends.kubernetes.labels import selector
 
 _PAGE: Final = "250"
 _PAGE_TIMEOUTS: Final = 4
-"""The factor by which the timeout of a listing's page exceeds that of other answers, since a page has up to eight
+"""The factor by which the timeout of a page of a listing exceeds that of other answers: a page may have eight
 megabytes.
 """
 _LISTINGS: Final = 3
-"""The most attempts at a listing, because etcd may compact its version before all of its pages were read."""
+"""The most attempts at a listing: etcd may compact the version of the listing before all of its pages are read."""
 _GONE: Final = 410
-"""The API's status for a page of a listing whose version was compacted."""
+"""The HTTP status for a page of a listing whose version etcd has compacted."""
 _PAUSE_SECONDS: Final = 5.0
-"""The seconds without writes after etcd had no room."""
+"""The seconds without writes after etcd answered that it has no space left."""
 
 T = TypeVar("T")
 
@@ -35,9 +38,10 @@ _BURST_SECONDS: Final = 4.0
 class Maps:
     """The ConfigMaps of one namespace in the API.
 
-    `create` and `replace` wait until ``budget`` allows their bytes. A ConfigMap without data is created at once, and
-    the next write waits longer for it: while the next segment does not exist, each group writes the last one again. For
-    some seconds after etcd had no room left, they send nothing and raise `StorageFull`.
+    `create` and `replace` wait until ``budget`` allows their bytes. A ConfigMap without data is created without a wait,
+    and the next write waits longer instead: it may be the next segment of a journal, without which every group writes
+    the full last segment again. For some seconds after etcd answered that it has no space left, both raise
+    `StorageFull` and send nothing.
     """
 
     def __init__(self, client: KubernetesClient, clock: Callable[[], float] = time.monotonic) -> None:
@@ -49,8 +53,8 @@ class Maps:
     async def listed(self, labels: Mapping[str, str], *, data: bool) -> list[ConfigMap]:
         """Return the ConfigMaps with these labels, with or without their data, as of one moment.
 
-        The request names no ``resourceVersion``, so the API server asks etcd. If it named one, the API server might
-        answer from a cache that is behind. Raises `BackendError`.
+        The request names no ``resourceVersion``, because the API server then reads from etcd, and not from a cache that
+        may be behind. Raises `BackendError`.
         """
         for _ in range(_LISTINGS):
             items = await self._pages(selector(labels), WHOLE if data else METADATA_LIST)
@@ -67,7 +71,7 @@ class Maps:
             answer = await self.client.request("GET", self._path(), query=query, accept=accept, timeout=timeout)
             if answer.status == _GONE:
                 return None
-            if answer.status == 404:  # no Kubernetes API answered: it lists even a missing namespace as empty
+            if answer.status == 404:  # not from a Kubernetes API, which lists even a missing namespace as empty
                 raise Misconfigured(f"cannot list the ConfigMaps: what answers {answer} is no Kubernetes API")
             page = _decoded(answer, ConfigMaps, "list the ConfigMaps")
             items.extend(page.items or [])
@@ -116,7 +120,7 @@ class Maps:
         return answer
 
     def check_room(self) -> None:
-        """Raise `StorageFull` for a while after etcd had no room: every further write would make that worse."""
+        """Raise `StorageFull` for some seconds after etcd had no space left, since each further write takes space."""
         if self._clock() < self._paused_until:
             raise StorageFull(f"etcd answered {SPACE_EXCEEDED}; nothing is written for {_PAUSE_SECONDS:g} s")
 
@@ -125,7 +129,7 @@ class Maps:
 
 
 def metadata_of(answer: ApiAnswer, doing: str) -> Metadata:
-    """Return the metadata in the answer to a write; ``doing`` completes "cannot …".
+    """Return the metadata in the answer to a write. ``doing`` completes the error message "cannot …".
 
     Raises `BackendError` if the write failed, or if the answer has no version on which a later write could be
     conditional.
@@ -134,10 +138,10 @@ def metadata_of(answer: ApiAnswer, doing: str) -> Metadata:
 
 
 def _require_as_sent(answer: ApiAnswer, sent: Metadata) -> ApiAnswer:
-    """Return the answer to a write. Raises `StorageUnavailable` if the stored object lacks the head or labels that were
-    sent.
+    """Return the answer to a write, unless the stored object lacks the head or labels that were sent.
 
-    An admission webhook or policy can alter a write. No replica could take the journal over from the result.
+    An admission webhook or policy can alter a write, and no replica could take the journal over from the result. In
+    that case this raises `StorageUnavailable`.
     """
     if answer.done:
         stored = _decoded(answer, ConfigMap, f"write the ConfigMap {sent.name}").metadata
@@ -160,10 +164,10 @@ def _decoded(answer: ApiAnswer, kind: type[T], doing: str) -> T:
 
 
 class ByteBudget:
-    """A budget of ``bytes_per_second`` in the long run, and of four seconds' worth at once. ``clock`` is monotonic.
+    """Limits writes to ``bytes_per_second`` in the long run, and to the bytes of four seconds at once.
 
-    etcd keeps overwritten data for up to ten minutes. Writing a megabyte a second for long fills its quota, and then it
-    accepts no create or update in the whole cluster any more, including Leases of nodes.
+    etcd keeps overwritten data for up to ten minutes, so a megabyte a second would fill its quota. It would then accept
+    no create or update in the whole cluster, not even the Leases of nodes. ``clock`` returns monotonic seconds.
     """
 
     def __init__(self, bytes_per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -175,19 +179,22 @@ class ByteBudget:
 
     @property
     def wait_seconds(self) -> float:
-        """Return the seconds to wait before writing. A write may exceed the rest of the budget: the next one waits for
-        it.
+        """Return the seconds to wait before the next write.
+
+        A single write may exceed the rest of the budget; the write after it then waits longer.
         """
         self._fill()
         return max(0.0, -self._left / self._rate)
 
     def take(self, size: int) -> None:
-        """Count ``size`` bytes as written, whether there was room for them or not."""
+        """Count ``size`` bytes as written, without a wait."""
         self._fill()
         self._left -= size
 
     async def spend(self, size: int) -> None:
-        """Count ``size`` bytes as written, and wait until they may be; a cancelled caller has spent none."""
+        """Wait until the budget allows a write, and count ``size`` bytes as written. A cancelled caller has spent
+        none.
+        """
         seconds = self.wait_seconds
         self.take(size)
         if seconds > 0:

@@ -1,11 +1,12 @@
 """Remembers a journal as its leader knows it: all entries, the segment of each, and the effect of a group on them.
 
-Of the copies of a record, the one in the highest segment counts, and groups go to the highest segment only; so an entry
-needs no revision. A deletion leaves a tombstone as long as an older segment has a copy.
+Groups are written only to the highest segment. So of several copies of a record, the one in the highest segment counts,
+and an entry needs no revision. A deletion leaves a tombstone while an older segment has a copy of the record.
 
-Compaction begins at the oldest segment: with each group, some entries that still count there are written again. The
-write that moves the last of these entries also says that the next segment is now the oldest, after which the old one
-may be deleted. So the segments that count stay one range without gaps, and no write is made for compaction alone.
+Compaction begins at the oldest segment. With each group, some entries of that segment that still count are written
+again to the highest one. The write that moves the last such entry also records that the next segment is now the oldest;
+after that the old one may be deleted. So the segments that count stay one range without gaps, and compaction needs no
+writes of its own.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ from milepost_backends.kubernetes.configmaps.objects import ConfigMapLayout, Met
 from milepost_backends.kubernetes.configmaps.stamps import Stamp
 
 CAP: Final = 32 * 1024
-"""The most bytes of entries in a segment, unless one group alone has more."""
+"""The most bytes of entries in a segment, unless a single group has more."""
 
 _FLOOR: Final = 4 * CAP
-"""The space that a journal may always take, however little of it counts."""
+"""The bytes that the segments of a journal may always take, however few entries still count."""
 _WASTE: Final = 4
-"""The factor by which a journal may exceed the space of the entries that count: most files of a checkpoint are deleted
-soon after they were written, and need not be written again.
+"""The most bytes of all segments, as a multiple of the bytes of the entries that count.
+
+The waste saves writes: most files of a checkpoint are deleted soon after they were written, and their entries are then
+never written again.
 """
 _LARGE_WASTE: Final = 2
 _LARGE_SPARE: Final = 8 * 1024 * 1024
@@ -36,12 +39,15 @@ _LARGE_SPARE: Final = 8 * 1024 * 1024
 _LEAST_TAKEN: Final = 8 * 1024
 _OVER_THE_CAP: Final = 4 * 1024
 _MOST_DROPPED: Final = 8
-"""The most segments that one write drops. Each costs a deletion."""
+"""The most segments that become garbage with one write. Each of them costs a request that deletes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingSegment:
-    """The next content of the last segment, ``number``; groups continue in the segment ``then`` after it."""
+    """The content that is being written to the last segment, ``number``.
+
+    If this seals the segment, ``then`` is the next segment, which takes the next group.
+    """
 
     number: int
     head: SegmentHead
@@ -51,11 +57,11 @@ class PendingSegment:
 
 
 class ChainMemory:
-    """A journal under ``head``, as of its last write.
+    """A journal under ``head``, as this process last wrote it.
 
-    ``live`` and ``space`` are the bytes of the entries that count, and of all. ``dropped`` has segments that no longer
-    count; the caller that takes them from it deletes them. ``in_doubt`` has the segments that were sent and may have
-    been committed. For ``witness`` and ``mark`` see `Stamp`.
+    ``live`` is the bytes of the entries that count, and ``space`` the bytes of all entries. ``dropped`` has segments
+    that no longer count; a caller that takes one from it must delete it. ``in_doubt`` has the segments that were sent
+    and may have been committed. For ``witness`` and ``mark`` see `Stamp`.
     """
 
     def __init__(self, layout: ConfigMapLayout, chain: Chain) -> None:
@@ -73,7 +79,7 @@ class ChainMemory:
         self.mark = Stamp(layout.deployment_marker)
         self._lineages = {chain.head.lineage}
         self.is_superseded = False
-        """Whether another leader was proven to have written since, so that this memory proves nothing any more."""
+        """Whether another leader has written since this memory's head, so that the memory is outdated."""
         self.space = sum(segment.size for segment in chain.segments.values())
         self.live = 0
         self._places: dict[str, list[int]] = {}
@@ -89,9 +95,9 @@ class ChainMemory:
         return self.segments[self.last]
 
     def is_behind(self, recorded: WitnessAnnotation | SegmentHead | Head) -> bool:
-        """Return whether a leader that knew all of this memory has led since.
+        """Return whether ``recorded`` is from a later leader, which had loaded everything that is in this memory.
 
-        A later term at an earlier revision shows a leader that was paused, and has written its old memory back.
+        A later term at an earlier revision is from a leader that was paused, and then wrote its outdated memory.
         """
         return (
             recorded.lineage != self.head.lineage
@@ -100,25 +106,28 @@ class ChainMemory:
         )
 
     def knows(self, head: Head) -> bool:
-        """Return whether this memory follows from that head of the same leadership, perhaps with terms taken since."""
+        """Return whether this memory has everything that was committed under ``head`` and before it.
+
+        ``head`` must be of a term of this process's present leadership.
+        """
         return head.lineage in self._lineages and self.head.revision >= head.revision and not self.is_superseded
 
     def newest(self, key: str) -> int | None:
-        """Return the segment whose copy counts."""
+        """Return the number of the highest segment with an entry for ``key``; None if there is none."""
         places = self._places.get(key)
         return places[-1] if places else None
 
     def records(self) -> Iterator[Change]:
-        """Yield every record that counts now, whatever is written during the iteration."""
+        """Yield every record that counts now. Writes during the iteration have no effect on it."""
         newest = [(key, self.segments[places[-1]].data[key]) for key, places in self._places.items()]
         for key, text in newest:
             if not is_tombstone(text) and (record := key_of(key, text)) is not None:
                 yield Change(record, value_of(text))
 
     def patched(self, entries: Mapping[str, str]) -> dict[str, str]:
-        """Return the last segment's entries after these are written to it.
+        """Return the entries of the last segment, changed by the given entries.
 
-        A tombstone that hides nothing is left out, including one whose older copies are gone by now.
+        A tombstone is left out if no older segment has a copy of its record any more.
         """
         data = {
             key: text
@@ -129,7 +138,10 @@ class ChainMemory:
         return data
 
     def committed(self, pending: PendingSegment, metadata: Metadata) -> None:
-        """Note that the last segment now has this content and metadata; so no other sent write can be committed."""
+        """Note that the pending content was committed to the last segment, with this metadata.
+
+        No other pending content can be committed any more, since it is conditional on the previous version.
+        """
         tail = self.tail
         self.in_doubt.clear()
         before, tail.data = tail.data, pending.data
@@ -148,7 +160,7 @@ class ChainMemory:
             self.segments[pending.then.number] = pending.then
 
     def grown(self, entries: Mapping[str, str]) -> int:
-        """Return the value of ``live`` after these entries are written."""
+        """Return what ``live`` would be after these entries are written."""
         return self.live + sum(_live(key, text) - self._live_size(key) for key, text in entries.items())
 
     # -- private ---------------------------------------------------------------------------------------------------
@@ -158,7 +170,7 @@ class ChainMemory:
         return places is not None and places[0] < self.last
 
     def _moved(self, key: str, old: str | None, new: str | None) -> None:
-        """Note that the last segment's copy of an entry changed, came, or went."""
+        """Note that an entry of the last segment was added, changed or removed."""
         self.live -= self._live_size(key) if old is None else _live(key, old)
         places = self._places.setdefault(key, [])
         if old is None:
@@ -174,7 +186,7 @@ class ChainMemory:
         return _live(key, self.segments[places[-1]].data[key]) if places else 0
 
     def _drop(self) -> None:
-        """Forget the oldest segment, which no longer counts: its entries that counted were written again."""
+        """Forget the oldest segment: its entries that count were written again to a later segment."""
         segment = self.segments.pop(self.first)
         for key in segment.data:
             places = self._places[key]
@@ -191,20 +203,20 @@ def _live(key: str, text: str) -> int:
 
 
 def allowed_space(live: int) -> int:
-    """Return the bytes that a journal may take if its entries that count have ``live`` bytes."""
+    """Return the most bytes of all segments of a journal whose entries that count have ``live`` bytes."""
     return max(_FLOOR, min(_WASTE * live, _LARGE_WASTE * live + _LARGE_SPARE))
 
 
 def compact(memory: ChainMemory, data: dict[str, str], size: int, written: int) -> tuple[int, int]:
     """Add entries of the oldest segments to ``data``, the next content of the last segment.
 
-    Return the oldest segment that counts after that, and the new size. ``written`` is the bytes of the group. The
-    function moves about as many bytes as the group brings, so that the waste does not grow. If the last segment is
-    already full, it still moves a few, so that the waste shrinks whatever the size of groups. It always moves the first
-    entry, however large it is.
+    Return the oldest segment that counts after that, and the new size of ``data``. ``written`` is the bytes of the
+    group that is in ``data``. About as many bytes are moved as the group has, so that the waste does not grow. If the
+    last segment is already full, a few are moved all the same, so that the waste shrinks. The first entry is moved
+    whatever its size.
     """
     most = allowed_space(memory.live)
-    alone = written if size - written <= CAP else 0  # a group as large as a segment moves as many bytes as it brings
+    alone = written if size - written <= CAP else 0  # compaction moves as many bytes as a very large group has
     budget = min(max(_LEAST_TAKEN, written), max(CAP - size, _OVER_THE_CAP, alone))
     first, space, taken = memory.first, memory.space, 0
     while first < memory.last and first - memory.first < _MOST_DROPPED and space > most:

@@ -3,13 +3,13 @@
 ::
 
     <name>-<slug>-<hash>-000000000001      a segment; segments are in the order of their numbers
-    <name>-<slug>-<hash>-term              the witness: which term was taken over last, and at which revision it is
+    <name>-<slug>-<hash>-term              the witness: the term of the last take-over, and a recent revision
     <name>-<slug>-<hash>-founded           the deployment marker: it shows that the journal exists
 
-All but the mark carry the labels ``milepost/deployment: <name>`` and ``milepost/journal: <hash>``; a ConfigMap without
-them is never touched. The mark carries no label, so that a deletion by label spares it: while it exists, the journal is
-not created anew. Two annotations, ``milepost/name`` and ``milepost/head``, have the journal's true name and the
-description of the ConfigMap.
+Segments and witness have the labels ``milepost/deployment: <name>`` and ``milepost/journal: <hash>``. Milepost does not
+change a segment or witness without them. The deployment marker has no label, so that a deletion by label does not
+delete it: while it exists, the journal is not created anew. The annotation ``milepost/name`` has the journal's full
+name, and ``milepost/head`` describes the content of the ConfigMap, see `SegmentHead` and `WitnessAnnotation`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from milepost_backends.contract import StorageUnavailable
-from milepost_backends.kubernetes.labels import labels_of
+from milepost_backends.kubernetes.address import labels_of
 
 NAME: Final = "milepost/name"
 HEAD: Final = "milepost/head"
@@ -35,7 +35,7 @@ _DIGITS: Final = 12
 
 
 class Metadata(msgspec.Struct, rename="camel", omit_defaults=True):
-    """The parts of an object's metadata that Milepost reads, or that a PUT must repeat so that they are not lost."""
+    """The metadata of an object that Milepost reads, or that a PUT must repeat so that it is not lost."""
 
     name: str = ""
     namespace: str = ""
@@ -47,9 +47,10 @@ class Metadata(msgspec.Struct, rename="camel", omit_defaults=True):
     finalizers: list[str] = []
 
     def check(self) -> Metadata:
-        """Return this metadata if a write can be conditional on it; without a version, or with ``0``, no write can be.
+        """Return this metadata. Raises `StorageUnavailable` if it has no version, on which a write could be
+        conditional.
 
-        Raises `StorageUnavailable`.
+        The version ``0`` counts as none.
         """
         if not self.uid or self.resource_version in ("", "0"):
             raise StorageUnavailable(f"the Kubernetes API gives no version of {self.name or 'an object'}")
@@ -57,25 +58,23 @@ class Metadata(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class Frozen(NamedTuple):
-    """The parts that a PUT of an immutable ConfigMap must repeat, besides its ``data``."""
+    """The parts of an immutable ConfigMap, besides its ``data``, that a PUT must repeat."""
 
     binary: Mapping[str, str]
 
 
 class ConfigMap(msgspec.Struct, omit_defaults=True):
-    """A ConfigMap, or only its metadata if the request asked for no more."""
+    """A ConfigMap, or only its metadata if the request asked only for the metadata."""
 
     metadata: Metadata
     data: dict[str, str] = {}
     immutable: bool = False
-    """True if the ConfigMap was made immutable: its data then never changes, but its metadata can, and it can be
-    deleted.
-    """
+    """Whether the data can never be changed. The metadata can still be changed, and the ConfigMap can be deleted."""
     binary_data: dict[str, str] = msgspec.field(default_factory=dict, name="binaryData")
 
     @property
     def frozen(self) -> Frozen | None:
-        """Return the parts that a PUT must repeat if this ConfigMap is immutable; None if it is not."""
+        """Return the parts that a PUT of this ConfigMap must repeat; None if the ConfigMap is not immutable."""
         return Frozen(self.binary_data) if self.immutable else None
 
 
@@ -99,7 +98,7 @@ class ConfigMapLayout:
 
     @property
     def hash(self) -> str:
-        """Return the hash of the journal's true name."""
+        """Return the hash of the journal's full name."""
         return hashlib.sha256(self.journal.encode()).hexdigest()[:_HASH_LENGTH]
 
     @property
@@ -133,7 +132,9 @@ class ConfigMapLayout:
         return {**labels_of(self.instance), _JOURNAL: self.hash}
 
     def marked(self, found: Metadata, head: str) -> Metadata:
-        """Return the metadata to write: ``found`` with Milepost's labels and ``head``; fields that others set stay."""
+        """Return the metadata to write: ``found`` with Milepost's labels and ``head``. Fields of other programs
+        stay.
+        """
         return msgspec.structs.replace(
             found,
             labels=found.labels if found.name == self.deployment_marker else {**found.labels, **self.labels},
@@ -142,7 +143,7 @@ class ConfigMapLayout:
 
 
 def encode(metadata: Metadata, data: Mapping[str, str], frozen: Frozen | None = None) -> bytes:
-    """Encode a ConfigMap for sending. The API's tracking of fields is turned off, since it grows with the data."""
+    """Encode a ConfigMap for sending, with managed fields turned off: they would grow with the number of data keys."""
     sent = msgspec.to_builtins(metadata)
     if metadata.uid:
         sent["managedFields"] = [{}]

@@ -1,8 +1,7 @@
-"""Reads and writes the two small ConfigMaps that record the last take-over of a journal: the witness and the deployment
-marker.
+"""Reads and writes the two small ConfigMaps that record the last take-over of a journal.
 
-They have no data of Milepost's. Data that another program keeps in a ConfigMap of such a name stays there, beside
-Milepost's annotations.
+They are the witness and the deployment marker. Milepost writes only their annotations, and keeps data that another
+program has put into them.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _ROUNDS: Final = 8
 class Stamp:
     """The witness or the deployment marker, as it was last read or written.
 
-    ``metadata`` is None if there is no ConfigMap of this name, and ``recorded`` if its annotation is not valid.
+    ``metadata`` is None if the ConfigMap does not exist. ``recorded`` is None if its annotation is not valid.
     """
 
     name: str
@@ -39,7 +38,7 @@ class Stamp:
 
     @classmethod
     def of(cls, name: str, found: ConfigMap | None) -> Stamp:
-        """Return the stamp in a ConfigMap, if there is one."""
+        """Return the stamp in the ConfigMap ``found``. If that is None, the stamp has only its name."""
         if found is None:
             return cls(name)
         recorded = WitnessAnnotation.decode(found.metadata.annotations.get(HEAD), name)
@@ -47,14 +46,14 @@ class Stamp:
 
 
 async def read(maps: Maps, name: str) -> Stamp:
-    """Read the ConfigMap of this name as a stamp. Raises `BackendError`."""
+    """Read the ConfigMap ``name`` as a stamp. Raises `BackendError`."""
     return Stamp.of(name, await maps.read(name, data=True))
 
 
 async def note(maps: Maps, layout: ConfigMapLayout, last: Stamp, head: Head) -> Stamp:
-    """Record ``head``, unless the stamp already has it, or a later one of the same leadership.
+    """Record ``head`` in the stamp, unless the stamp already has this revision, or a later one, of the same term.
 
-    Raises `TakeOverLost` if the stamp names a later term, and `BackendError`.
+    Raises `TakeOverLost` if the stamp has a later term, and `BackendError`.
     """
     stamp, ours = last, WitnessAnnotation.of(head)
     for _ in range(_ROUNDS):

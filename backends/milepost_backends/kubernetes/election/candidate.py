@@ -1,4 +1,4 @@
-"""One candidate for the Lease, in one campaign, from the first look until the Lease is released."""
+"""One candidate for the Lease of an election. It is used for one campaign, until the Lease is released."""
 
 from __future__ import annotations
 
@@ -20,15 +20,13 @@ from milepost_backends.waiting import finish
 log = logging.getLogger("milepost.election")
 
 _LOOKS: Final = 4
-"""The reads per retry period while another replica holds the Lease, so that a candidate soon sees a release."""
+"""How often a candidate reads the Lease in a retry period while another replica holds it. A release is so seen soon."""
 _ROUNDS: Final = 3
-"""The most attempts at a write of the Lease, one of which fails if another program edits the Lease between read and
-write.
-"""
+"""The most attempts at a write of the Lease. One fails if another program edits the Lease between read and write."""
 
 
 def lease_path(namespace: str, name: str = "") -> str:
-    """Return the path of a Lease, or of all."""
+    """Return the URL path of a Lease, or of all Leases in the namespace."""
     return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases" + (f"/{name}" if name else "")
 
 
@@ -47,10 +45,10 @@ async def look(
 
 
 class LeaseCandidate:
-    """A candidate with its own identity and connections, so that no renewal waits behind bulk data.
+    """A candidate with its own identity and connections, so that no renewal of the Lease waits behind bulk data.
 
-    Its requests are sent one after the other, and a task that is cancelled waits for the end of its request: only then
-    is it known whether there is a Lease to release.
+    Its requests are sent one after the other. A cancelled task waits for the end of its request, because only then it
+    is known whether this candidate has a Lease to release.
     """
 
     def __init__(
@@ -74,12 +72,15 @@ class LeaseCandidate:
         self._held: Lease | None = None
         self._wrote = False
         self._in_doubt: tuple[Lease | None] | None = None
-        """The condition of the last write, if its outcome is unknown: a Lease, or that there was none."""
+        """The Lease on which the last write was conditional (None: there was no Lease), if the outcome of that write is
+        unknown.
+        """
 
     async def win(self) -> float:
-        """Wait until this candidate has the Lease; return when the request that achieved this was sent (monotonic).
+        """Wait until this candidate holds the Lease; return when the request that won it was sent (monotonic).
 
-        Raises `Misconfigured`, `StorageUnavailable`; this candidate may still have the Lease then, until `release`.
+        Raises `Misconfigured`, `StorageUnavailable`. After an error this candidate may hold the Lease all the same,
+        until `release`.
         """
         await self._client.open()
         while True:
@@ -99,10 +100,10 @@ class LeaseCandidate:
                 await self._pause(min(self.address.retry_period / _LOOKS, wait))
 
     async def renew(self) -> float | None:
-        """Renew the Lease; return when the request that did so was sent, or None if the Lease is no longer this
-        candidate's.
+        """Renew the Lease; return when the successful request was sent (monotonic).
 
-        Raises `BackendError` while neither is known.
+        None means that this candidate does not hold the Lease any more. Raises `BackendError` while it is unknown who
+        holds it.
         """
         lease = self._held or await self._look()
         for _ in range(_ROUNDS):
@@ -116,10 +117,10 @@ class LeaseCandidate:
         raise StorageUnavailable("somebody keeps changing the Lease")
 
     async def release(self) -> None:
-        """Release the Lease, if it is this candidate's, so that another can take it at once. Idempotent, bounded, never
-        raises.
+        """Release the Lease, if this candidate holds it, so that another candidate can take it at once.
 
-        A Lease that cannot be released now is left to expire.
+        Idempotent. The call takes a limited time and never raises. A Lease that cannot be released now is left to
+        expire.
         """
         self.over.set()
         try:
@@ -131,7 +132,7 @@ class LeaseCandidate:
             await self._client.close()
 
     async def _release(self) -> None:
-        async with self._turn:  # a request in flight ends first
+        async with self._turn:  # wait for the request in flight
             pass
         lease = self._held or (await self._look(last=True) if self._wrote else None)
         for _ in range(_ROUNDS):
@@ -150,8 +151,9 @@ class LeaseCandidate:
         raise StorageUnavailable("somebody keeps changing the Lease")
 
     def _may_land_on(self, lease: Lease | None) -> bool:
-        """Return whether this candidate's write with an unknown outcome can still change ``lease``: only if no one else
-        has changed it.
+        """Return whether this candidate's write with an unknown outcome can still change ``lease``.
+
+        It can only if no other candidate has changed the Lease since.
         """
         if self._in_doubt is None:
             return False
@@ -164,7 +166,7 @@ class LeaseCandidate:
             return await finish(look(self._client, self._observer, self._clock, self._timeout))
 
     async def _write(self, lease: Lease | None) -> bool:
-        """Take or renew the Lease; return False if it changed since this candidate saw it."""
+        """Take or renew the Lease; return False if it was changed after this candidate had read it."""
         method = "POST" if lease is None else "PUT"
         answer = await self._send(method, claimed(lease, self._claim(), self._wall()), lease)
         if answer.done:

@@ -1,4 +1,7 @@
-"""Holds an election on a Lease in Kubernetes: its holder leads, and the others watch whether it is still renewed."""
+"""Holds an election on a Lease in Kubernetes.
+
+The holder of the Lease leads. The other candidates take the Lease if its holder does not renew it in time.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from milepost_backends.kubernetes.election.lease import LeaseObserver
 
 log = logging.getLogger("milepost.election")
 _FRESH: Final = 0.25
-"""The part of a retry period for which the last look at the Lease still shows who leads."""
+"""The part of a retry period for which a Lease that was read still shows who leads, without another read."""
 
 _AGAIN_SECONDS: Final = 0.25
 
@@ -29,9 +32,9 @@ def _now() -> datetime:
 
 
 class KubernetesElection:
-    """An `Election` on the Lease named as ``address``; ``advertise`` is the URL that other replicas get.
+    """An `Election` on the Lease that the address names. ``advertise`` is the URL of this replica for the others.
 
-    ``clock`` (monotonic) decides everything; ``wall`` is only written into the Lease, for people.
+    All decisions use ``clock`` (monotonic). The time of ``wall`` is only written into the Lease, for people.
     """
 
     def __init__(
@@ -76,9 +79,9 @@ class KubernetesElection:
         await self._let_go()
 
     async def campaign(self) -> Leadership:
-        """See `Election.campaign`. However it ends, the Lease is released unless this replica leads.
+        """See `Election.campaign`. However the call ends, the Lease is released unless this replica leads.
 
-        It also raises `Misconfigured` if the Lease is not Milepost's, or may not be changed.
+        Raises `Misconfigured` as well, if the Lease is not Milepost's, or may not be changed.
         """
         if not self._open:
             raise StorageUnavailable("the election is not open")
@@ -92,7 +95,7 @@ class KubernetesElection:
         return leadership
 
     async def leader(self) -> str | None:
-        """See `Election.leader`. A Lease that was read within a part of the retry period is not read again."""
+        """See `Election.leader`. A Lease that was read a moment ago is not read again."""
         standing = self._standing
         if standing is not None and standing.remaining(self._clock()) > 0:
             return self._advertise
@@ -113,9 +116,9 @@ class KubernetesElection:
 class LeaseLeadership:
     """A `Leadership` that lasts as long as its Lease is renewed.
 
-    It is certain for the renew deadline, counted from before the last confirmed renewal was sent. Others wait for the
-    Lease's duration, which is longer, and from a later moment. If no renewal is confirmed in time, leadership is
-    permanently lost, even if no other candidate has taken the Lease.
+    It is certain for the renew deadline, counted from when the last confirmed renewal was sent. Other candidates wait
+    for the lease duration, which is longer, and count from a later moment. If no renewal is confirmed in time, this
+    leadership is permanently lost, even if no other candidate has taken the Lease.
     """
 
     def __init__(self, candidate: LeaseCandidate, label: LeaderLabel | None, clock: Callable[[], float]) -> None:
@@ -129,7 +132,10 @@ class LeaseLeadership:
         self._letting_go: asyncio.Task[None] | None = None
 
     def begin(self, sent: float) -> None:
-        """Begin to lead by a request sent at ``sent``. Raises `StorageUnavailable` if that was too long ago."""
+        """Begin to lead by a request sent at ``sent`` (monotonic).
+
+        Raises `StorageUnavailable` if the renew deadline has passed since.
+        """
         self._until = sent + self._candidate.address.renew_deadline
         if self._lost.is_set() or self.remaining(self._clock()) <= 0:
             raise StorageUnavailable("leadership was over as soon as it was won")

@@ -1,6 +1,6 @@
 """Keeps a label on the leader's Pod, by which a Service finds it.
 
-The label proves nothing: a Pod that has it and does not lead redirects its callers.
+A wrong label is harmless: a Pod that has the label and does not lead redirects clients to the leader.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from typing import Any, Final
 import msgspec
 
 from milepost_backends.contract import BackendError, StorageUnavailable
-from milepost_backends.kubernetes.address import KubernetesAddress
+from milepost_backends.kubernetes.address import INSTANCE, LEADER, ROLE, KubernetesAddress, selector
 from milepost_backends.kubernetes.client import METADATA, METADATA_LIST, KubernetesClient
 from milepost_backends.kubernetes.errors import backend_error
-from milepost_backends.kubernetes.labels import INSTANCE, LEADER, ROLE, selector
 from milepost_backends.waiting import finish
 
 log = logging.getLogger("milepost.election")
@@ -26,7 +25,8 @@ _MERGE_PATCH: Final = "application/merge-patch+json"
 
 
 class LeaderLabel:
-    """The label ``milepost/role: leader`` of the Pods of one deployment, as the Pod ``pod`` keeps it.
+    """Sets the label ``milepost/role: leader`` on the Pod ``pod``, and removes it from the other Pods of the
+    deployment.
 
     It has its own connections, so that its requests never delay the renewal of the Lease.
     """
@@ -39,9 +39,9 @@ class LeaderLabel:
         self._look_again = look_again
 
     async def open(self) -> None:
-        """Remove the label from this replica's own Pod, which may have led before this start. Raises `Misconfigured`.
+        """Remove the label from this replica's own Pod, which may have led before a restart. Raises `Misconfigured`.
 
-        Any other failure is only logged: the label misleads callers only until another replica leads.
+        Any other failure is only logged: a wrong label misleads clients only until another replica leads.
         """
         await self._client.open()
         await self.remove()
@@ -51,7 +51,9 @@ class LeaderLabel:
         await self._client.close()
 
     async def keep(self, leads: Callable[[], bool]) -> None:
-        """Set the label, and remove it from other Pods, while ``leads()``; a failure is retried."""
+        """Set the label on this Pod, and remove it from other Pods, for as long as ``leads()``. Failures are
+        retried.
+        """
         while leads():
             pause = self._look_again
             try:
@@ -63,15 +65,17 @@ class LeaderLabel:
             await asyncio.sleep(pause)
 
     async def remove(self) -> None:
-        """Remove the label from this replica's own Pod, in bounded time; a failure is logged."""
+        """Remove the label from this replica's own Pod. This takes a limited time, and a failure is only logged."""
         try:
             await self._patch(self._pod, None)
         except BackendError as error:
             log.warning("cannot remove the leader's label from this Pod: %s", error)
 
     async def _remove_from_others(self, leads: Callable[[], bool]) -> None:
-        """Remove the label from Pods that had it while this replica led, on the version then: the next leader sets it
-        later.
+        """Remove the label from all other Pods of the deployment, while this replica leads.
+
+        Each removal is conditional on the version that was listed, so it cannot remove the label that a next leader
+        sets later.
         """
         labelled = await self._labelled()
         for name, version in labelled.items():
@@ -79,7 +83,7 @@ class LeaderLabel:
                 await self._patch(name, None, version)
 
     async def _labelled(self) -> Mapping[str, str]:
-        """Return names and versions of the deployment's Pods that have the label."""
+        """Return the version by name of the deployment's Pods that have the label."""
         query = {"labelSelector": selector({INSTANCE: self._name, ROLE: LEADER})}
         answer = await self._client.request("GET", self._path(), query=query, accept=METADATA_LIST)
         if not answer.done:
@@ -91,7 +95,7 @@ class LeaderLabel:
         return {pod.metadata.name: pod.metadata.version for pod in pods.items}
 
     async def _patch(self, pod: str, role: str | None, version: str | None = None) -> None:
-        """Set or remove the label of a Pod; of another Pod only if it still exists, at ``version``."""
+        """Set or remove the label of ``pod``. With ``version``, do so only if the Pod still has that version."""
         metadata: dict[str, Any] = {"labels": {ROLE: role}}
         if version is not None:
             metadata["resourceVersion"] = version

@@ -1,7 +1,7 @@
-"""Reads and writes the Lease of an election, and remembers what this replica has seen of it, and since when.
+"""Reads and writes the Lease of an election, and remembers when this replica first saw each state of it.
 
-Its fields are used as in client-go's leader election. ``renewTime`` and ``acquireTime`` are for people: clocks of
-different machines are never compared.
+The fields of the Lease are used as in client-go's leader election. ``renewTime`` and ``acquireTime`` are only for
+people: clocks of different machines are never compared.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from typing import Any, Final
 import msgspec
 
 from milepost_backends.contract import StorageUnavailable
-from milepost_backends.kubernetes.labels import DEPLOYMENT, are_ours, labels_of
+from milepost_backends.kubernetes.address import DEPLOYMENT, are_ours, labels_of
 
 log = logging.getLogger("milepost.election")
 ADVERTISE: Final = "milepost/advertise"
-"""The annotation with the URL that other replicas get."""
+"""The annotation with the advertised URL of the holder."""
 RELEASED: Final = "milepost/released"
-"""The annotation with the identity that released the Lease; only Milepost writes it, and not while the Lease is
-held.
+"""The annotation with the identity that released the Lease. Only Milepost writes it, and removes it when the Lease is
+taken.
 """
 
 _CARRIED: Final = ("name", "namespace", "uid", "resourceVersion", "ownerReferences", "finalizers")
 _RELEASED_SECONDS: Final = 1
 _MOST_TRANSITIONS: Final = 2**31 - 1
-"""The largest number of transitions that the API accepts; it would refuse a larger one from every candidate,
-permanently.
-"""
+"""The largest number of transitions that the API accepts. With a larger one it would refuse every later write."""
 
 _MOST_SECONDS: Final = 3600.0
-"""The longest lease that an address accepts. A Lease with a longer one was edited by another program or a person."""
+"""The longest lease duration that an address may set. If a Lease has a longer one, another program or a person edited
+it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A candidate's claim to the Lease for ``seconds``; ``identity`` is that of one campaign of one candidate."""
+    """A candidate's claim to the Lease for ``seconds``. Each campaign of a candidate has its own ``identity``."""
 
     name: str
     namespace: str
@@ -57,7 +57,7 @@ class Lease:
 
     @classmethod
     def read(cls, body: bytes) -> Lease:
-        """Return the Lease in ``body``. Raises `StorageUnavailable` for anything else, as a proxy might answer."""
+        """Return the Lease in ``body``. Raises `StorageUnavailable` for any other content, such as a proxy's answer."""
         try:
             document = msgspec.json.decode(body, type=_Document)
         except msgspec.MsgspecError as error:
@@ -66,7 +66,7 @@ class Lease:
 
     @property
     def version(self) -> tuple[str, str]:
-        """Return a value that changes with every change of the Lease, also if it was deleted and made again."""
+        """Return a value that differs after every change of the Lease, also if the Lease was deleted and made again."""
         return self.metadata.get("uid") or "", self.metadata.get("resourceVersion") or ""
 
     @property
@@ -81,20 +81,20 @@ class Lease:
 
     @property
     def seconds(self) -> float:
-        """Return the seconds for which the Lease is held after each renewal; 0 if it does not say."""
+        """Return the lease duration in the Lease, counted from each renewal; 0 if the Lease has none."""
         return float(self.spec.get("leaseDurationSeconds") or 0)
 
     @property
     def advertised(self) -> str | None:
-        """Return the URL of the holder; None if there is none, or another program wrote it."""
+        """Return the advertised URL of the holder; None if there is no holder, or another program wrote the Lease."""
         url = (self.metadata.get("annotations") or {}).get(ADVERTISE)
         return url if url and self.holder.startswith(f"{url}#") else None
 
     def belongs_to(self, name: str) -> bool:
-        """Return whether the deployment ``name``, which is also the Lease's name, made the Lease.
+        """Return whether the deployment ``name`` made the Lease, which has the same name.
 
-        Its label shows that or, if the label was removed, an annotation that only Milepost writes. The next holder puts
-        the label back.
+        Its label shows that. If the label was removed, an annotation that only Milepost writes shows it, and the next
+        holder sets the label again.
         """
         labels = self.metadata.get("labels") or {}
         if DEPLOYMENT in labels:
@@ -104,9 +104,9 @@ class Lease:
 
 
 def claimed(lease: Lease | None, claim: Claim, now: datetime) -> bytes:
-    """Return the Lease to write so that ``claim`` takes or renews it: ``lease`` changed, or a new one.
+    """Return the body of the request by which ``claim`` takes or renews the Lease: ``lease`` changed, or a new Lease.
 
-    Fields that others wrote into the Lease stay. Raises `StorageUnavailable`, see `_carried`.
+    Fields of other programs stay. Raises `StorageUnavailable`, see `_carried`.
     """
     spec = dict(lease.spec) if lease is not None else {}
     if lease is None or lease.holder != claim.identity:
@@ -125,12 +125,15 @@ def claimed(lease: Lease | None, claim: Claim, now: datetime) -> bytes:
 
 
 def _one_more(transitions: object) -> int:
-    """Return the next count of transitions, which is only for people; at the limit it begins again."""
+    """Return the next number of transitions. It is only for people, so at the largest number it begins again."""
     return transitions + 1 if isinstance(transitions, int) and 0 <= transitions < _MOST_TRANSITIONS else 0
 
 
 def released(lease: Lease, now: datetime) -> bytes:
-    """Return the Lease to write so that another can take it at once. Raises `StorageUnavailable`, see `_carried`."""
+    """Return the body of the request that releases ``lease``, so that another candidate can take it at once.
+
+    Raises `StorageUnavailable`, see `_carried`.
+    """
     mark = lease.holder or lease.released_by
     annotations = _others_annotations(lease) | ({RELEASED: mark} if mark else {})
     spec = {**lease.spec, **_held_by_nobody(now)}
@@ -138,7 +141,10 @@ def released(lease: Lease, now: datetime) -> bytes:
 
 
 def unclaimed(claim: Claim, now: datetime) -> bytes:
-    """Return a new Lease without a holder, in place of the one that ``claim`` would make."""
+    """Return the body of a new Lease without a holder.
+
+    It is made in place of the Lease that an earlier request of ``claim``, with an unknown outcome, may still make.
+    """
     return _document(
         {"name": claim.name, "namespace": claim.namespace},
         {"leaseTransitions": 0, **_held_by_nobody(now)},
@@ -164,7 +170,7 @@ class _Document(msgspec.Struct):
 def _document(
     metadata: dict[str, Any], spec: dict[str, Any], *, labels: dict[str, str], annotations: dict[str, str]
 ) -> bytes:
-    # One empty entry turns off the tracking of fields, which would be most of the object.
+    # One empty entry turns off Kubernetes' managed fields, which would be most of the object.
     metadata |= {"labels": labels, "annotations": annotations, "managedFields": [{}]}
     return msgspec.json.encode(
         {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
@@ -175,7 +181,7 @@ def _carried(lease: Lease) -> dict[str, Any]:
     """Return the parts of the Lease that an update must repeat, above all the version on which the update is
     conditional.
 
-    Raises `StorageUnavailable` if there is no version: without one the update would overwrite any Lease.
+    Raises `StorageUnavailable` if the Lease has no version: the update would then overwrite any Lease.
     """
     uid, version = lease.version
     if not uid or version in ("", "0"):
@@ -196,14 +202,16 @@ def _micro_time(now: datetime) -> str:
 
 
 class LeaseObserver:
-    """The Lease, as it was last seen. All times are monotonic seconds of this machine.
+    """The Lease, as this replica last saw it. All times are monotonic seconds of this machine.
 
-    A holder's lease is over when the Lease has not changed for as long as it says, counted from when this replica first
-    saw it so: the holder sent that Lease earlier, and counts from before it sent it. ``least_seconds`` is the shortest
-    wait, whatever the Lease says, so that no edit shortens the lease of a holder that is alive.
+    A holder's lease is over when the Lease has stayed unchanged for its lease duration, counted from when this replica
+    first saw its present state. The holder itself counts from an earlier moment, when it sent its request. This replica
+    waits at least ``least_seconds``, whatever duration the Lease has, so that an edit cannot shorten the lease of a
+    living holder.
 
-    If a Lease that was seen held is gone, or has no holder without having been released, its holder did not do that,
-    and still leads for as long as before. Such a Lease is free that long after it was first seen so.
+    If a Lease that was held is deleted, or its holder is removed without a release, another program did that, and the
+    holder still leads for its lease duration. So the Lease is free only that long after this replica first saw the
+    change.
     """
 
     def __init__(self, name: str, least_seconds: float, clock: Callable[[], float]) -> None:
@@ -216,10 +224,13 @@ class LeaseObserver:
         self._held: Lease | None = None
         """The Lease when it was last seen held, unless its holder has released it since."""
         self._missing_since: float | None = None
-        """The time at which its holder was first seen missing."""
+        """The time at which the Lease was first seen without its holder, or found deleted."""
 
     def note(self, lease: Lease | None, asked: float) -> None:
-        """Note a Lease that was read or written by a request sent at ``asked``, unless a later one was noted."""
+        """Note a Lease that was read or written by a request sent at ``asked``.
+
+        It is ignored if the answer to a later request was noted before.
+        """
         if asked < self._asked:
             return
         before, self._lease, self._asked = self._lease, lease, asked
@@ -241,14 +252,14 @@ class LeaseObserver:
             )
 
     def age(self) -> float:
-        """Return the seconds since the last look began."""
+        """Return the seconds since the request was sent that last read or wrote the Lease."""
         return self._clock() - self._asked
 
     def wait(self, lease: Lease | None) -> float:
-        """Return the seconds until ``lease`` may be taken if it does not change.
+        """Return the seconds until ``lease`` may be taken if it stays unchanged.
 
-        The result is 0 for a Lease that was released, or never seen held. A Lease that differs from the last seen one
-        counts as seen now: its holder may have renewed it a moment ago.
+        The result is 0 for a Lease that was released, or never seen with a holder. If ``lease`` differs from the Lease
+        last seen, the wait begins now, since its holder may have renewed it a moment ago.
         """
         now = self._clock()
         if lease is not None and lease.holder:
@@ -260,14 +271,15 @@ class LeaseObserver:
         return max(0.0, since + self._seconds(self._held) - now)
 
     def leader(self) -> str | None:
-        """Return the advertised URL of the holder, unless its lease is over."""
+        """Return the advertised URL of the holder; None if the holder's lease is over."""
         if self._lease is None or not self._lease.belongs_to(self._name):
             return None
         return self._lease.advertised if self.wait(self._lease) > 0 else None
 
     def _is_released(self, lease: Lease | None) -> bool:
-        """Return whether the holder last seen released the Lease; a restored copy may have the mark of an earlier
-        holder.
+        """Return whether the holder last seen has released the Lease.
+
+        The annotation must name this holder: a Lease restored from a copy may have the annotation of an earlier one.
         """
         return self._held is not None and lease is not None and lease.released_by == self._held.holder
 

@@ -1,11 +1,11 @@
 """Checks the ConfigMaps of a journal that this process leads, and undoes changes that other programs made to them.
 
-Groups only detect changes to the last segment. Without this check a lost sealed segment, witness, or empty next segment
-would go unnoticed until a take-over, which needs all of them.
+Writing a group detects changes to the last segment only. Without this check, the loss of a sealed segment, of the
+witness or of the empty next segment would go unnoticed until a take-over, which needs all of them.
 
-The check reads a changed ConfigMap before the witness, and overwrites it on the version that it read, as explained in
-`milepost_backends.kubernetes.pointers.repair`. So groups may continue meanwhile: the check takes the turn only for the
-writes, and for the last segment, whose reads are repeated.
+The check reads a changed ConfigMap before the witness, and its write is conditional on the version that it read, see
+`milepost_backends.kubernetes.pointers.repair`. So groups may be written during the check. It holds the lock of the
+journal only for its own writes, and for the last segment, which it reads again under the lock.
 """
 
 from __future__ import annotations
@@ -28,24 +28,27 @@ log = logging.getLogger("milepost.kubernetes")
 
 
 class Checks:
-    """The checks of one journal. Groups hold ``turn``; ``stands`` says whether the journal's memory still proves
-    anything.
+    """The checks of one journal.
+
+    ``turn`` is the lock under which groups are written. ``stands`` returns whether the leader's memory of the journal
+    is still known to be current.
     """
 
     def __init__(self, maps: Maps, memory: ChainMemory, turn: asyncio.Lock, stands: Callable[[], bool]) -> None:
         self.deposed = False
-        """Whether another leader was found."""
+        """Whether a check has found that another process leads the journal."""
         self._maps = maps
         self._memory = memory
         self._turn = turn
         self._stands = stands
         self._dropped: Collection[str] = ()
-        """The segments that were due for deletion at the last check."""
+        """The names of the segments that were due for deletion at the last check."""
 
     async def run(self) -> None:
-        """Compare the listing with this leader's last writes, and restore differences. Raises `BackendError`.
+        """Compare the listing with this leader's last writes, and restore what other programs changed. Raises
+        `BackendError`.
 
-        If the API server denies one repair, or has no room for it, the others are still made.
+        If the API server denies one repair, or etcd has no space for it, the other repairs are still made.
         """
         memory, layout = self._memory, self._memory.layout
         left = {number: segment.metadata.resource_version for number, segment in memory.segments.items()}
@@ -68,10 +71,11 @@ class Checks:
             raise denied[0]
 
     async def _look_at_stamps(self, listed: Mapping[str, ConfigMap]) -> None:
-        """Write the witness and the deployment marker again if they do not name this leader, although the head does.
+        """Write the witness and the deployment marker again if they do not name this leader, although the stored head
+        does.
 
-        In that case no other leader has taken over, except perhaps in this moment, before its first group: such a
-        leader writes them after this one.
+        Such a head shows that no other leader has taken over, except one that is doing so now. That leader will write
+        both before its first group, and so after this write.
         """
         memory, layout = self._memory, self._memory.layout
         revision, wrong = memory.head.revision, []
@@ -106,7 +110,9 @@ class Checks:
                     memory.witness = noted
 
     async def _look_at_spare(self, spare: Segment) -> None:
-        """Empty the next segment again, or have it made again if it is gone. No data was lost with it."""
+        """Restore the next segment, in which no group was written yet: empty it, or have it made again if it is
+        missing.
+        """
         memory, left = self._memory, spare.metadata.resource_version
         name = memory.layout.segment(spare.number)
         found = await self._maps.read(name, data=True)
@@ -129,11 +135,13 @@ class Checks:
             await rewrite(self._maps, memory, spare)
 
     async def _look_at(self, number: int, left: str) -> None:
-        """Examine a segment that was not at the version ``left``, and write it again."""
+        """Restore the segment ``number``, which was listed at another version than ``left``, that of this leader's last
+        write.
+        """
         memory, name = self._memory, self._memory.layout.segment(number)
         segment = memory.segments.get(number)
         if segment is None or segment.metadata.resource_version != left:
-            return  # a group was committed meanwhile, and its commit would have detected the change
+            return  # a group was written meanwhile, which would have met a conflict after a foreign change
         found = await self._maps.read(name, data=True)
         is_last = number == memory.last
         if _is_at(found, left) or (not is_last and await self._is_deposed(name)):
@@ -157,7 +165,7 @@ class Checks:
         return self._stands() and not self.deposed
 
     async def _is_deposed(self, name: str) -> bool:
-        """Return whether this leader must stop restoring, judged after the segment was read."""
+        """Return whether this leader may not restore the segment ``name``. Call this after the segment was read."""
         if not self._leads():
             return True
         end = await deposed(self._maps, self._memory)
@@ -170,15 +178,13 @@ class Checks:
         self.deposed |= isinstance(end, CommitRefused) and end.reason is Refusal.HEAD_MOVED
 
     def _is_ours(self, found: ConfigMap, uid: str) -> bool:
-        """Return whether the object is the one that this process wrote, whatever happened to its labels, or has
-        Milepost's labels.
-        """
+        """Return whether Milepost made the object: it has the ``uid`` that this process saw, or Milepost's labels."""
         labels: Mapping[str, str] = self._memory.layout.labels
         return found.metadata.uid == uid or found.metadata.labels.items() >= labels.items()
 
 
 async def stored_head(maps: Maps, memory: ChainMemory) -> Head | None:
-    """Return the stored head, from the last known segment on; None if it is not found there."""
+    """Return the journal's head as it is stored now; None if no segment from the last known one on has it."""
     number, head = memory.last, None
     if memory.tail.head.state is SegmentState.EMPTY and number > memory.first:
         number -= 1

@@ -1,8 +1,8 @@
 """Leads one journal: writes its groups one after another, and keeps the chain in order between them.
 
-In the background it makes the next segment, deletes segments that no longer count, lets the witness follow the groups,
-and repairs changes that other programs made to the ConfigMaps. Failures of these are harmless, and are retried. A group
-waits only for the next segment if it needs it, and for a repair that is just being made.
+Background tasks make the next segment, delete segments that no longer count, record the latest group in the witness,
+and repair changes that other programs made to the ConfigMaps. Their failures are harmless, and they are retried. A
+group waits for the next segment only if the last one is full, and for a repair only while that is being written.
 """
 
 from __future__ import annotations
@@ -25,18 +25,22 @@ log = logging.getLogger("milepost.kubernetes")
 
 _AGAIN_SECONDS: Final = 1.0
 _WITNESS_SECONDS: Final = 0.5
-"""The seconds by which the witness may be behind the groups; each write of it costs bytes."""
+"""The seconds by which the witness may be behind the groups. It is not written for each group, to save bytes in
+etcd.
+"""
 _WITNESS_AGAIN_SECONDS: Final = 5.0
 _FLUSH_SECONDS: Final = 2.0
 
 
 class ConfigMapJournal:
-    """A journal under the head that this process took over, or found to be its own; each group holds ``turn``."""
+    """A journal that this process leads. ``turn`` is the lock under which groups are written."""
 
     def __init__(self, maps: Maps, memory: ChainMemory, turn: asyncio.Lock) -> None:
         self.memory = memory
         self.stands = True
-        """False once the outcome of a group is unknown, or another leads: the memory then proves nothing."""
+        """Whether ``memory`` is known to be current: False once the outcome of a group is unknown, or another process
+        leads.
+        """
         self._maps = maps
         self._checks = Checks(maps, memory, turn, lambda: self.stands)
         self._closed = False
@@ -48,11 +52,13 @@ class ConfigMapJournal:
         self._keep_up()
 
     async def commit(self, changes: Sequence[Change], after: Head) -> Commit:
-        """See `PointerStore.commit`. The head is that in `memory`, and the caller has the turn."""
+        """See `PointerStore.commit`. The group follows the head in `memory`, and the caller must hold the lock
+        ``turn``.
+        """
         try:
             end = await commit(self._maps, self.memory, changes, after, self._spare_made)
         except BaseException:
-            self.stands = False  # also if this task is cancelled: a request that was sent still takes effect
+            self.stands = False  # even after a cancellation the group may be committed: its request may have been sent
             raise
         lost = isinstance(end, CommitRefused) and end.reason is Refusal.HEAD_MOVED
         self.stands = not lost and not isinstance(end, Unknown) and not self._closed
@@ -62,14 +68,14 @@ class ConfigMapJournal:
         return end
 
     async def check(self) -> None:
-        """Undo, from memory, changes that other programs made to the ConfigMaps that count. Raises `BackendError`."""
+        """Restore, from memory, ConfigMaps of this journal that other programs changed. Raises `BackendError`."""
         await self._checks.run()
         if self._checks.deposed:
             self.stands = False
         self._keep_up()
 
     async def flush(self) -> None:
-        """Write the last group into the witness, if that can be done quickly."""
+        """Record the last group in the witness, unless that takes more than two seconds."""
         if not self.stands or self._witness is None:
             return
         with suppress(TimeoutError):
@@ -77,7 +83,7 @@ class ConfigMapJournal:
                 await self._note()
 
     async def close(self) -> None:
-        """End the background tasks; no further one is started, even when a group that was sent ends."""
+        """End the background tasks. None is started again, even if a group that was sent ends later."""
         self.stands = False
         self._closed = True
         tasks = [task for task in (self._spare, self._sweep, self._witness) if task is not None]
@@ -99,7 +105,9 @@ class ConfigMapJournal:
             self._sweep = asyncio.create_task(self._delete_dropped())
 
     async def _keep_witness(self) -> None:
-        """Record the journal's progress, a moment after it moved, and again while it moves on."""
+        """Record the journal's latest revision in the witness, until the two are the same. It pauses before each
+        write.
+        """
         pause = _WITNESS_SECONDS
         while self.stands and not self._is_recorded():
             await asyncio.sleep(pause)
@@ -121,7 +129,7 @@ class ConfigMapJournal:
         return recorded is not None and recorded.is_of(head) and recorded.revision >= head.revision
 
     async def _spare_made(self) -> None:
-        """Wait for the next segment if it is being made right now, but not for one that could not be made before."""
+        """Wait while the next segment is being made, unless the last attempt to make one failed."""
         if self.memory.spare is None and self._spare is not None and not self._spare_fails:
             await asyncio.wait([self._spare])
 
@@ -135,7 +143,10 @@ class ConfigMapJournal:
             log.warning("cannot make the next segment of %r, and try again: %s", self.memory.layout.journal, error)
 
     async def _delete_dropped(self) -> None:
-        """Delete dropped segments. One that cannot be deleted is garbage until the next check, or take-over."""
+        """Delete the segments in `ChainMemory.dropped`.
+
+        If that fails, the segment stays as garbage until the next check or take-over finds it.
+        """
         while self.memory.dropped:
             metadata = self.memory.dropped.pop()
             try:
@@ -144,7 +155,7 @@ class ConfigMapJournal:
                 log.warning("cannot delete the ConfigMap %s, and try again later: %s", metadata.name, error)
                 continue
             if answer.refusal is Refusal.DENIED and not answer.done:
-                count, self.memory.dropped = len(self.memory.dropped) + 1, []  # not tried again until the next check
+                count, self.memory.dropped = len(self.memory.dropped) + 1, []  # until the next check, which tries again
                 log.error("cannot delete %d ConfigMaps that no longer count, and etcd keeps them: %s", count, answer)
             elif not answer.done and answer.status != 404:
                 log.warning("cannot delete the ConfigMap %s, and try again later: %s", metadata.name, answer)

@@ -1,15 +1,15 @@
 """Finds out how another program changed a segment, and restores it from the leader's memory.
 
-A write whose condition does not hold has two explanations: another leader took over, or another program edited, emptied
-or deleted the ConfigMap. The ConfigMap's present content does not always decide: a segment that was emptied may have
-held the groups of a successor. The witness and the deployment marker decide. A new leader writes both before its first
-group, so if one of them still names this leader when it is read *after* the segment, the segment held no group of
-another leader. The repair is conditional on the version that was read, so it never undoes a group of another leader. If
-neither is left, the head of the segment decides, if it is this leader's own: a successor would have replaced it first.
+A write of the leader meets a conflict if another leader took over, or if another program edited, emptied or deleted the
+ConfigMap. The present content of the ConfigMap does not always show which: a segment that is empty now may have held
+groups of a new leader. But a new leader writes its term into the witness and the deployment marker before its first
+group. So if one of these two, read *after* the segment, still names this leader, the segment held no group of another
+leader. The repair is conditional on the version of the segment that was read, so it never undoes a group of another
+leader. If both are missing, the segment's head may show the same: a new leader would have replaced it.
 
-Only the metadata of an immutable ConfigMap can be written. That is enough to seal it as it is, and groups continue in
-the next one. If its entries were altered as well, it is deleted on the version that was read, and made anew, as if it
-had been deleted from outside.
+If the ConfigMap was made immutable, only its metadata can be written. That is enough to seal the segment, and groups
+continue in the next one. If its entries were altered as well, the ConfigMap is deleted, on the condition that it still
+has the version that was read, and is made anew.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ _SHOWN: Final = 5
 async def repair(maps: Maps, memory: ChainMemory, segment: Segment, meant: SegmentHead | None = None) -> Commit | None:
     """Find out why a write to the last segment met a conflict, and prepare the segment to be written again.
 
-    Return None if it may be written again, which also undoes the foreign change. Otherwise return the outcome of the
-    group that would have left the head ``meant``. Raises `BackendError` if the group was not committed.
+    Return None if the segment may be written again, which also undoes the change of another program. Otherwise return
+    the outcome of the group that would have left the head ``meant``. Raises `BackendError` if the group was not
+    committed.
     """
     name = memory.layout.segment(segment.number)
     found = await maps.read(name, data=True)
@@ -58,11 +59,12 @@ async def repair(maps: Maps, memory: ChainMemory, segment: Segment, meant: Segme
 
 
 def _is_older_copy(head: SegmentHead, ours: SegmentHead) -> bool:
-    """Return whether ``head`` in place of ``ours`` comes from another program, such as a restored dump, and not from a
-    leader.
+    """Return whether another program, and not a leader, wrote ``head`` in place of ``ours``: for example a restored
+    dump.
 
-    Only this leader writes its lineage, and no leader writes an empty head over another. The head of an older term is
-    no such sign: it may be a repair by the predecessor, with groups that it acknowledged before this leader took over.
+    Two such heads can be recognized: an earlier head of this leader's own term, and an empty head, which no leader
+    writes over another head. The head of an older term may come from its leader: a late repair, with groups that this
+    leader acknowledged before the present leader took over.
     """
     if head == EMPTY:
         return True
@@ -70,11 +72,11 @@ def _is_older_copy(head: SegmentHead, ours: SegmentHead) -> bool:
 
 
 async def deposed(maps: Maps, memory: ChainMemory, *, is_ours: bool = False) -> CommitRefused | None:
-    """Read the witness and the deployment marker; return a refusal unless no other leader has taken over since.
+    """Read the witness and the deployment marker; return a refusal unless they show that this leader still leads.
 
-    ``is_ours`` says that the last segment was read before this, and has the head that this leader left there. Without
-    that, and with neither of the two, this cannot be known: to continue then takes a lease that holds, and a new term.
-    Raises `BackendError`.
+    ``is_ours`` says that the last segment was read before, and has the head that this leader wrote. If both the witness
+    and the marker are missing, only that head shows that no other leader has taken over. Without it, the refusal makes
+    the leader take the journal over again, under its lease. Raises `BackendError`.
     """
     named = False
     for stamp in (memory.witness, memory.mark):
@@ -90,7 +92,10 @@ async def deposed(maps: Maps, memory: ChainMemory, *, is_ours: bool = False) -> 
 
 
 async def restore(maps: Maps, memory: ChainMemory, segment: Segment, found: ConfigMap | None) -> None:
-    """Get a version on which the segment can be written: that of ``found``, or a new one. Raises `BackendError`."""
+    """Get a version of the segment on which a write can be conditional. Raises `BackendError`.
+
+    It is the version of ``found`` or, if the ConfigMap is missing or must be deleted, that of a new ConfigMap.
+    """
     if found is None:
         await recreate(maps, memory, segment)
         return
@@ -118,11 +123,11 @@ async def delete(maps: Maps, found: ConfigMap) -> None:
 
 
 async def recreate(maps: Maps, memory: ChainMemory, segment: Segment) -> None:
-    """Make a deleted segment again, without its owners and finalizers: either may be why it was deleted.
+    """Make a deleted segment again, but without its owners and finalizers, which may have led to its deletion.
 
-    If another program made it at the same time, that is the next conflict. If the creation is committed late, it has
-    this leader's last state under its own term; if the segments that count have moved on, it is garbage below them.
-    Raises `BackendError`.
+    If another program has made the ConfigMap meanwhile, nothing is changed, and the next write meets another conflict.
+    A request that arrives late does no harm: it creates this leader's last state under its own term, or a segment below
+    the oldest, which is garbage. Raises `BackendError`.
     """
     name = memory.layout.segment(segment.number)
     log.warning("somebody deleted the ConfigMap %s while it was in use; it is made again from memory", name)
@@ -134,10 +139,7 @@ async def recreate(maps: Maps, memory: ChainMemory, segment: Segment) -> None:
 
 
 async def rewrite(maps: Maps, memory: ChainMemory, segment: Segment) -> None:
-    """Write a segment as it is in memory; one that is already so stays untouched. Raises `BackendError`.
-
-    A conflict raises as well: the next check looks again.
-    """
+    """Write a segment as it is in memory. Raises `BackendError`, also for a conflict: the next check tries again."""
     name = memory.layout.segment(segment.number)
     marked = memory.layout.marked(segment.metadata, segment.head.encoded(name))
     answer = await maps.replace(marked, segment.data, segment.frozen)
@@ -145,8 +147,8 @@ async def rewrite(maps: Maps, memory: ChainMemory, segment: Segment) -> None:
 
 
 def adopt(segment: Segment, found: ConfigMap) -> None:
-    """Continue from the version found, keep its labels, annotations, owners and finalizers, and log the foreign
-    change.
+    """Use the version, labels, annotations, owners and finalizers of ``found`` for later writes, and log what was
+    changed.
     """
     name, kept = segment.metadata.name, segment.metadata
     if decode(found.metadata.annotations.get(HEAD), found.metadata.name) != segment.head:
@@ -167,7 +169,7 @@ def adopt(segment: Segment, found: ConfigMap) -> None:
 
 
 def exists_already(answer: ApiAnswer) -> bool:
-    """Return whether nothing was created because the name is taken."""
+    """Return whether a creation failed because an object of this name exists."""
     return answer.status == 409 and answer.reason == ALREADY_EXISTS
 
 

@@ -1,8 +1,8 @@
 """Keeps pointers in ConfigMaps: each journal is a chain of segments, of which only the last one is written.
 
-A group is one conditional PUT of a ConfigMap of some 32 KiB, whatever the size of the journal: the limit that counts is
-the number of bytes written to etcd. `milepost_backends.kubernetes.configmaps.chain` describes the layout, and
-`milepost_backends.kubernetes.pointers.takeover` the fence.
+A group is one conditional PUT of a ConfigMap of some 32 KiB, whatever the size of the journal, because etcd limits the
+bytes that are written to it. `milepost_backends.kubernetes.configmaps.chain` describes the layout of a journal, and
+`milepost_backends.kubernetes.pointers.takeover` how a new leader fences the last one.
 """
 
 from __future__ import annotations
@@ -27,18 +27,16 @@ from milepost_backends.contract import (
     TakeOverLost,
     check_key,
 )
-from milepost_backends.kubernetes.address import KubernetesAddress
+from milepost_backends.kubernetes.address import KubernetesAddress, labels_of
 from milepost_backends.kubernetes.client import KubernetesClient
 from milepost_backends.kubernetes.configmaps.chain import chain_of
 from milepost_backends.kubernetes.configmaps.head import WitnessAnnotation, decode
 from milepost_backends.kubernetes.configmaps.maps import Maps
 from milepost_backends.kubernetes.configmaps.memory import ChainMemory
 from milepost_backends.kubernetes.configmaps.objects import HEAD, NAME, ConfigMap, ConfigMapLayout
-from milepost_backends.kubernetes.labels import labels_of
 from milepost_backends.kubernetes.pointers.checks import stored_head
 from milepost_backends.kubernetes.pointers.journal import ConfigMapJournal
-from milepost_backends.kubernetes.pointers.retake import retake
-from milepost_backends.kubernetes.pointers.takeover import take_over
+from milepost_backends.kubernetes.pointers.takeover import retake, take_over
 
 log = logging.getLogger("milepost.kubernetes")
 
@@ -46,15 +44,15 @@ LIMITS: Final = GroupLimits(requests=128, bytes=256 * 1024, in_flight=1, value_b
 
 _CHECK_SECONDS: Final = 30.0
 _DENIED_SECONDS: Final = 5.0
-"""The seconds for which an API server that has just started may deny what it permits later."""
+"""The seconds for which a denied read is repeated: an API server that has just started may deny it at first."""
 _DENIED_PAUSE: Final = 0.5
 
 
 class KubernetesPointers:
-    """A `PointerStore` in the namespace of ``address``; ``timeout`` (seconds) bounds the wait for each answer.
+    """A `PointerStore` in the namespace of ``address``. ``timeout`` (seconds) bounds the wait for each answer.
 
     Every ``check_seconds`` it undoes changes that other programs made to the ConfigMaps of the journals that this
-    process leads. ``accept_loss`` has the losses that the owner has accepted, see `JournalDamaged`.
+    process leads. ``accept_loss`` has the names of the losses that the owner has accepted, see `JournalDamaged`.
     """
 
     def __init__(
@@ -81,7 +79,9 @@ class KubernetesPointers:
 
     @property
     def place(self) -> str:
-        """See `PointerStore.place`. It does not name the cluster, which cannot be known from within."""
+        """See `PointerStore.place`. The text does not name the cluster, since a program inside of it cannot know its
+        name.
+        """
         return f"kubernetes:{self._client.namespace}/{self._instance}"
 
     @property
@@ -91,7 +91,7 @@ class KubernetesPointers:
 
     @property
     def full(self) -> str | None:
-        """See `PointerStore.full`. Here `GroupLimits.journal_bytes` reserves the room."""
+        """See `PointerStore.full`. The limit is `GroupLimits.journal_bytes`."""
         return None
 
     @property
@@ -131,7 +131,9 @@ class KubernetesPointers:
         return sorted(names)
 
     async def take_over(self, journal: str, ours: Head | None = None) -> Head:
-        """See `PointerStore.take_over`. Raises `StorageUnavailable` for a journal that existed and is gone."""
+        """See `PointerStore.take_over`. Raises `StorageUnavailable` if a journal that this process has seen was
+        deleted.
+        """
         layout = self._layout(check_key(journal))
         async with self._turn(journal):
             attempted = self._attempted.setdefault(journal, set())
@@ -146,18 +148,23 @@ class KubernetesPointers:
             return memory.head
 
     async def _retaken(self, ours: Head | None, attempted: set[str]) -> ChainMemory | None:
-        """Return this process's memory of a journal that it leads, under its next term; None: list the journal."""
+        """Take the journal over from this process's own memory, and return that memory under its next term.
+
+        None means that the memory does not count, so the journal must be listed.
+        """
         journal = None if ours is None else self._journals.get(ours.journal)
         if ours is None or journal is None or not journal.memory.knows(ours):
             return None
-        await journal.close()  # this ends its tasks alone: its memory stays for the next attempt
+        await journal.close()  # ends the journal's tasks, but keeps its memory for `retake`
         if not await retake(self._maps, journal.memory, attempted):
             return None
         self._check_now.set()
         return journal.memory
 
     async def load(self, head: Head) -> AsyncGenerator[Change, None]:
-        """See `PointerStore.load`. The take-over's listing counts, if the stored head is still the same."""
+        """See `PointerStore.load`. The records are those that the take-over listed, if the stored head is still the
+        same.
+        """
         async with self._turn(head.journal):
             journal = await self._followed(head)
         if journal is None:
@@ -171,7 +178,7 @@ class KubernetesPointers:
             yield change
 
     async def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
-        """See `PointerStore.commit`. If the waiting task is cancelled, a write that was sent still takes effect."""
+        """See `PointerStore.commit`. If the waiting task is cancelled, a request that was sent may still be applied."""
         if revision <= head.revision:
             raise ValueError(f"revision {revision} does not follow {head.revision}")
         for key, _ in changes:
@@ -179,7 +186,8 @@ class KubernetesPointers:
         if excess := self.limits.excess(changes):
             return CommitRefused(Refusal.TOO_LARGE, excess)
         after = replace(head, revision=revision, digest=head.digest if digest is None else digest)
-        async with self._turn(head.journal):  # groups are written in the order in which they came
+        # the lock lets waiting tasks in by turns, so groups are written in the order of the calls
+        async with self._turn(head.journal):
             try:
                 journal = await self._followed(head)
             except BackendError as error:
@@ -201,9 +209,7 @@ class KubernetesPointers:
         return stored is not None and (stored.term, stored.lineage) == (head.term, head.lineage)
 
     async def check(self) -> None:
-        """Undo now the changes that other programs made to the journals that this process leads. Raises
-        `BackendError`.
-        """
+        """Undo changes that other programs made to the journals that this process leads. Raises `BackendError`."""
         for name, journal in list(self._journals.items()):
             if journal.stands:
                 await journal.check()
@@ -220,9 +226,9 @@ class KubernetesPointers:
         return self._turns.setdefault(journal, asyncio.Lock())
 
     async def _followed(self, head: Head) -> ConfigMapJournal | None:
-        """Return the journal under this head; list it if this process has not followed it since `open`.
+        """Return the journal that this process leads under ``head``; None if the stored head is another one.
 
-        The result is None if the stored head is another one. Raises `BackendError`.
+        If this process has not loaded the journal since `open`, the journal is listed. Raises `BackendError`.
         """
         journal = self._journals.get(head.journal)
         if journal is not None and journal.memory.head == head:
@@ -234,7 +240,7 @@ class KubernetesPointers:
         return self._follow(ChainMemory(layout, chain))
 
     def _follow(self, memory: ChainMemory) -> ConfigMapJournal:
-        """Lead the journal in this memory. Raises `StorageUnavailable` if the store was closed meanwhile."""
+        """Lead the journal in ``memory``. Raises `StorageUnavailable` if the store was closed meanwhile."""
         if self._checking is None:
             raise StorageUnavailable("the pointer store was closed meanwhile")
         name = memory.layout.journal
@@ -242,7 +248,7 @@ class KubernetesPointers:
         return self._journals[name]
 
     async def _forget_if_superseded(self, name: str, journal: ConfigMapJournal) -> None:
-        """Forget a journal that a later term has overtaken. The caller has the turn."""
+        """Forget a journal that another leader has taken over. The caller must hold the journal's lock."""
         if journal.memory.is_superseded and self._journals.get(name) is journal:
             await self._forget(name)
 
@@ -262,7 +268,9 @@ class KubernetesPointers:
         return head is not None and head.term > 0
 
     async def _permitted(self) -> None:
-        """Read once, to check whether reading is permitted. Raises `Misconfigured`, `StorageUnavailable`."""
+        """List the journals once, to check whether reading is permitted. Raises `Misconfigured`,
+        `StorageUnavailable`.
+        """
         end = asyncio.get_running_loop().time() + _DENIED_SECONDS
         while True:
             try:
@@ -279,7 +287,7 @@ class KubernetesPointers:
         self._checking.add_done_callback(self._checking_ended)
 
     def _checking_ended(self, task: asyncio.Task[None]) -> None:
-        """Log a bug in a check, and continue checking."""
+        """Log the exception that ended the checks, which is a bug, and start them again."""
         if not task.cancelled() and (fault := task.exception()) is not None:
             log.critical("a check of the pointers' ConfigMaps failed by a bug; checks go on", exc_info=fault)
             if self._checking is task:

@@ -1,25 +1,39 @@
 """Takes a journal over: lists it, fences it, and records the new term in the witness and in the deployment marker.
 
-No write of the last leader is committed after the fence, wherever it was paused between our listing and our write:
+The fence is a PUT that writes a head of the new term into the last segment. The last leader may be paused at any point
+between the listing and the fence. No write of the last leader is committed after the fence:
 
-* Its groups, and its sealing of the last segment, are conditional on a version of that segment which our PUT replaces.
-  If one of them is committed before, our PUT meets a conflict, and we look again.
-* If it had sealed the last segment, the next one takes its next group, conditional on the version at which that is
-  empty. There we fence, with the same condition: one of the two succeeds.
-* Its late creation of an empty segment finds that segment there, or makes an empty one that we use or that lies below
-  the oldest and is garbage. No group depends on a creation.
-* Its deletions are of segments below ``first``, as a committed write of its own says: garbage to everybody since.
-* Its repairs (`milepost_backends.kubernetes.pointers.repair`) are conditional on what it found *before* it read in the
-  witness that no term came after its own. We write the witness after the fence and before our first group. So what it
-  found was none of our groups, and if its repair is committed after the fence, our first group meets a conflict, finds
-  the last leader's head, and is refused.
+* Its groups, and its sealing of the last segment, are conditional on the version of that segment, which the fence
+  changes. If one of these writes is committed first, the fence meets a conflict, and the journal is listed again.
+* If it has sealed the last segment, its next group goes to the next segment, which must still be empty. The fence is
+  then written to the same segment, under the same condition, so only one of the two writes can succeed.
+* If it creates an empty segment late, that segment exists already, or is used as the next one, or is garbage below the
+  oldest segment. No group depends on a creation.
+* It deletes only segments below ``first``, after a committed write has declared them garbage.
+* It repairs a segment only on the version that it read *before* it found its own term in the witness (see
+  `milepost_backends.kubernetes.pointers.repair`). The new leader writes the witness after the fence and before its
+  first group. So the repaired version has no group of the new leader. If such a repair is committed after the fence,
+  the first group of the new leader meets a conflict, finds the head of the last leader, and is refused.
 
-A leader whose lease still holds has all in memory and uses that instead: see
-`milepost_backends.kubernetes.pointers.retake`.
+A damaged journal is rebuilt from the entries that remain, once the owner of the journal has accepted the loss of the
+others. Every remaining entry is kept, since each record is verified when it is read. A missing segment is replaced by
+an empty one. The journal continues well above every revision that is named anywhere in it.
 
-A damaged journal is rebuilt from the entries that remain, once the owner of the journal has accepted that the others
-are lost. Every remaining entry is kept, since each record is verified when it is read. A missing segment becomes one
-without entries. The journal continues well above every revision that anything names.
+A process that leads the journal already, and whose lease still holds, takes it over again after a write with an unknown
+outcome. It does so from its memory (`retake`), unless a segment, the witness or the deployment marker names a later
+term *and* a later revision: then another leader has written, and the journal is listed. A later term at an earlier
+revision does not count, since it comes from a leader that was paused and wrote its outdated memory.
+
+What `retake` finds in the last segment decides how it goes on:
+
+* If it finds the head in memory, or that of the group in doubt, or that of an earlier attempt of `retake`, it knows the
+  entries that belong to this head.
+* If it finds anything else, or nothing, another program has changed the segment. The group in doubt can no longer be
+  committed, since it is conditional on an earlier version, and no client was told that it was committed. So the segment
+  is restored from memory without this group, and the waiting requests are decided again.
+
+In both cases `retake` writes the head of a new term, on the version that it found. Every write of this process that is
+still in flight then meets a conflict. The next check, which follows at once, repairs the other segments.
 """
 
 from __future__ import annotations
@@ -38,6 +52,7 @@ from milepost_backends.kubernetes.configmaps.head import (
     EMPTY,
     SegmentHead,
     SegmentState,
+    WitnessAnnotation,
     active,
     decode,
     first,
@@ -48,27 +63,30 @@ from milepost_backends.kubernetes.configmaps.maps import Maps, metadata_of
 from milepost_backends.kubernetes.configmaps.memory import ChainMemory, PendingSegment
 from milepost_backends.kubernetes.configmaps.objects import HEAD, ConfigMapLayout, Metadata
 from milepost_backends.kubernetes.configmaps.stamps import Stamp, note, read
-from milepost_backends.kubernetes.errors import backend_error
-from milepost_backends.kubernetes.pointers.repair import exists_already
+from milepost_backends.kubernetes.errors import Fate, NotSent, backend_error
+from milepost_backends.kubernetes.pointers.repair import exists_already, restore, rewrite
 
 log = logging.getLogger("milepost.kubernetes")
 
 _LISTINGS: Final = 10
 _FENCES: Final = 20
-"""The most attempts at a fence while groups of the last leader are still being committed."""
+"""The most attempts at a fence while the last leader still commits groups."""
+_RETAKES: Final = 40
+"""The most attempts to take over from memory while another program edits the last segment."""
 
 _MOST_MISSING: Final = 256
 _AHEAD: Final = 1_000_000
-"""The number of revisions by which a rebuilt journal jumps ahead: more than may have been lost."""
+"""The number of revisions that a rebuilt journal skips: more than may have been lost."""
 
 
 async def take_over(
     maps: Maps, layout: ConfigMapLayout, attempted: set[str], *, known: Head | bool, accepted: Collection[str] = ()
 ) -> ChainMemory:
-    """See `PointerStore.take_over`. A journal that is ``known`` to have existed is not created anew.
+    """See `PointerStore.take_over`.
 
-    ``attempted`` has the lineages of this process's own earlier attempts, of which one may be committed late; this
-    one's is added. ``accepted`` has the losses that the owner has accepted.
+    If ``known`` is true, or a head that this process has committed, the journal has existed, and is not created anew.
+    ``attempted`` has the lineages of this process's earlier attempts, any of which may be committed late; the lineage
+    of this attempt is added. ``accepted`` has the names of the losses that the owner has accepted.
     """
     maps.check_room()
     fenced: Head | None = None
@@ -89,19 +107,83 @@ async def take_over(
                 if not chain.segments[number].is_proven:
                     name = layout.segment(number)
                     log.error("somebody altered the entries of the ConfigMap %s: their sum does not match", name)
-                await asyncio.sleep(0)  # there may be many megabytes of entries
+                await asyncio.sleep(0)  # let other tasks run: the checksums of many megabytes take long
             await _write_salvaged(maps, layout, chain)
         memory = ChainMemory(layout, chain)
         if fenced is None:
             fenced = await _fence(maps, memory, chain, listed.past[0], attempted)
         if memory.head == fenced:
-            await stamp(maps, memory, chain.witness, mark)
+            await _stamp(maps, memory, chain.witness, mark)
             return memory
     raise StorageUnavailable(f"the ConfigMaps of {layout.journal!r} keep changing")
 
 
-async def stamp(maps: Maps, memory: ChainMemory, witness: Stamp, mark: Stamp) -> None:
-    """Record the last take-over, unless a later leader has recorded one. Raises `TakeOverLost`, `BackendError`."""
+async def retake(maps: Maps, memory: ChainMemory, attempted: set[str]) -> bool:
+    """Take the journal over from ``memory``, which then has the next term. Raises `BackendError`.
+
+    Return False if another leader has written since, so that the journal must be listed.
+    """
+    maps.check_room()
+    for _ in range(_RETAKES):
+        name = memory.layout.segment(memory.last)
+        found = await maps.read(name, data=True)
+        witness, mark = await read(maps, memory.witness.name), await read(maps, memory.mark.name)
+        recorded: list[WitnessAnnotation | SegmentHead] = [
+            each.recorded for each in (witness, mark) if each.recorded is not None
+        ]
+        listed = SegmentListing.of(memory.layout, await maps.listed(memory.layout.labels, data=False), None)
+        recorded += [head for head in listed.heads.values() if head is not None]
+        if any(each.lineage not in attempted and memory.is_behind(each) for each in recorded):
+            return False
+        head = None if found is None else decode(found.metadata.annotations.get(HEAD), name)
+        committed = next(
+            (pending for pending in memory.in_doubt if pending.number == memory.last and pending.head == head), None
+        )
+        if found is not None and committed is not None:
+            memory.committed(committed, found.metadata.check())
+            if committed.then is not None:  # the found segment is sealed, so the fence goes into the next one
+                if found.data != committed.data:
+                    segment = memory.segments[committed.number]
+                    await restore(maps, memory, segment, found)
+                    await rewrite(maps, memory, segment)
+                continue
+        await restore(maps, memory, memory.tail, found)
+        term = max([memory.head.term, *(each.term for each in recorded)]) + 1
+        if await _fence_from_memory(maps, memory, term, attempted):
+            await _stamp(maps, memory, witness, mark)
+            return True
+    raise StorageUnavailable(f"somebody keeps changing the ConfigMap {memory.layout.segment(memory.last)}")
+
+
+async def _fence_from_memory(maps: Maps, memory: ChainMemory, term: int, attempted: set[str]) -> bool:
+    """Write the head of a new term, with the entries in memory, into the last segment.
+
+    Return False after a conflict, or if the outcome is unknown: the segment must then be read again.
+    """
+    last, tail = memory.head, memory.tail
+    head = Head(last.journal, term, last.revision + 1, secrets.token_hex(6), digest=last.digest)
+    attempted.add(head.lineage)
+    pending = PendingSegment(tail.number, active(head, memory.first, tail.data), tail.data, tail.size)
+    memory.in_doubt.append(pending)
+    name = memory.layout.segment(tail.number)
+    try:
+        marked = memory.layout.marked(tail.metadata, pending.head.encoded(name))
+        answer = await maps.replace(marked, tail.data, tail.frozen)
+    except NotSent:
+        memory.in_doubt.remove(pending)
+        raise
+    if answer.done:
+        memory.committed(pending, metadata_of(answer, f"take over {last.journal!r}"))
+        return True
+    if answer.fate is not Fate.UNKNOWN:
+        memory.in_doubt.remove(pending)
+    if answer.status not in (404, 409) and not answer.is_of_immutable:
+        raise backend_error(answer, f"take over {last.journal!r}")
+    return False
+
+
+async def _stamp(maps: Maps, memory: ChainMemory, witness: Stamp, mark: Stamp) -> None:
+    """Record the take-over in the witness and in the deployment marker. Raises `TakeOverLost`, `BackendError`."""
     for each in (witness, mark):
         if each.metadata is not None and each.recorded is None:
             log.error("the ConfigMap %s is not valid, or somebody altered it; it is written anew", each.name)
@@ -110,7 +192,10 @@ async def stamp(maps: Maps, memory: ChainMemory, witness: Stamp, mark: Stamp) ->
 
 
 def _accepted(listed: SegmentListing, accepted: Collection[str]) -> Chain | None:
-    """Return the listed chain; of a damaged one, return the rest if its loss was accepted. Raises `JournalDamaged`."""
+    """Return the listed chain. Raises `JournalDamaged` for a damaged one, unless the owner has accepted its loss.
+
+    In that case the result is the rest of the chain.
+    """
     try:
         return chain_in(listed)
     except JournalDamaged as damage:
@@ -120,7 +205,7 @@ def _accepted(listed: SegmentListing, accepted: Collection[str]) -> Chain | None
 
 
 def _not_older(layout: ConfigMapLayout, chain: Chain, known: Head | bool) -> None:
-    """Raise `JournalDamaged` if the journal is older than what this process itself has seen committed."""
+    """Raise `JournalDamaged` if the journal is at an earlier revision than this process has seen committed."""
     if isinstance(known, Head) and chain.head.revision < known.revision:
         raise JournalDamaged(
             f"the newest segment of {layout.journal!r} is of revision {chain.head.revision}, but revision"
@@ -129,7 +214,7 @@ def _not_older(layout: ConfigMapLayout, chain: Chain, known: Head | bool) -> Non
 
 
 async def _make_first(maps: Maps, layout: ConfigMapLayout) -> None:
-    """Make the first segment of a new journal; another process may do so first."""
+    """Make the first segment of a new journal. It is no error if another process has made it."""
     name = layout.segment(1)
     answer = await maps.create(layout.marked(Metadata(name=name), first().encoded(name)), {})
     if not exists_already(answer):
@@ -137,9 +222,10 @@ async def _make_first(maps: Maps, layout: ConfigMapLayout) -> None:
 
 
 async def _write_salvaged(maps: Maps, layout: ConfigMapLayout, chain: Chain) -> None:
-    """Write the segments that an accepted loss has changed. Raises `BackendError`, also if another process writes them.
+    """Write the segments that the loss, which the owner accepted, has changed.
 
-    A segment that lost its labels still exists, and its entries are kept.
+    A segment that only lost its labels still exists, and keeps its entries. Raises `BackendError`, also if another
+    process writes a segment at the same time.
     """
     for number in chain.to_rewrite:
         segment, name = chain.segments[number], layout.segment(number)
@@ -156,13 +242,16 @@ async def _write_salvaged(maps: Maps, layout: ConfigMapLayout, chain: Chain) -> 
 
 
 async def _fence(maps: Maps, memory: ChainMemory, chain: Chain, past: int, attempted: set[str]) -> Head | None:
-    """Write a new head into the last segment, and into ``memory`` if nothing was committed meanwhile. None: list
+    """Write the head of a new term into the last segment, and return it. None means that the journal must be listed
     again.
+
+    If no group was committed since the listing, the head is noted in ``memory`` as well.
     """
     layout, tail = memory.layout, memory.tail
     name = layout.segment(tail.number)
     metadata, data, frozen, last, first = tail.metadata, tail.data, tail.frozen, chain.head, chain.first
-    altered = None if tail.is_proven else tail.head.entries  # kept, so that the next leader also detects the damage
+    # the wrong checksum of altered entries is kept, so that the next leader also detects them
+    altered = None if tail.is_proven else tail.head.entries
     for attempt in range(_FENCES):
         head = Head(last.journal, max(last.term, past) + 1, last.revision + 1, secrets.token_hex(6), digest=last.digest)
         attempted.add(head.lineage)
@@ -195,9 +284,9 @@ async def _fence(maps: Maps, memory: ChainMemory, chain: Chain, past: int, attem
 
 
 def _salvaged(listed: SegmentListing, damage: JournalDamaged) -> Chain:
-    """Return the journal without its lost parts. Raises ``damage`` if the rest is too little for a journal."""
+    """Return the journal without its lost parts. Raises ``damage`` if too little of the journal is left."""
     layout = listed.layout
-    what = str(damage).partition(". To go on")[0]  # without the advice on accepting the loss, which was given before
+    what = str(damage).partition(". To go on")[0]  # without the advice at its end on how to accept the loss
     log.error("accepted as the loss %s of journal %r, which goes on without it: %s", damage.loss, layout.journal, what)
     held = sorted(number for number, recorded in listed.heads.items() if recorded is not EMPTY)
     held = held or [max(listed.found, default=0) + 1]

@@ -1,8 +1,8 @@
 """Writes a group: one PUT of the last segment, or of the next one once the last is sealed.
 
-The head of the journal is in the annotations of the segment that takes the group. So records and head move in one
-atomic write, conditional on the version that this leader wrote or listed last. No group depends on a POST: the next
-segment is made beforehand.
+The head of the journal is in the annotations of the segment that takes the group. So one atomic write changes records
+and head, on the condition that the segment still has the version that this leader wrote or listed last. No group
+depends on a POST: the next segment is made beforehand.
 """
 
 from __future__ import annotations
@@ -40,11 +40,13 @@ _SEGMENTS: Final = 512
 _LARGEST_GROUP: Final = 900 * 1024
 """The most bytes of a group's entries; a ConfigMap takes 1 MiB."""
 _BEYOND: Final = 8 * CAP
-"""The most bytes of the last segment while the next one cannot be made."""
+"""The most bytes of the last segment while the next segment cannot be made."""
 _LEAST_UNDELETED: Final = 256
-"""The least number of overdue deletions of segments at which groups are refused."""
+"""The number of garbage segments whose deletion is overdue, at which groups are refused. More are allowed in a large
+journal.
+"""
 _SLACK: Final = 17 / 16
-"""The factor by which a journal may exceed its limit for groups that make room."""
+"""The factor by which groups that free room may exceed the limit of a journal's bytes."""
 _ATTEMPTS: Final = 5
 """The most attempts at a group while another program edits the ConfigMap."""
 
@@ -54,8 +56,9 @@ async def commit(
 ) -> Commit:
     """Write a group that moves the head in ``memory`` to ``after``; see `PointerStore.commit`.
 
-    A group that does not fit into the last segment takes two writes, of which the first only seals that segment. So a
-    group that nearly fills the segment also seals it, and therefore waits for the next segment (``spare_made``).
+    If the group does not fit into the last segment, a first write seals this segment, and a second one writes the group
+    to the next segment. To avoid two writes, a group that nearly fills the segment also seals it. Such a group needs
+    the next segment, and waits for it by ``spare_made``.
     """
     entries = dict(encode(key, value) for key, value in changes)
     if (excess := _excess(maps, memory, entries)) is not None:
@@ -68,7 +71,7 @@ async def commit(
 
 
 async def make_spare(maps: Maps, memory: ChainMemory) -> None:
-    """Make the segment that will follow the last one, or use an existing one. Raises `BackendError`."""
+    """Make the empty segment after the last one. An existing one is used. Raises `BackendError`."""
     number = memory.last + 1
     name = memory.layout.segment(number)
     answer = await maps.create(memory.layout.marked(Metadata(name=name), EMPTY.encoded(name)), {})
@@ -76,12 +79,12 @@ async def make_spare(maps: Maps, memory: ChainMemory) -> None:
         metadata = await _emptied(maps, memory, name)
     else:
         metadata = metadata_of(answer, f"create the ConfigMap {name}")
-    if memory.last + 1 == number:  # unless a group that could not wait has already made the segment
+    if memory.last + 1 == number:  # otherwise a group has made and used the next segment meanwhile
         memory.spare = Segment(number, metadata, EMPTY)
 
 
 async def _emptied(maps: Maps, memory: ChainMemory, name: str) -> Metadata:
-    """Return the metadata of an empty segment for the next number; empty an existing segment that was changed.
+    """Return the metadata of the existing next segment, and empty it if another program has written to it.
 
     While this process leads, the segment cannot contain another leader's group. A ConfigMap without Milepost's labels
     is not touched. Raises `BackendError`.
@@ -102,7 +105,10 @@ async def _emptied(maps: Maps, memory: ChainMemory, name: str) -> Metadata:
 
 
 def _excess(maps: Maps, memory: ChainMemory, entries: Mapping[str, str]) -> CommitRefused | None:
-    """Return why the group is more than the journal may hold; a group that does not enlarge it is always accepted."""
+    """Return the refusal of a group for which the journal has no room; None if there is room.
+
+    A group that does not enlarge the journal always has room.
+    """
     written = _size(entries)
     if written > _LARGEST_GROUP:
         return CommitRefused(Refusal.TOO_LARGE, f"the group takes {written} bytes of a ConfigMap")
@@ -149,16 +155,16 @@ async def _group(
 
 
 def _goes_beyond(memory: ChainMemory, entries: Mapping[str, str], size: int) -> bool:
-    """Return whether a group still goes into the last segment, although that is full, because the next one is missing.
+    """Return whether a group goes into the last segment although the segment is full, because the next one is missing.
 
-    Each write sends the whole segment. So a segment may grow to `_BEYOND` bytes, and to `_LARGEST_GROUP` by groups that
-    do not enlarge the journal.
+    Each write sends the whole segment, so its size is limited: to `_BEYOND` bytes for a group that enlarges the
+    journal, and to `_LARGEST_GROUP` for any other group.
     """
     return memory.spare is None and size <= (_BEYOND if memory.grown(entries) > memory.live else _LARGEST_GROUP)
 
 
 async def _sealed(maps: Maps, memory: ChainMemory) -> Commit | _Frozen | None:
-    """Seal the last segment as it is, and continue in the next one; return None if that succeeded."""
+    """Seal the last segment with its present entries, and continue in the next one. Return None on success."""
     try:
         if memory.spare is None:
             await make_spare(maps, memory)
@@ -172,9 +178,9 @@ async def _sealed(maps: Maps, memory: ChainMemory) -> Commit | _Frozen | None:
 
 
 async def _written(maps: Maps, memory: ChainMemory, pending: PendingSegment) -> Commit | _Frozen | None:
-    """Replace the last segment by the pending segment; return None if that succeeded, and ``memory`` knows of it.
+    """Replace the last segment by ``pending``, also in ``memory``. Return None on success.
 
-    The pending segment stays in `ChainMemory.in_doubt` until it is known whether it was committed or never will be.
+    The pending segment stays in `ChainMemory.in_doubt` while it is unknown whether it was, or will be, committed.
     """
     memory.in_doubt.append(pending)
     end = await _sent(maps, memory, pending)
@@ -184,8 +190,9 @@ async def _written(maps: Maps, memory: ChainMemory, pending: PendingSegment) -> 
 
 
 async def _sent(maps: Maps, memory: ChainMemory, pending: PendingSegment) -> Commit | _Frozen | None:
-    """Send the pending segment, and handle conflicts as `milepost_backends.kubernetes.pointers.repair` explains; see
-    `_written`.
+    """Send ``pending`` as the last segment, and return None on success.
+
+    After a conflict it repairs the segment and tries again, see `milepost_backends.kubernetes.pointers.repair`.
     """
     segment = memory.tail
     name = memory.layout.segment(segment.number)
@@ -218,12 +225,12 @@ async def _sent(maps: Maps, memory: ChainMemory, pending: PendingSegment) -> Com
 async def _sent_without_room(
     maps: Maps, memory: ChainMemory, pending: PendingSegment, answer: ApiAnswer
 ) -> Commit | None:
-    """Find out whether a pending segment was committed for which etcd answered that it has no space left; return None
-    if it was.
+    """Find out whether ``pending`` was committed although etcd answered that it has no space left. Return None if it
+    was.
 
-    etcd has answered, so a read now shows the outcome of the write: the segment has the pending segment's head, or is
-    at the version on which the pending segment was conditional. If it is neither, another program wrote it, before the
-    pending segment or after.
+    Since etcd has answered, a read now shows the outcome. If the segment has the head of ``pending``, it was committed.
+    If the segment still has its previous version, it was not. If neither is the case, another program wrote the
+    segment, and the outcome is unknown.
     """
     segment = memory.tail
     name = memory.layout.segment(segment.number)
@@ -246,21 +253,27 @@ async def _sent_without_room(
 
 
 class _Frozen:
-    """The last segment was made immutable: it takes no more groups, but can be sealed as it is."""
+    """The result of a write to a segment that was made immutable: the segment can be sealed, but takes no more
+    groups.
+    """
 
 
 def _sealed_from(memory: ChainMemory, written: int) -> int:
-    """Return the bytes at which the last segment is sealed, after a group of ``written`` bytes.
+    """Return the number of bytes from which the last segment is sealed, after a group of ``written`` bytes.
 
-    Every group writes the whole last segment again, so a small segment costs fewer bytes; but a large journal in small
-    segments has many of them. A group that fills half a segment by itself is enough: the next one is probably as large.
+    A small segment costs fewer bytes, since every group writes the whole last segment again. But a large journal should
+    not have too many segments. If this group alone fills half of a segment, that half is enough, since the next group
+    is probably as large.
     """
     enough = min(max(_SEAL_FROM, memory.live // _SEGMENTS), _SEAL_AT_LAST)
     return enough // 2 if written >= enough // 2 else enough
 
 
 def _end_of(answer: ApiAnswer) -> Commit | None:
-    """Return the outcome of a group from an answer other than success; None for a conflict, which must be examined."""
+    """Return the outcome of a group from an answer other than success.
+
+    None means a conflict, whose cause must be found out before the outcome is known.
+    """
     if answer.fate is Fate.UNKNOWN:
         return Unknown(f"the Kubernetes API answers {answer}")
     if answer.status in (404, 409) or answer.is_of_immutable:
@@ -269,7 +282,7 @@ def _end_of(answer: ApiAnswer) -> Commit | None:
 
 
 def _refused(error: BackendError) -> CommitRefused:
-    """Return the refusal of a group that was not sent, or of which only a preparation was."""
+    """Return the refusal of a group that was not sent: its request, or one that must precede it, has failed."""
     return CommitRefused(Refusal.FULL if isinstance(error, StorageFull) else Refusal.FAILED, str(error))
 
 

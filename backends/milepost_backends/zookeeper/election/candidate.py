@@ -1,9 +1,9 @@
-"""One candidate in ZooKeeper: a session with an entry in the queue, until it is withdrawn or lost.
+"""One candidate in ZooKeeper: a session with an entry in the queue of candidates.
 
-An entry is named ``<candidacy>-<sequence>``. The candidacy is a random id which the candidate chooses, so that it finds
-its entry even if the answer to the creation was lost; ZooKeeper appends the sequence number. The entry contains
-``{"schema": 1, "advertise": …, "check": …}``: the URL at which clients reach the candidate, and a checksum over that
-URL, so that no client is sent to a URL that was altered. A znode with another name is not an entry.
+An entry is a znode named ``<candidacy>-<sequence>``. The candidacy is a random id that the candidate chooses, so that
+it finds its entry even if the answer to the creation was lost. ZooKeeper appends the sequence number. The entry
+contains ``{"schema": 1, "advertise": …, "check": …}``: the URL at which clients reach the candidate, and a checksum of
+that URL, so that no client is sent to a URL that another program altered. A znode with any other name is not an entry.
 """
 
 from __future__ import annotations
@@ -31,28 +31,30 @@ from milepost_backends.zookeeper.connection import Bridge, ZooKeeperConnection
 log = logging.getLogger("milepost.election")
 
 _ATTEMPTS: Final = 20
-"""The most attempts to enter the queue: each may end with a lost connection and without an entry."""
+"""The most attempts to enter the queue. An attempt fails if the connection is lost and no entry was made."""
 
 CERTAIN: Final = 0.75
-"""The part of a session's timeout for which a lease lasts at most, from when the exchange that renewed it was sent."""
+"""The part of a session timeout for which a renewal of the lease counts at most, from when its request was sent."""
 
 _REPORTED: Final = 0.25
-"""The part of a session's timeout after which a server that still runs has reported the exchange that it answered."""
+"""The part of a session timeout within which a running server reports to ZooKeeper's leader that it heard from a
+session.
+"""
 
 EXCHANGES: Final = 8
-"""The number of exchanges in one timeout of the session: by a candidate while it waits, and by a leader."""
+"""The number of exchanges with a server in one session timeout, by a waiting candidate and by a leader."""
 
 _KEPT: Final = 64
-"""The number of remembered exchanges, the latest ones."""
+"""The number of exchanges that are remembered."""
 
 _SCHEMA: Final = 1
 _ENTRY: Final = re.compile(r"([0-9a-f]{32})-(\d{10})\Z")
 
 
 class SessionCandidate:
-    """A candidate with its own session: when the session ends, ZooKeeper removes its entry from the queue at once.
+    """A candidate with its own session. When the session ends, ZooKeeper at once removes its entry from the queue.
 
-    That also holds for an entry whose creation was sent and not answered.
+    An entry whose creation was sent, but not answered, is removed as well.
     """
 
     def __init__(self, address: ZooKeeperAddress, advertise: str, timeout: float | None = None) -> None:
@@ -63,7 +65,9 @@ class SessionCandidate:
         self._name = uuid.uuid4().hex
         self._entry: Entry | None = None
         self.version = 0
-        """The version of this candidate's entry; another version means that another program wrote it."""
+        """The version of this candidate's entry. If the znode has another version, another program has written to
+        it.
+        """
         self._changed = asyncio.Event()
         self._bridge = Bridge(asyncio.get_running_loop())
         self.over = asyncio.Event()
@@ -75,7 +79,7 @@ class SessionCandidate:
         return f"{self._place}/{self._entry.name}"
 
     async def enter(self) -> None:
-        """Take a place in the queue. Raises `Misconfigured`, `StorageUnavailable`."""
+        """Make this candidate's entry at the end of the queue. Raises `Misconfigured`, `StorageUnavailable`."""
         await self.connection.open()
         self.over = self.connection.lost
         await self.connection.ask(f"make {self._place}", lambda client: client.ensure_path_async(self._place))
@@ -93,7 +97,7 @@ class SessionCandidate:
         raise StorageUnavailable(f"the connection to ZooKeeper was lost {_ATTEMPTS} times while entering the election")
 
     async def wait_first(self) -> None:
-        """Wait until this candidate's entry is the first. Raises `StorageUnavailable` once the entry is lost."""
+        """Wait until this candidate's entry is the first one. Raises `StorageUnavailable` if the entry is lost."""
         while True:
             queue = await self._queue()
             self._check()
@@ -106,16 +110,17 @@ class SessionCandidate:
             self._check()
 
     async def holds(self) -> bool:
-        """Return whether the entry is the one that this session made: another program may have replaced it.
+        """Return whether this session made the entry that is at `path` now: another program may have replaced it.
 
-        Requests that this session sent before have been carried out once this returns. Raises `BackendError`.
+        When this returns, all requests that this session sent before have been carried out. Raises `BackendError`.
         """
         stat, session = await self._look(self.path)
         return stat is not None and stat.ephemeralOwner == session
 
     async def rewrite(self) -> bool:
-        """Write this candidate's entry again, which another program altered; return whether it was this candidate's.
-        Raises `BackendError`.
+        """Write this candidate's entry again, after another program altered its data. Raises `BackendError`.
+
+        Return False if the entry does not exist any more, or another session made it.
         """
         if not await self.holds():
             return False
@@ -132,7 +137,7 @@ class SessionCandidate:
         return True
 
     async def resign(self) -> None:
-        """Leave the queue. Idempotent. It never raises: a session that cannot be closed now is left to expire."""
+        """Leave the queue. Idempotent. This never raises: if the session cannot be closed now, it is left to expire."""
         await self.connection.close(reconnecting=True)
 
     def _create(self, client: Any) -> Any:
@@ -141,18 +146,20 @@ class SessionCandidate:
         )
 
     async def _queue(self) -> list[Entry]:
-        """Return the present queue: the server first catches up, so that it shows an entry that this candidate has just
-        made.
+        """Return the entries in the queue, in order.
+
+        The server first catches up with the others, so that the result has an entry that this candidate has just made.
         """
         await self.connection.ask("catch up", lambda client: client.sync_async(self._place))
         names = await self.connection.ask("see the queue", lambda client: client.get_children_async(self._place))
         return in_order(names)
 
     async def _wait_for_change(self, path: str) -> None:
-        """Wait for a change of the entry before this one or of the session, or for one timeout of the session.
+        """Wait until the entry at ``path``, the one before this candidate's, or the session changes; at most one
+        session timeout.
 
-        The loop asks again and again: these exchanges prove, once this candidate leads, that the servers have heard
-        from its session.
+        It reads the entry several times meanwhile. Once this candidate leads, these exchanges prove that the servers
+        have heard from its session.
         """
         self._changed.clear()
         for _ in range(EXCHANGES):
@@ -160,7 +167,7 @@ class SessionCandidate:
                 return
 
     async def _is_there(self, path: str) -> bool:
-        """Return whether the entry exists, by a read, which only the server of this connection carries out."""
+        """Return whether the entry at ``path`` exists. The read is answered by the server of this connection alone."""
         sent = time.monotonic()
         stat, _ = await self._look(path, watch=self._notice)
         self.evidence.note(sent, time.monotonic())
@@ -169,7 +176,9 @@ class SessionCandidate:
         return stat is not None
 
     async def _look(self, path: str, watch: Callable[[Any], None] | None = None) -> tuple[Any, int]:
-        """Return ZooKeeper's status of an entry, None if it does not exist; and the id of this session."""
+        """Return ZooKeeper's status of the znode at ``path``, or None; and the id of the session that sent the
+        request.
+        """
         session = 0
 
         def look(client: ZooKeeperClient) -> Any:
@@ -180,7 +189,7 @@ class SessionCandidate:
         return await self.connection.ask("watch the queue", look), session
 
     async def _delete(self, path: str, version: int) -> None:
-        """Delete an entry that no session owns: no candidate made it, and it would never disappear."""
+        """Delete an entry that is not ephemeral. Another program made it, and it would stay in the queue for ever."""
         log.error("%s belongs to no session, so somebody else made it; it is deleted", path)
         with suppress(NoNodeError, BadVersionError):
             await self.connection.ask(
@@ -198,8 +207,11 @@ class SessionCandidate:
         return bool(done)
 
     def _notice(self, event: Any) -> None:
-        """Wake the candidate, from kazoo's thread. The same callable each time, so that kazoo keeps only one watch."""
-        del event  # the queue is read again after any event
+        """Wake this candidate. Called in kazoo's thread.
+
+        This method is passed to kazoo as each watch, since kazoo keeps only one watch of equal ones.
+        """
+        del event  # whatever the event is, the candidate reads the queue again
         self._bridge.post(self._changed.set)
 
     def _check(self) -> None:
@@ -210,12 +222,12 @@ class SessionCandidate:
 class SessionEvidence:
     """The exchanges of one session, which prove when the servers heard from it. All times are monotonic seconds.
 
-    Sessions are expired by one server, ZooKeeper's own leader, which does not see the requests that other servers
-    answer. It pings these servers every half tick, which is at most a quarter of a session's timeout, and they report
-    which sessions they have heard from. But a server may stop before it has reported. So an exchange counts only if
-    that server has also carried out a transaction that was sent a quarter of a timeout, or more, after the exchange was
-    answered: by then it had reported. When a session is made, or is resumed by another server, ZooKeeper's leader
-    learns of it directly.
+    ZooKeeper's leader alone expires sessions, but it does not see reads that other servers answer. It pings these
+    servers every half tick, which is at most a quarter of a session timeout, and they report which sessions they heard
+    from. A server may stop before it has reported an exchange. So an exchange counts only if the same server later
+    carries out a transaction that was sent at least a quarter of a timeout after the exchange was answered: by then the
+    server had reported it. When a session is made, or is resumed by another server, ZooKeeper's leader learns of it
+    directly.
     """
 
     def __init__(self) -> None:
@@ -226,10 +238,10 @@ class SessionEvidence:
         self._exchanges.append((sent, answered))
 
     def until(self, sent: float, timeout: float, connected: float) -> float:
-        """Return until when the session certainly lasts, provided that the transaction now sent, at ``sent``, succeeds.
+        """Return the time until which the session certainly lasts, if a transaction that is sent at ``sent`` succeeds.
 
-        ``timeout`` is that of the session. ``connected`` is a time no later than when the session was made, or resumed
-        by the present server.
+        ``timeout`` is the session timeout. ``connected`` is a time before the session was made, or resumed by the
+        present server.
         """
         reported = sent - _REPORTED * timeout
         heard = max((begun for begun, answered in self._exchanges if answered <= reported), default=connected)
@@ -238,7 +250,7 @@ class SessionEvidence:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Entry:
-    """One candidate's place in the queue. The lower sequence number sorts first."""
+    """The entry of one candidate. Entries are ordered by their sequence number."""
 
     sequence: int
     candidacy: str
@@ -250,26 +262,26 @@ class Entry:
 
 
 def election_of(root: str) -> str:
-    """Return the path of the znode that contains all entries; ``root`` is the path of the deployment."""
+    """Return the path of the znode below which all entries are. ``root`` is the path of the deployment."""
     return f"{root}/election"
 
 
 def in_order(names: Iterable[str]) -> list[Entry]:
-    """Return the entries among the ``names`` of znodes, in the order in which they were made: the first leads."""
+    """Return the entries among the ``names`` of znodes, in the order in which they were made. The first one leads."""
     found = (_ENTRY.match(name) for name in names)
     return sorted(Entry(int(entry[2]), entry[1]) for entry in found if entry is not None)
 
 
 def encode(advertise: str) -> bytes:
-    """Return the bytes of an entry. They depend only on the URL, so `advertised_in` can compare them."""
+    """Return the content of an entry. It depends only on the URL, so that `advertised_in` can compare it."""
     check = hashlib.blake2b(advertise.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
     return json.dumps({"schema": _SCHEMA, "advertise": advertise, "check": check}).encode()
 
 
 def advertised_in(data: bytes) -> str | None:
-    """Return the advertised URL in an entry; None unless it has exactly the bytes that `encode` makes from that URL.
+    """Return the advertised URL in the content of an entry; None unless `encode` gives the same content for that URL.
 
-    So it is None if another program altered the entry, and also if a release with another schema wrote it.
+    None means that another program altered the entry, or that a release with another schema wrote it.
     """
     try:
         content = json.loads(data)

@@ -1,4 +1,7 @@
-"""Holds an election by ephemeral, sequential znodes: the first leads, and each other one watches the one before it."""
+"""Holds an election by ephemeral, sequential znodes.
+
+The candidate whose znode is first leads. Each other candidate watches the znode before its own.
+"""
 
 from __future__ import annotations
 
@@ -29,19 +32,19 @@ log = logging.getLogger("milepost.election")
 _LOOK_SECONDS: Final = 2.0
 
 _MOST_LOOKED_AT: Final = 16
-"""The most entries that are read in search of the leader's, since entries without a session are skipped.
+"""The most entries that are read to find the leader's. Entries that no session owns are skipped.
 
-Other programs made those; each is deleted by the candidate whose entry comes after it.
+Such entries were made by other programs. The candidate whose entry comes next deletes them.
 """
 
 _AGAIN_SECONDS: Final = 0.05
 
 
 class ZooKeeperElection:
-    """An `Election` under ``address``; ``advertise`` is the URL that other replicas get.
+    """An `Election` under ``address``. ``advertise`` is the URL of this replica for the others.
 
-    Each campaign has its own session, separate also from that of the pointers, so that no exchange waits behind bulk
-    data. ``timeout`` (seconds) bounds the wait for each answer.
+    Each campaign has its own session, which is not that of the pointers, so that no exchange waits behind bulk data.
+    ``timeout`` (seconds) bounds the wait for each answer.
     """
 
     def __init__(self, address: ZooKeeperAddress, advertise: str, *, timeout: float | None = None) -> None:
@@ -74,7 +77,7 @@ class ZooKeeperElection:
         await self._looking.close()
 
     async def campaign(self) -> Leadership:
-        """See `Election.campaign`. However it ends, it leaves no entry but that of a leader."""
+        """See `Election.campaign`. However the call ends, this replica's entry is deleted unless it leads."""
         if not self._open:
             raise StorageUnavailable("the election is not open")
         candidate = SessionCandidate(self._address, self._advertise, self._timeout)
@@ -122,19 +125,20 @@ def _get(path: str, client: ZooKeeperClient) -> Any:
 
 
 class _LeadershipOver(Exception):
-    """Leadership cannot be proven any more."""
+    """This replica cannot prove any more that it leads."""
 
 
 class SessionLeadership:
     """A `Leadership` by exchanges with ZooKeeper, each of which renews the lease.
 
-    An exchange is a transaction that checks this replica's entry and changes nothing, and a read that shows whether the
-    entry is still the one that its session made. An entry whose data another program altered is written again.
+    An exchange is a transaction that checks this replica's entry and changes nothing, and then a read that shows
+    whether this session made the entry. An entry whose data another program altered is written again.
 
     A read alone would prove nothing: a server that is cut off from the others answers reads for several ticks, while
-    they expire the session. A transaction has gone through a majority of the servers.
+    the others expire the session. A transaction, in contrast, goes through a majority of the servers.
 
-    An exchange with an unknown outcome does not renew the lease, and the clock decides. A certain failure ends it.
+    An exchange with an unknown outcome does not renew the lease, so the lease ends at its time if no other exchange
+    succeeds. An exchange that certainly failed ends the leadership.
     """
 
     def __init__(self, candidate: SessionCandidate, clock: Callable[[], float] = time.monotonic) -> None:
@@ -142,12 +146,12 @@ class SessionLeadership:
         self._clock = clock
         self._until = 0.0
         self._sent = 0.0
-        self._until_if_done = 0.0  # the end of the lease if the exchange under way succeeds
+        self._until_if_done = 0.0  # the end of the lease if the present exchange succeeds
         self._lost = asyncio.Event()
         self._renewing: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Make the first exchange; the others follow by themselves. Raises `BackendError`."""
+        """Make the first exchange, and start the task that makes the following ones. Raises `BackendError`."""
         try:
             await self._exchange()
         except _LeadershipOver as error:
@@ -183,7 +187,9 @@ class SessionLeadership:
                 pause = self._candidate.connection.session_seconds / EXCHANGES if renewed else _AGAIN_SECONDS
 
     async def _try(self) -> bool:
-        """Return whether the lease was renewed; if not, the next attempt follows soon, as connections often return."""
+        """Return whether the lease was renewed. If it was not, the caller soon tries again, since a connection often
+        returns.
+        """
         try:
             return await self._exchange()
         except _LeadershipOver as error:
@@ -193,9 +199,8 @@ class SessionLeadership:
         return False
 
     async def _exchange(self) -> bool:
-        """Prove that the session lives and the entry exists, which renews the lease; return whether it succeeded.
-
-        Raises `_LeadershipOver`, `BackendError`.
+        """Renew the lease by an exchange, and return whether this succeeded. Raises `_LeadershipOver`,
+        `BackendError`.
         """
         candidate = self._candidate
         try:
@@ -216,9 +221,9 @@ class SessionLeadership:
         return True
 
     async def _failed(self, error: ZookeeperError) -> None:
-        """Judge a failed transaction. If only the data of the entry was altered, this replica still leads, and writes
-        it again.
+        """Handle the failure of an exchange's transaction.
 
+        If another program altered only the data of the entry, this replica still leads, and writes the entry again.
         Raises `_LeadershipOver`, `BackendError`.
         """
         path = self._candidate.path

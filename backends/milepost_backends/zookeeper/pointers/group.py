@@ -1,6 +1,6 @@
 """Writes one group of changes as one transaction of ZooKeeper.
 
-A transaction must say whether it creates a znode or sets it, so a leader remembers which znodes exist.
+For each znode a transaction must either create it or set it. So a leader remembers which znodes exist.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from milepost_backends.zookeeper.errors import first_failure, name_of, refusal
 from milepost_backends.zookeeper.pointers.layout import ZnodeLayout, encode_head
 
 MAX_TRANSACTION_BYTES: Final = 900 * 1024
-"""The most bytes of a transaction: a server drops the connection of a client that sends more than ``jute.maxbuffer``, 1
+"""The most bytes of a transaction. A server drops the connection of a client that sends more than ``jute.maxbuffer``, 1
 MiB by default.
 """
 
 _OVERHEAD: Final = 64
-"""The most bytes of one operation beside path and value; a creation also carries the access rights."""
+"""The most bytes of one operation beside its path and value, including the access rights of a creation."""
 
 
 class Znodes:
-    """Remembers which znodes exist; ``complete`` means that a znode that is not remembered does not exist.
+    """Remembers which znodes exist.
 
-    ``strange`` has the foreign znodes below records, each after its parent.
+    ``complete`` means that all others do not exist. ``strange`` has, for each path of a record, the znodes that other
+    programs made below it, each after its parent.
     """
 
     def __init__(
@@ -44,15 +45,15 @@ class Znodes:
         self._strange = dict(strange)
 
     def strange(self, path: str) -> Sequence[str]:
-        """Return the znodes that must be deleted before the record at ``path`` can be."""
+        """Return the znodes below the record at ``path``, which must be deleted before the record can be."""
         return self._strange.get(path, ())
 
     def has(self, path: str) -> bool | None:
-        """Return whether the znode exists; None if that is not known."""
+        """Return whether the znode at ``path`` exists; None if that is unknown."""
         return self._there.get(path, False if self._complete else None)
 
     def learn(self, path: str, *, there: bool) -> None:
-        """Remember whether the znode exists."""
+        """Remember whether the znode at ``path`` exists."""
         if not there:
             self._strange.pop(path, None)
         if there or not self._complete:
@@ -63,32 +64,34 @@ class Znodes:
 
 @dataclass(slots=True)
 class Transaction:
-    """The operations of one transaction on znodes, after the head is moved."""
+    """The operations of one transaction on znodes, which follow the operation that moves the head."""
 
     created: dict[str, bytes] = field(default_factory=dict)
     set: dict[str, bytes] = field(default_factory=dict)
     deleted: list[str] = field(default_factory=list)
 
     def paths(self, head: str) -> list[str]:
-        """Return the znodes of the operations, in order; the first is that of the head."""
+        """Return the paths of all operations in order, beginning with ``head``, the path of the head."""
         return [head, *self.created, *self.set, *self.deleted]
 
     @property
     def size(self) -> int:
-        """Return an estimate of the transaction's bytes on the wire, rather too high than too low."""
+        """Return the estimated bytes of the transaction on the wire. The estimate is never too low."""
         written = (*self.created.items(), *self.set.items())
         paths = sum(len(path) + _OVERHEAD for path in self.deleted)
         return paths + sum(len(path) + len(value) + _OVERHEAD for path, value in written)
 
     def stage(self, znodes: Znodes) -> None:
-        """Apply this transaction to the remembered ``znodes``."""
+        """Change the remembered ``znodes`` as this transaction will change the stored ones."""
         for path in self.created:
             znodes.learn(path, there=True)
         for path in self.deleted:
             znodes.learn(path, there=False)
 
     def send(self, client: ZooKeeperClient, layout: ZnodeLayout, head: Head, version: int) -> Any:
-        """Send the transaction, on the condition that the head of this leader's term is at ``version``."""
+        """Send the transaction, on the condition that the znode of the head is at ``version``. Return kazoo's
+        promise.
+        """
         request = client.transaction()
         request.set_data(layout.head(head), encode_head(head), version)
         for path, value in self.created.items():
@@ -101,7 +104,7 @@ class Transaction:
 
 
 def involved(layout: ZnodeLayout, changes: Sequence[Change]) -> Iterator[str]:
-    """Yield the paths for which the leader must know whether they exist."""
+    """Yield the paths of the znodes of which the leader must know whether they exist, before it can `build`."""
     yield layout.witness
     for key, value in changes:
         path = layout.record(key)
@@ -111,16 +114,18 @@ def involved(layout: ZnodeLayout, changes: Sequence[Change]) -> Iterator[str]:
 
 
 def parents(layout: ZnodeLayout, path: str) -> list[str]:
-    """Return the records' znode and those between it and ``path``, from the top."""
+    """Return the path of the records' znode and of those between it and ``path``, from the top."""
     names = path[len(layout.records) + 1 :].split("/")[:-1]
     below = [layout.records + "/" + "/".join(names[: depth + 1]) for depth in range(len(names))]
     return [layout.records, *below]
 
 
 def build(layout: ZnodeLayout, changes: Sequence[Change], znodes: Znodes, after: Head) -> Transaction:
-    """Return the transaction that makes these changes and leaves ``after``; everything `involved` must be known."""
+    """Return the transaction that makes ``changes`` and leaves the head ``after``. ``znodes`` must know all that is
+    `involved`.
+    """
     transaction = Transaction()
-    # The version of the witness does not matter: the transaction is conditional on the head.
+    # The witness may be at any version: the transaction is conditional on the version of the head.
     witnessed = transaction.set if znodes.has(layout.witness) else transaction.created
     witnessed[layout.witness] = encode_head(after)
     for key, value in changes:
@@ -149,7 +154,7 @@ def end_of(results: list[object], head: Head, paths: Sequence[str]) -> Commit:
         return CommitRefused(Refusal.HEAD_MOVED, f"the head of {head.journal!r} moved ({name_of(error)})")
     what = f"the transaction ended with {name_of(error)} at {paths[number]}"
     if isinstance(error, NoNodeError | NodeExistsError | NotEmptyError):
-        # The head was this leader's, so no other replica leads: a take-over restores the missing znodes.
+        # The head is still this leader's, so another program changed the znodes. A take-over restores them.
         return CommitRefused(Refusal.HEAD_MOVED, f"somebody else changed what is stored of {head.journal!r}: {what}")
     reason = refusal(error)
     return Unknown(what) if reason is None else CommitRefused(reason, what)

@@ -1,4 +1,4 @@
-"""Reads, makes and takes over the head of a journal in ZooKeeper, and its witness."""
+"""Reads, makes and takes over the head of a journal in ZooKeeper, together with its witness."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ from milepost_backends.zookeeper.pointers.succession import Remembered, Stored, 
 log = logging.getLogger("milepost.zookeeper")
 
 _ATTEMPTS: Final = 20
-"""The most attempts at a take-over while groups of the older leader are still being committed; only a few can be in
-flight.
-"""
+"""The most attempts at a take-over. An attempt fails while the last leader still commits groups that were in flight."""
 
 _ANY_VERSION: Final = -1
-"""The version for a znode that may not be read. A write that is conditional on the witness needs no other condition."""
+"""The version that matches any znode. It is used for a znode that may not be read: the take-over is then conditional on
+the witness alone.
+"""
 
 _MOST_BELOW: Final = 1000
-"""The most foreign znodes below a head that one attempt deletes."""
+"""The most znodes of other programs below a head that one attempt deletes."""
 
 
 class Heads:
     """Reads and changes the heads of journals, over one connection.
 
-    ``accepted`` has the losses that the owner has accepted. This object remembers lineage and term of each take-over
-    that this process has sent and that may be in force, or be committed late.
+    ``accepted`` has the names of the losses that the owner has accepted. This object remembers lineage and term of each
+    take-over that this process has sent, while it may be in force or may be committed late.
     """
 
     def __init__(self, connection: ZooKeeperConnection, accepted: Collection[str] = ()) -> None:
@@ -66,15 +66,15 @@ class Heads:
         self._attempted: dict[str, dict[str, int]] = {}
 
     async def sync(self, path: str) -> None:
-        """Let the server of this connection catch up with the ensemble."""
+        """Let the server of this connection catch up with the ensemble, so that later reads of ``path`` are current."""
         await self._connection.ask(f"catch up on {path}", lambda client: client.sync_async(path))
 
     async def make(self, place: str) -> None:
-        """Make a directory and its parents, if they are absent."""
+        """Make the znode at ``place`` and its parents, if they are absent."""
         await self._connection.ask(f"make {place}", lambda client: client.ensure_path_async(place))
 
     async def version(self, layout: ZnodeLayout, head: Head) -> int | None:
-        """Return the version of the head's znode; None if it stores another head. Raises `JournalDamaged`."""
+        """Return the version of the znode of ``head``; None if ``head`` is not stored. Raises `JournalDamaged`."""
         path = layout.head(head)
         found = await self._stored(layout, path)
         if found is None:
@@ -86,9 +86,10 @@ class Heads:
         return found.version if found.head == head else None
 
     async def missing(self, layout: ZnodeLayout, head: Head) -> BackendError:
-        """Return the error that says why ``head``, which a take-over had made, is no longer stored.
+        """Return the error for ``head``, which a take-over has written, but which is no longer stored.
 
-        `TakeOverLost` if another leader took a later term; otherwise another program deleted or altered the head.
+        It is `TakeOverLost` if another leader has a later term, and `StorageUnavailable` if another program deleted or
+        altered the head.
         """
         ours = self._attempted.get(layout.journal, {})
         found = await self._found(layout)
@@ -98,7 +99,7 @@ class Heads:
         return StorageUnavailable(f"somebody else deleted or altered {layout.head(head)}")
 
     async def confirm(self, layout: ZnodeLayout, head: Head) -> bool:
-        """Return whether the stored head is of this term."""
+        """Return whether a head with this term and lineage is stored."""
         path = layout.head(head)
         await self.sync(path)
         doing = f"read the head of {layout.journal!r}"
@@ -107,8 +108,8 @@ class Heads:
     async def take_over(self, layout: ZnodeLayout, ours: Head | None, *, digests: Collection[str], known: bool) -> Head:
         """See `PointerStore.take_over`.
 
-        ``digests`` are those that the last groups of this process would leave. ``known`` says that the journal existed
-        once.
+        ``digests`` are the digests after the last groups of this process, which may be committed or not. ``known`` says
+        that this process has seen the journal before.
         """
         session = self._connection.lost_sessions
         attempted = self._attempted.setdefault(layout.journal, {})
@@ -124,7 +125,7 @@ class Heads:
                 judged = succession(found, layout.witness, ours=memory, known=known, accepted=self._accepted)
             except JournalDamaged as error:
                 if self._connection.lost_sessions != session:
-                    # A new session may be with a server that lags behind the one of the old session.
+                    # The journal may be undamaged: a new session may be with a server that lags behind.
                     raise StorageUnavailable(f"the ZooKeeper session was lost meanwhile: {error}") from error
                 if unreadable:
                     raise _not_permitted(unreadable[0]) from error
@@ -146,16 +147,14 @@ class Heads:
         )
 
     def _forget(self, attempted: dict[str, int], oldest: Head) -> None:
-        """Forget attempts at earlier terms, which can no longer be committed: each was conditional on a head that is
-        gone.
-        """
+        """Forget take-overs of terms before ``oldest``. Their heads are gone, so they can no longer be committed."""
         for lineage in [lineage for lineage, term in attempted.items() if term < oldest.term]:
             del attempted[lineage]
 
     async def _found(self, layout: ZnodeLayout) -> StoredJournal | None:
         """Read the stored parts of the journal, in the order that `StoredJournal` requires.
 
-        Return None if a head vanished meanwhile.
+        Return None if a head was deleted in the meantime.
         """
         witness = await self._stored(layout, layout.witness)
         try:
@@ -176,7 +175,7 @@ class Heads:
         return StoredJournal(layout.journal, layout.place, True, RECORDS in names, tuple(heads), witness)
 
     async def _stored(self, layout: ZnodeLayout, path: str) -> Stored | None:
-        """Read a znode that should hold a head: the head of a term, which is in the znode's name, or the witness."""
+        """Read the znode of a head or of the witness. The name of a head's znode must fit the head in it."""
         try:
             data, stat = await self._connection.ask(
                 f"read {path}", lambda client: client.get_async(path), NoNodeError, NoAuthError
@@ -193,7 +192,7 @@ class Heads:
     async def _succeed(
         self, layout: ZnodeLayout, found: StoredJournal, last: Head, attempted: dict[str, int]
     ) -> Head | None:
-        """Replace everything that was found by a new head; return None if something changed since."""
+        """Replace all stored heads by a new head; return None if another process changed one since it was read."""
         head = Head(layout.journal, last.term + 1, last.revision + 1, secrets.token_hex(6), last.digest)
         attempted[head.lineage] = head.term
         content = encode_head(head)
@@ -227,7 +226,7 @@ class Heads:
         raise backend_error(failure, f"take over {layout.journal!r}") from failure
 
     async def _empty(self, path: str) -> None:
-        """Delete foreign znodes below a head, which would prevent the head's deletion."""
+        """Delete the znodes that other programs made below a head, since they prevent the deletion of the head."""
         below = [path]
         for each in below:
             names = await self._ask_of("get_children_async", each) or ()
@@ -237,7 +236,9 @@ class Heads:
             await self._ask_of("delete_async", each)
 
     async def _ask_of(self, method: str, path: str) -> Any:
-        """Return the answer to a request of kazoo's about one path; None if the path is gone or not empty."""
+        """Call ``method`` of kazoo's client with ``path``, and return the answer; None if the znode is gone or not
+        empty.
+        """
         with suppress(NoNodeError, NotEmptyError):
             return await self._connection.ask(
                 f"tidy up {path}", lambda client: getattr(client, method)(path), NoNodeError, NotEmptyError
@@ -245,7 +246,7 @@ class Heads:
         return None
 
     async def _transact(self, layout: ZnodeLayout, fill: Callable[[Any], None]) -> KazooException | None:
-        """Run a transaction, and return the exception that made it fail, or None."""
+        """Run a transaction. Return None on success, else the exception of the operation that failed."""
 
         def act(client: Any) -> Any:
             request = client.transaction()

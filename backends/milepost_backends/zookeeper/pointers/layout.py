@@ -7,13 +7,15 @@
     <root>/founded/<journal>                                  the witness: a copy of the head
 
 The witness is made together with the journal, written in the transaction of each group, and never deleted. If another
-program deleted the journal or replaced it by an older copy, the witness shows that there was one, and its last head.
+program deletes the journal or replaces it by an older copy, the witness shows that it existed, and its last head.
 
-The head's name carries its term, so that the head of another term is another znode, whatever its version. It also
-carries the lineage: after a restore from a snapshot two leaders may come to the same term.
+The name of a head's znode contains the term. So each term has its own znode, and a write that is conditional on the
+znode of an earlier term fails. The name also contains the lineage, since two leaders may come to the same term after a
+restore from a snapshot.
 
-Records of one directory are spread over 256 buckets by a hash of their name. An answer of ZooKeeper should stay below
-``jute.maxbuffer``, 1 MiB, so a bucket has room for some thousand long names. No key contains a ``~``.
+Records of one directory are spread over 256 buckets, ``~00`` to ``~ff``, by a hash of their name: the list of a znode's
+children must stay below ``jute.maxbuffer``, 1 MiB, which is room for some thousand long names. No key contains a
+``~``.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ _BUCKET: Final = re.compile(r"~[0-9a-f]{2}\Z")
 
 @dataclass(frozen=True, slots=True)
 class ZnodeLayout:
-    """The paths of one journal."""
+    """The paths of the znodes of one journal."""
 
     root: str
     journal: str
@@ -47,58 +49,58 @@ class ZnodeLayout:
 
     @property
     def witness(self) -> str:
-        """Return the path of the witness, which shows that the journal was made, and which head was its last."""
+        """Return the path of the witness: a copy of the journal's last head."""
         return f"{founded_of(self.root)}/{self.journal}"
 
     @property
     def records(self) -> str:
-        """Return the path under which all records are."""
+        """Return the path below which all records are."""
         return f"{self.place}/{RECORDS}"
 
     def head(self, head: Head) -> str:
-        """Return the path of the head of one term."""
+        """Return the path of ``head``. It depends on term and lineage, not on the revision."""
         return f"{self.place}/{head_name(head)}"
 
     def record(self, key: str) -> str:
-        """Return the path of one record."""
+        """Return the path of the record with this key."""
         directory, _, name = key.rpartition("/")
         bucket = f"~{zlib.crc32(name.encode()) & 0xFF:02x}"
         return "/".join(part for part in (self.records, directory, bucket, name) if part)
 
     def key(self, directory: str, name: str) -> str:
-        """Return the key of the record ``name`` in a bucket of ``directory``, a path."""
+        """Return the key of the record ``name``. ``directory`` is the path above the record's bucket."""
         below = directory[len(self.records) + 1 :]
         return f"{below}/{name}" if below else name
 
 
 def journals_of(root: str) -> str:
-    """Return the path under which all journals are."""
+    """Return the path below which all journals are."""
     return f"{root}/journals"
 
 
 def founded_of(root: str) -> str:
-    """Return the path under which the witnesses of all journals are."""
+    """Return the path below which the witnesses of all journals are."""
     return f"{root}/founded"
 
 
 def is_bucket(name: str) -> bool:
-    """Return whether the children of a znode with this name are records."""
+    """Return whether ``name`` is that of a bucket, whose children are records."""
     return _BUCKET.match(name) is not None
 
 
 def head_name(head: Head) -> str:
-    """Return the name of the znode of this head, whatever the head's revision."""
+    """Return the name of the znode of ``head``. It does not depend on the revision."""
     return f"{HEAD_PREFIX}{head.term:012d}-{head.lineage}"
 
 
 def encode_head(head: Head) -> bytes:
-    """Return the exact bytes of a stored head."""
+    """Return the stored form of a head."""
     stored = {"schema": _SCHEMA, "term": head.term, "revision": head.revision, "lineage": head.lineage}
     return json.dumps({**stored, "digest": head.digest, "check": head.check}).encode()
 
 
 def decode_head(journal: str, data: bytes) -> Head | None:
-    """Return the head in ``data``; None if this is not a valid head of this journal."""
+    """Return the head of ``journal`` in ``data``; None if ``data`` is not exactly the stored form of a valid head."""
     try:
         stored = json.loads(data)
     except (ValueError, RecursionError):

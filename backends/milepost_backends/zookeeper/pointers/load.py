@@ -1,7 +1,7 @@
 """Reads all records of a journal in batches, with several batches in flight.
 
 It uses ZooKeeper's multiRead (release 3.6 and later), which kazoo does not have. A request costs kazoo's thread about a
-tenth of a millisecond, so 100,000 records read one by one take ten seconds.
+tenth of a millisecond, so that 100,000 separate reads would take ten seconds.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from milepost_backends.zookeeper.pointers.layout import ZnodeLayout, is_bucket
 log = logging.getLogger("milepost.zookeeper")
 
 UNREADABLE: Final = b"ZooKeeper does not permit to read this"
-"""The value in place of a record that may not be read: no valid record looks like it."""
+"""The value in place of a record whose znode may not be read. No valid record has this value."""
 
 _IN_FLIGHT: Final = 4
 
 _AT_ONCE: Final = 64
-"""The reads of one request: even with values of the largest size, the answer fits easily into memory."""
+"""The number of reads in one request. Even with values of the largest size, the answer is small enough for memory."""
 
 _FAILED: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class ZnodeContent:
-    """An answer to a read: the value of a znode, and the number of its children."""
+    """The value of a znode, and the number of its children."""
 
     value: bytes
     children: int = 0
@@ -53,7 +53,7 @@ class ZnodeContent:
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """An answer to a read: the names of a znode's children."""
+    """The names of a znode's children."""
 
     names: Sequence[str]
 
@@ -63,28 +63,30 @@ Answer = ZnodeContent | Children | Exception
 
 @dataclass(frozen=True, slots=True)
 class MultiRead:
-    """One multiRead request for many reads, as kazoo sends it. If one read fails, the others do not."""
+    """One multiRead request with many reads, in the form that kazoo sends. If one read fails, the others do not."""
 
     reads: Sequence[Any]
     type = 22
 
     @classmethod
     def values(cls, paths: Sequence[str]) -> MultiRead:
-        """Return a request for the values of znodes."""
+        """Return a request for the values of the znodes at these paths."""
         return cls([GetData(path, None) for path in paths])
 
     @classmethod
     def children(cls, paths: Sequence[str]) -> MultiRead:
-        """Return a request for the children of znodes."""
+        """Return a request for the children of the znodes at these paths."""
         return cls([GetChildren(path, None) for path in paths])
 
     def serialize(self) -> bytes:
-        """Encode the request as the protocol requires: a header before each read, and one that ends them."""
+        """Encode the request as the protocol requires: a header before each read, and a last header that ends the
+        request.
+        """
         parts = [MultiHeader(read.type, False, -1).serialize() + read.serialize() for read in self.reads]
         return b"".join([*parts, MultiHeader(-1, True, -1).serialize()])
 
     def deserialize(self, data: bytes, offset: int) -> list[Answer]:
-        """Decode one answer for each read, in order."""
+        """Return the decoded answers, one for each read, in order."""
         answers: list[Answer] = []
         header, offset = MultiHeader.deserialize(data, offset)
         while not header.done:
@@ -115,10 +117,10 @@ def _answer(kind: int, data: bytes, offset: int) -> tuple[Answer, int]:
 
 
 class Walk:
-    """Reads everything below a journal's records once, and remembers in `present` which znodes exist.
+    """Reads all records of a journal once, and remembers in `present` which znodes exist.
 
-    A foreign change of a single record affects no other. `strange` has the foreign znodes below records, each after its
-    parent, since they must be deleted before the record can be.
+    A record that another program changed does not affect the others. `strange` has, for each path of a record, the
+    znodes that other programs made below it, each after its parent: they must be deleted before the record can be.
     """
 
     def __init__(self, connection: ZooKeeperConnection, layout: ZnodeLayout) -> None:
@@ -132,8 +134,9 @@ class Walk:
         self._reading: deque[tuple[list[str], asyncio.Task[list[Answer]]]] = deque()
 
     async def records(self) -> AsyncGenerator[Change, None]:
-        """Yield every record. Records that vanish meanwhile are left out: the head shows at the end whether that
-        matters.
+        """Yield every record. Records that are deleted meanwhile are left out.
+
+        The caller then compares the stored head with the one before, which shows whether the journal was changed.
         """
         try:
             while self._go_on():
@@ -158,7 +161,7 @@ class Walk:
             await asyncio.gather(*(reading for _, reading in self._reading), return_exceptions=True)
 
     def _go_on(self) -> bool:
-        """Send more requests; return whether any is in flight."""
+        """Send more requests, up to the limit in flight. Return whether any is in flight."""
         while len(self._reading) < _IN_FLIGHT and (self._directories or self._records):
             waiting = self._directories or self._records
             paths = [waiting.popleft() for _ in range(min(_AT_ONCE, len(waiting)))]
@@ -195,7 +198,9 @@ class Walk:
         return Change(self._layout.key(bucket.rpartition("/")[0], name), found.value)
 
     def _belongs(self, path: str) -> bool:
-        """Return whether the znode is at the place of its key: elsewhere it is not a record, but might pass for one."""
+        """Return whether the znode is in the bucket of its name. In another bucket it is ignored: it could hide a
+        record.
+        """
         bucket, _, name = path.rpartition("/")
         if self._layout.record(self._layout.key(bucket.rpartition("/")[0], name)) == path:
             return True
@@ -203,5 +208,7 @@ class Walk:
         return False
 
     def _is_single(self, path: str) -> bool:
-        """Return whether this is a record, or below one; any other znode may contain any number of records."""
+        """Return whether ``path`` is that of a record, or below one. Any other znode may contain any number of
+        records.
+        """
         return path in self._record_above or is_bucket(path.split("/")[-2])

@@ -38,22 +38,23 @@ log = logging.getLogger("milepost.zookeeper")
 LIMITS: Final = GroupLimits(requests=64, bytes=512 * 1024, in_flight=4, value_bytes=512 * 1024)
 
 _LAST_VERSION: Final = 2_000_000_000
-"""The highest version of a head before a take-over is needed: a znode's version has 31 bits, and a new head begins at
-0.
+"""The highest version of a head's znode at which groups are still written: a version has 31 bits.
+
+The next take-over makes a new znode, whose version begins at 0.
 """
 
 _LEARN_SECONDS: Final = 5.0
-"""The seconds between two looks for journals that other replicas have made."""
+"""The seconds between two lists of the journals, in which those that other replicas made are found."""
 
 _LOOKUPS: Final = 64
-"""The most lookups in flight when it is unknown which znodes exist."""
+"""The most reads in flight by which a leader finds out whether znodes exist."""
 
 
 @dataclass(slots=True)
 class _LeaderState:
-    """A leader's knowledge of its journal, counting all groups that were sent.
+    """A leader's knowledge of its journal, after all groups that were sent.
 
-    It has the head, the version of the head's data, and the existing znodes.
+    It has the head, the version of the head's znode, and which znodes exist.
     """
 
     head: Head
@@ -72,9 +73,9 @@ class _Flight:
 
 
 class ZooKeeperPointers:
-    """A `PointerStore` under ``address``; ``timeout`` (seconds) bounds the wait for each answer.
+    """A `PointerStore` under ``address``. ``timeout`` (seconds) bounds the wait for each answer.
 
-    Losing a session does no harm: nothing here depends on it. ``accept_loss`` is explained at `JournalDamaged`.
+    A lost session does no harm, since pointers have no ephemeral znodes. For ``accept_loss`` see `JournalDamaged`.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class ZooKeeperPointers:
         return None
 
     async def open(self) -> None:
-        """See `PointerStore.open`. Absent directories are made."""
+        """See `PointerStore.open`. The znodes above the journals and witnesses are made if they are absent."""
         await self._connection.open()
         try:
             await self._heads.make(journals_of(self._root))
@@ -140,7 +141,9 @@ class ZooKeeperPointers:
         return head
 
     async def load(self, head: Head) -> AsyncGenerator[Change, None]:
-        """See `PointerStore.load`. Afterwards the store knows which znodes exist, which makes commits cheaper."""
+        """See `PointerStore.load`. After it, the store knows which znodes exist, and need not ask before each
+        commit.
+        """
         layout = ZnodeLayout(self._root, head.journal)
         session = self._connection.lost_sessions
         version = await self._heads.version(layout, head)
@@ -152,13 +155,13 @@ class ZooKeeperPointers:
         if await self._heads.version(layout, head) is None:
             raise await self._heads.missing(layout, head)
         if self._connection.lost_sessions != session:
-            # A new session may be with a server that lags behind the one of the old session.
+            # The records may be incomplete: a new session may be with a server that lags behind.
             raise StorageUnavailable(f"the ZooKeeper session was lost while journal {head.journal!r} was loaded")
-        present = [*walk.present, layout.witness]  # the take-over has written the witness
+        present = [*walk.present, layout.witness]  # the witness exists, since each take-over writes it
         self._leaders[head.journal] = _LeaderState(head, version, Znodes(present, complete=True, strange=walk.strange))
 
     async def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
-        """See `PointerStore.commit`. If the waiting task is cancelled, a group that was sent still takes effect."""
+        """See `PointerStore.commit`. If the waiting task is cancelled, a group that was sent may still be committed."""
         if revision <= head.revision:
             raise ValueError(f"revision {revision} does not follow {head.revision}")
         for key, _ in changes:
@@ -166,19 +169,20 @@ class ZooKeeperPointers:
         if excess := self.limits.excess(changes):
             return CommitRefused(Refusal.TOO_LARGE, excess)
         after = replace(head, revision=revision, digest=head.digest if digest is None else digest)
-        # groups are sent in the order in which they came
+        # the lock lets waiting tasks in by turns, so groups are sent in the order of the calls
         async with self._turns.setdefault(head.journal, asyncio.Lock()):
             try:
                 flight = await self._send(head, changes, after)
             except JournalDamaged as error:
-                return CommitRefused(Refusal.HEAD_MOVED, str(error))  # another process wrote; a take-over repairs that
+                # another program altered the head, which a take-over repairs
+                return CommitRefused(Refusal.HEAD_MOVED, str(error))
             except BackendError as error:
                 return CommitRefused(Refusal.FAILED, str(error))
         if not isinstance(flight, _Flight):
             return flight
         end = await self._end(flight)
         if not isinstance(end, Done) and self._leaders.get(head.journal) is flight.lead:
-            del self._leaders[head.journal]  # the staged changes of this group are not stored
+            del self._leaders[head.journal]  # the remembered state includes this group, which was not committed
         return end
 
     async def confirm(self, head: Head) -> bool:
@@ -194,7 +198,10 @@ class ZooKeeperPointers:
         return names
 
     async def _learn(self) -> None:
-        """Learn of journals that others make after this store was opened, so as not to create one anew that is gone."""
+        """Remember, now and then, the journals that exist, also those that other replicas make.
+
+        A journal that was seen once, and is gone later, is not created anew.
+        """
         while True:
             await asyncio.sleep(_LEARN_SECONDS)
             try:
@@ -203,7 +210,7 @@ class ZooKeeperPointers:
                 log.debug("cannot list the journals now, and try again later: %s", error)
 
     async def _send(self, head: Head, changes: Sequence[Change], after: Head) -> _Flight | CommitRefused:
-        """Send a group, and count on it from now on. Raises `BackendError`, and then nothing was sent."""
+        """Send a group, and remember the state after it. Raises `BackendError` if nothing was sent."""
         self._connection.require()
         layout = ZnodeLayout(self._root, head.journal)
         lead = self._leaders.get(head.journal)
@@ -231,13 +238,13 @@ class ZooKeeperPointers:
         return _Flight(lead, after, results, transaction.paths(layout.head(after)))
 
     async def _recalled(self, layout: ZnodeLayout, head: Head) -> _LeaderState | None:
-        """Read the state of a leader that did not load the journal since `open`; None if the stored head is another."""
+        """Read the state of a leader that has not loaded the journal since `open`; None if ``head`` is not stored."""
         await self._heads.sync(layout.place)
         version = await self._heads.version(layout, head)
         return None if version is None else _LeaderState(head, version)
 
     async def _look_up(self, layout: ZnodeLayout, changes: Sequence[Change], znodes: Znodes) -> None:
-        """Find out which of the znodes that this group touches exist. After a `load` that is known."""
+        """Find out which of the znodes of this group exist. After a `load` this is known already."""
         unknown = [path for path in dict.fromkeys(involved(layout, changes)) if znodes.has(path) is None]
         for begin in range(0, len(unknown), _LOOKUPS):
             batch = unknown[begin : begin + _LOOKUPS]
@@ -255,5 +262,5 @@ class ZooKeeperPointers:
         except TimeoutError:
             return Unknown("ZooKeeper does not answer")
         except KazooException as error:
-            # This includes an expired session: requests in flight when it expired may have been committed.
+            # Unknown even if the session has expired: a request that was in flight may have been committed.
             return Unknown(f"ZooKeeper does not answer: {name_of(error)}")

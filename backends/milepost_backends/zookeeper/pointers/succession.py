@@ -1,7 +1,7 @@
 """Decides which head a take-over continues from, by the stored parts of a journal and its witness.
 
 The witness is a copy of the head in another place, written in the same transaction. So each of the two shows whether
-the other is an older copy, was altered, or is gone; neither counts unless its checksum matches.
+the other one is an older copy, was altered, or is gone. One whose checksum does not match is ignored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SHOWN: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A znode for a head; ``head`` is None if it contains no valid one, or may not be read."""
+    """A znode that should contain a head. ``head`` is None if its content is not valid, or may not be read."""
 
     path: str
     data: bytes
@@ -31,7 +31,8 @@ class Stored:
 class StoredJournal:
     """The stored parts of a journal in ZooKeeper: its znode, that of its records, its heads, its witness.
 
-    The witness is read before the heads, so that a group which is committed meanwhile does not make it look newer.
+    The witness must be read before the heads. If it were read after them, a group committed in between would make the
+    heads look older than the witness.
     """
 
     journal: str
@@ -49,10 +50,10 @@ class StoredJournal:
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """The leading process's memory of a journal.
+    """The memory of the process that leads a journal.
 
-    It has the head that the process committed last; the lineages of its own take-overs since, of which one with an
-    unknown outcome may be committed late; and the digests that its last groups would leave.
+    It has the head that the process committed last; the lineages of its own take-overs since, any of which may be
+    committed late; and the digests after its last groups, which may be committed or not.
     """
 
     head: Head
@@ -60,17 +61,20 @@ class Remembered:
     digests: Collection[str] = ()
 
     def took(self, head: Head) -> bool:
-        """Return whether ``head`` shows no term later than those of this process."""
+        """Return whether ``head`` is of a term of this process, or of an earlier term."""
         return head.term <= self.head.term or head.lineage in self.lineages
 
     def knows(self, head: Head) -> bool:
-        """Return whether no other process wrote under that head: a take-over alone leaves the records unchanged."""
+        """Return whether this process knows all records under ``head``: no other process has written a group there.
+
+        A take-over by another process alone leaves the records, and so the digest, unchanged.
+        """
         return self.took(head) or head.digest == self.head.digest or head.digest in self.digests
 
 
 @dataclass(frozen=True, slots=True)
 class Succession:
-    """The head to continue from, with term 0 for a journal that never existed, and the lines for the log."""
+    """The head to continue from, which has term 0 if the journal never existed; and lines for the log."""
 
     last: Head
     log_lines: tuple[str, ...] = ()
@@ -79,11 +83,11 @@ class Succession:
 def succession(
     found: StoredJournal, witness_path: str, *, ours: Remembered | None, known: bool, accepted: Collection[str]
 ) -> Succession:
-    """Return the head that follows from what was ``found``.
+    """Return the head that a take-over continues from, given what was ``found``.
 
-    Raises `JournalDamaged` if no leader may continue, and `TakeOverLost` if another one has written under a later term.
-    ``ours`` is this process's memory, while its lease holds. ``known`` says that the journal existed once. ``accepted``
-    has the losses that the owner has accepted.
+    ``ours`` is this process's memory, if its lease holds. ``known`` says that the journal has existed before.
+    ``accepted`` has the names of the losses that the owner has accepted. Raises `JournalDamaged` if no leader may
+    continue, and `TakeOverLost` if another leader has written under a later term.
     """
     witness = found.witness.head if found.witness is not None else None
     nothing = not found.there and found.witness is None
@@ -116,8 +120,9 @@ def succession(
 
 
 def _witnessed(found: StoredJournal, witness: Head | None) -> tuple[Head | None, tuple[str, ...]]:
-    """Return the only head, or the one of which the witness is a copy; and log lines for the others, which are to be
-    deleted.
+    """Return the only head, or of several heads the one that equals the witness; None if there is none.
+
+    The second result has a log line for each other head, which the take-over deletes.
     """
     if len(found.heads) == 1:
         return found.heads[0].head, ()
@@ -130,7 +135,7 @@ def _witnessed(found: StoredJournal, witness: Head | None) -> tuple[Head | None,
 
 
 def _damage(found: StoredJournal, head: Head | None, witness: Head | None) -> str | None:
-    """Return in words what is wrong with the journal; None if its head is valid and nothing contradicts it."""
+    """Return in words how the journal is damaged; None if its head is valid and the witness does not contradict it."""
     if not found.there:
         return f"{found.place} was deleted"
     if not found.records:
@@ -149,7 +154,7 @@ def _damage(found: StoredJournal, head: Head | None, witness: Head | None) -> st
 
 
 def _of_witness(witness: Stored | None, head: Head, path: str) -> tuple[str, ...]:
-    """Return the log line for a witness that must be written anew."""
+    """Return the log line for a witness that the take-over must repair; empty if the witness is in order."""
     if witness is None:
         return (f"{path}, the witness of journal {head.journal!r}, was deleted; it is written anew",)
     if witness.head is None:
@@ -160,7 +165,10 @@ def _of_witness(witness: Stored | None, head: Head, path: str) -> tuple[str, ...
 
 
 def _contradicts(other: Head, head: Head) -> bool:
-    """Return whether ``other`` proves ``head`` wrong: ``head`` is older, or differs and has the same numbers."""
+    """Return whether ``other`` shows that ``head`` is wrong.
+
+    It does if ``other`` has a later term or revision, or has the same ones and differs otherwise.
+    """
     return _number(other) > _number(head) or (_number(other) == _number(head) and other != head)
 
 
@@ -173,6 +181,6 @@ def _named(head: Head) -> str:
 
 
 def _evidence(found: StoredJournal) -> str:
-    """Return the text that identifies this damage: it stays the same until a take-over."""
+    """Return the evidence of this damage (see `JournalDamaged`). It stays the same until a take-over."""
     parts = sorted(f"{each.path} {hashlib.blake2b(each.data, digest_size=16).hexdigest()}" for each in found.stored)
     return f"{found.place} {found.there} {found.records} {parts}"

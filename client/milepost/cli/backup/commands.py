@@ -16,12 +16,11 @@ from typing import Annotated, BinaryIO, cast
 import typer
 
 from milepost.cli.acting import holder
+from milepost.cli.backup.archive import ArchiveWriter, Backup, opened
 from milepost.cli.backup.format import BadBackup
 from milepost.cli.backup.plan import CannotRestore, Planned, Planner
-from milepost.cli.backup.reading import Backup, opened
 from milepost.cli.backup.restoring import Restorer
 from milepost.cli.backup.saving import Saver
-from milepost.cli.backup.writing import ArchiveWriter
 from milepost.cli.errors import ExitCode, errors_end_the_command, say
 from milepost.cli.options import Options, Stores, shared
 from milepost.cli.output import report
@@ -147,7 +146,7 @@ def restore(
 
 
 def _planned(planner: Planner, found: Backup, patterns: list[str] | None, names: dict[str, str]) -> list[Planned]:
-    """Return the plans of all stores, each checked before anything is written. Raises `CannotRestore`."""
+    """Return the plans of all stores. Each is checked before anything is written. Raises `CannotRestore`."""
     records = [record for record in found.stores() if _wanted(record.name, patterns)]
     planned = [planner.plan(record, names.get(record.name, record.name)) for record in records]
     conflicts = planner.conflicts
@@ -179,10 +178,10 @@ def _file_name() -> str:
 
 @contextmanager
 def _written(path: Path) -> Iterator[BinaryIO]:
-    """Yield a file that appears under its name once it is whole, and that only its owner may read, because it contains
-    all states.
+    """Yield a file to write, which gets the name ``target`` once it is complete.
 
-    A symbolic link is followed; a target that is not a regular file (a pipe, a device) is written directly.
+    Only its owner may read the file, since it contains all states. If ``target`` is a symbolic link, the link is
+    followed. If it is not a regular file (a pipe, a device), it is written directly.
     """
     if path == _STANDARD:
         yield cast(BinaryIO, sys.stdout.buffer)
@@ -212,7 +211,7 @@ def _say_lost(lost: Iterable[str]) -> None:
 
 
 def _counted(counts: dict[str, int], lost: Counter[str]) -> str:
-    """Return the number of saved items; if some could not be saved, also the total."""
+    """Return the number of saved items in words. If some could not be saved, name the total as well."""
     stores, handles, files = (
         f"{counts[kind] - lost[kind]} of {counts[kind]} {kind}" if lost[kind] else f"{counts[kind]} {kind}"
         for kind in ("stores", "handles", "files")

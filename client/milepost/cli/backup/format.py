@@ -2,10 +2,10 @@
 
 The members come in this order, so that a backup can be written, and checked, in one pass:
 
-    milepost-backup.json              what this is, and of which version
-    stores/00001/data/00000001        the bytes of a state or a file, once, however many snapshots show the file
-    stores/00001/manifest.jsonl       a line for each record of the store, behind all its bytes
-    end.json                          how much there is, and a digest over the name, size and SHA-256 of each member
+    milepost-backup.json              the format and its version
+    stores/00001/data/00000001        the bytes of a state or a file; a file in several snapshots is stored once
+    stores/00001/manifest.jsonl       a line for each record of the store, after all its bytes
+    end.json                          the number of items, and a digest over name, size and SHA-256 of each member
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ SAVEPOINT_PREFIX: Final = "milepost-backup-"
 
 
 class BadBackup(Exception):
-    """The file is a truncated or altered backup, or not a backup."""
+    """The file is not a backup, or the backup was truncated or altered."""
 
 
 @dataclass(frozen=True)
 class HandleRecord:
-    """A handle at the time of the backup. ``member`` has its bytes; None if they could not be read because of
-    ``damage``.
+    """A handle at the time of the backup.
+
+    ``member`` is the name of the member with its bytes. It is None if they could not be read; ``damage`` then says why.
     """
 
     name: str
@@ -50,7 +51,9 @@ class HandleRecord:
 
 @dataclass(frozen=True)
 class SnapshotRecord:
-    """All files at ``revision``; ``savepoint`` is the savepoint's name, None for the newest snapshot."""
+    """A snapshot of a job's files at ``revision``. ``savepoint`` is None, or the name of the savepoint that keeps
+    it.
+    """
 
     revision: int
     directory: str
@@ -59,13 +62,13 @@ class SnapshotRecord:
 
     @property
     def commit(self) -> str:
-        """The path of the file by which Spark committed the batch."""
+        """The path of the file by which Spark commits the batch of this snapshot."""
         return f"{self.directory}/commits/{self.batch}".lstrip("/")
 
 
 @dataclass(frozen=True)
 class FileRecord:
-    """A file, or a directory, and the revisions of the snapshots that show it."""
+    """A file or directory. ``at`` has the revisions of the snapshots that contain it."""
 
     path: str
     at: tuple[int, ...]
@@ -78,7 +81,7 @@ class FileRecord:
 
 @dataclass
 class StoreRecord:
-    """A store with everything that was saved of it. ``damage`` says why nothing could be saved."""
+    """A store, with all records that were saved of it. If nothing could be saved, ``damage`` says why."""
 
     name: str
     epoch: int = 0
@@ -88,7 +91,7 @@ class StoreRecord:
     files: list[FileRecord] = field(default_factory=list)
 
     def damages(self) -> Iterator[str]:
-        """Yield a line about each item that could not be saved."""
+        """Yield a line for each item that could not be saved."""
         if self.damage is not None:
             yield f"store {self.name}: {self.damage}"
         yield from (f"handle {self.name}/{each.name}: {each.damage}" for each in self.handles if each.damage)
@@ -110,7 +113,8 @@ def manifest_lines(store: StoreRecord) -> Iterator[bytes]:
         for record in records:
             fields = asdict(record)
             if kind == "snapshot":
-                fields["pin"] = fields.pop("savepoint")  # the first backups use this name
+                # the key has the name that savepoints had in the first backups
+                fields["pin"] = fields.pop("savepoint")
             yield _line(kind, fields)
 
 

@@ -1,5 +1,6 @@
-"""Plans a restore: checks everything that exists before anything is written, and refuses a restore that cannot be
-complete.
+"""Plans a restore: compares the backup with the content of the service before anything is written.
+
+A restore that could not be completed is refused.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from milepost.cli.backup.archive import Backup, Slice
 from milepost.cli.backup.format import FileRecord, HandleRecord, SnapshotRecord, StoreRecord
-from milepost.cli.backup.reading import Backup, Slice
 from milepost.cli.service import walk
 from milepost.client import Client
 from milepost.errors import MilepostError
@@ -27,8 +28,9 @@ class CannotRestore(MilepostError):
 
 @dataclass
 class Planned:
-    """The plan for one store. ``changed`` has the new bytes of files that name the directory of their job.
+    """The plan for one store.
 
+    ``changed`` has, by member, the new bytes of files that contain the path of their job, which gets another name.
     ``granted`` is the epoch that the store already has in the target service.
     """
 
@@ -40,11 +42,13 @@ class Planned:
     skipped: int = 0
     granted: int = 0
     there: dict[str, str] = field(default_factory=dict)
-    """The files of this backup that exist there already: SHA-256 by path."""
+    """The files of the backup that the store has already: SHA-256 by path."""
 
     @property
     def needs_epoch(self) -> bool:
-        """Whether the store is written under a new epoch, above the one that it had in either service."""
+        """Whether the store must be written under a new epoch. It must if it had an epoch in either service, or has
+        files.
+        """
         return self.record.epoch > 0 or self.granted > 0 or bool(self.record.snapshots)
 
     @property
@@ -53,19 +57,20 @@ class Planned:
         return not self.handles and not self.snapshots and self.granted > self.record.epoch
 
     def sha256(self, file: FileRecord) -> str:
-        """Return the digest that a file will have."""
+        """Return the digest that a file will have after the restore."""
         changed = None if file.member is None else self.changed.get(file.member)
         return file.sha256 if changed is None else hashlib.sha256(changed).hexdigest()
 
     def shown(self, snapshot: SnapshotRecord) -> dict[str, FileRecord]:
-        """Return the files that a snapshot shows, by path."""
+        """Return the files in a snapshot, by path."""
         return {file.path: file for file in self.record.files if snapshot.revision in file.at}
 
 
 class Planner:
-    """Plans stores against a service that grants only epochs above ``epochs_above``.
+    """Plans stores for a service that grants only epochs above ``epochs_above``.
 
-    ``skip_existing`` lets existing items stay, if they are the same; ``hint`` mentions that option where it would help.
+    With ``skip_existing``, items that exist already, and are the same, are left alone. If that option would avoid a
+    conflict, ``hint`` names the option.
     """
 
     def __init__(self, backup: Backup, client: Client, epochs_above: int, *, skip_existing: bool) -> None:
@@ -78,7 +83,7 @@ class Planner:
         self.hint = ""
 
     def plan(self, record: StoreRecord, target: str) -> Planned:
-        """Plan one store. Obstacles are added to ``conflicts``."""
+        """Plan one store. What prevents its restore is added to ``conflicts``."""
         planned = Planned(target, record)
         self._check_epoch(planned)
         self._plan_handles(planned)
@@ -144,7 +149,10 @@ class Planner:
         self._skip_snapshots(planned)
 
     def _skip_snapshots(self, planned: Planned) -> None:
-        """Leave out the parts that an earlier restore has finished: existing savepoints, and a tree that is whole."""
+        """Leave out the snapshots that an earlier restore has finished.
+
+        These are savepoints that exist, or all snapshots if the files are already those of the last one.
+        """
         if not planned.there:
             return
         kept = self._client.store(planned.target).files.snapshots()
@@ -168,7 +176,10 @@ class Planner:
         planned.snapshots = left
 
     def _rename_files(self, planned: Planned) -> None:
-        """Let Spark's metadata of state name the directory of the new job; no other file may name the old one."""
+        """Replace the job's old path by its new one in the metadata of Spark's state.
+
+        If any other file contains the old path, the job cannot be renamed, which is a conflict.
+        """
         old, new = f"/jobs/{planned.record.name}/".encode(), f"/jobs/{planned.target}/".encode()
         for file in planned.record.files:
             if file.member is None or file.member in planned.changed:
@@ -186,7 +197,7 @@ class Planner:
 
 
 def digest_of(chunks: Iterable[bytes]) -> str:
-    """Return the SHA-256 of bytes."""
+    """Return the SHA-256 of the bytes in ``chunks``, in lower-case hex."""
     digest = hashlib.sha256()
     for chunk in chunks:
         digest.update(chunk)

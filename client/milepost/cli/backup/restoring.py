@@ -1,4 +1,4 @@
-"""Restores the planned stores: handles with their states, and trees, one snapshot after the other."""
+"""Restores the planned stores: handles with their states, and the files of jobs, one snapshot after the other."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from milepost.cli.acting import led
+from milepost.cli.backup.archive import Backup
 from milepost.cli.backup.format import FileRecord, SnapshotRecord
 from milepost.cli.backup.plan import CannotRestore, Planned
-from milepost.cli.backup.reading import Backup
 from milepost.cli.progress import Bar
 from milepost.errors import MilepostError
 from milepost.files import JobFiles
@@ -26,7 +26,7 @@ _OFFSET = re.compile(r"(?:.*/)?offsets/\d+")
 
 @dataclass
 class Restored:
-    """The number of restored items, and of their stores."""
+    """The numbers of restored stores, handles and files, and of items that were skipped."""
 
     stores: int = 0
     handles: int = 0
@@ -35,9 +35,9 @@ class Restored:
 
 
 class Restorer:
-    """Restores one store after the other, in the name of a session, whose locks end with it.
+    """Restores one store after the other, in the name of ``session``; the locks that it takes end with this session.
 
-    If a driver leads a store, the restorer waits ``wait`` seconds for its end.
+    If a driver holds the epoch of a store, the restorer waits for it up to ``wait`` seconds.
     """
 
     def __init__(self, backup: Backup, session: Session, bar: Bar, wait: float) -> None:
@@ -48,7 +48,7 @@ class Restorer:
         self.done = Restored()
 
     def restore(self, planned: Planned) -> None:
-        """Restore a store. Raises `EpochHeld` if a driver leads it already, and the errors of its writes."""
+        """Restore a store. Raises `EpochHeld` if a driver holds its epoch, and the errors of its writes."""
         self._bar.name(planned.target)
         store = self._session.store(planned.target)
         self.done.stores += 1
@@ -84,10 +84,11 @@ class Restorer:
     def _restore_snapshot(
         self, files: JobFiles, planned: Planned, snapshot: SnapshotRecord, current: dict[str, str]
     ) -> None:
-        """Make the tree what the snapshot showed, and have the service take a snapshot of it.
+        """Make the job's files those of ``snapshot``, and let the service take a snapshot of them.
 
-        Spark takes a batch for done once its commit exists, so commits come last, and that of the snapshot at the very
-        end: its snapshot then shows everything, and has the right number.
+        The service takes a snapshot whenever a file in Spark's directory ``commits`` is written, and Spark considers a
+        batch done once this file exists. So these files are written last, and the one of this snapshot's batch at the
+        very end: the snapshot that the service takes then has all files, and the number of this batch.
         """
         shown = planned.shown(snapshot)
         for path, file in shown.items():
@@ -111,7 +112,7 @@ class Restorer:
     def _put(self, files: JobFiles, planned: Planned, file: FileRecord, current: dict[str, str]) -> None:
         assert file.member is not None
         content = planned.changed.get(file.member)
-        # A large file gets more time than other calls.
+        # The time limit of a large file grows with its size.
         timeout = None if file.size < _LARGE else _LEAST_SECONDS + file.size / _SLOWEST_BYTES_PER_SECOND
         files.write(file.path, self._backup.slice(file.member) if content is None else content, timeout=timeout)
         if current.get(file.path) != planned.sha256(file):
@@ -133,10 +134,10 @@ class Restorer:
 
 
 def _in_order(files: Iterable[FileRecord]) -> Iterator[FileRecord]:
-    """Yield the commits of each query from the newest to the oldest, and then the newest once more.
+    """Yield the commit files of each query from the newest batch to the oldest, and then the newest once more.
 
-    Each commit makes a snapshot. In this order even a snapshot that is made on the way shows the newest commit, whose
-    state exists, and the last snapshot of the query has its number.
+    The service takes a snapshot at each of these writes. In this order every such snapshot has the newest commit, whose
+    state is complete; and the last snapshot of the query has the newest batch's number.
     """
     queries: dict[str, list[tuple[int, FileRecord]]] = {}
     for file in files:

@@ -1,5 +1,6 @@
-"""Saves stores through the service: handles with their states, and the files of jobs at their last snapshot and
-savepoints.
+"""Saves stores through the service: handles with their states, and the files of jobs.
+
+The files are those of the last snapshot and of all savepoints.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
 
+from milepost.cli.backup.archive import ArchiveWriter
 from milepost.cli.backup.format import SAVEPOINT_PREFIX, FileRecord, HandleRecord, SnapshotRecord, StoreRecord
-from milepost.cli.backup.writing import ArchiveWriter
 from milepost.cli.progress import Bar
 from milepost.cli.service import walk
 from milepost.client import Client
@@ -23,13 +24,14 @@ from milepost.types import CorruptHandle, Handle, JobFile, KeptSnapshots, StoreS
 from milepost.wire import Code
 
 _TRIES = 20
-"""The number of attempts to read a state that is replaced before it was read completely."""
+"""The most attempts to read a state. An attempt fails if the state is replaced while it is read."""
 
 
 class Saver:
-    """Saves one store after the other. ``begin`` makes the session that makes savepoints, if one is needed.
+    """Saves one store after the other.
 
-    ``without_snapshot`` lists the jobs whose files are not saved, since none of their batches has been committed yet.
+    ``begin`` returns the session that makes savepoints; it is called only if one is needed. ``without_snapshot`` lists
+    the jobs whose files are not saved, because no batch of theirs was committed yet.
     """
 
     def __init__(self, client: Client, archive: ArchiveWriter, bar: Bar, begin: Callable[[], Session]) -> None:
@@ -40,9 +42,9 @@ class Saver:
         self.without_snapshot: list[str] = []
 
     def save(self, summary: StoreSummary) -> StoreRecord:
-        """Save a store; return what was saved, and what could not be.
+        """Save a store; return the description of what was saved, and what could not be.
 
-        Epochs may be granted meanwhile. The last epoch seen counts, as the saved data may come from it.
+        The epoch is read again at the end, since the saved data may be from a driver that got its epoch meanwhile.
         """
         found = StoreRecord(summary.store)
         self._bar.name(summary.store)
@@ -63,7 +65,7 @@ class Saver:
             if isinstance(handle, CorruptHandle):
                 found.handles.append(HandleRecord(handle.name, damage=f"its record is damaged: {handle.reason}"))
             elif not handle.removing:
-                with suppress(NotExist):  # the handle was removed meanwhile
+                with suppress(NotExist):  # a client has removed the handle since it was listed
                     found.handles.append(self._save_handle(store, handle))
 
     def _save_handle(self, store: StateHandleStore, handle: Handle) -> HandleRecord:
@@ -102,7 +104,7 @@ class Saver:
     def _held(self, job: str, kept: KeptSnapshots) -> Iterator[list[tuple[str, SnapshotRecord]]]:
         """Yield the snapshots to save with the names of their directories, oldest first.
 
-        A savepoint keeps the last snapshot meanwhile, so that garbage collection cannot delete its files.
+        During the block a savepoint keeps the last snapshot, so that garbage collection cannot delete its files.
         """
         snapshots = [
             (
@@ -131,9 +133,7 @@ class Saver:
     def _save_snapshot(
         self, found: StoreRecord, root: str, snapshot: SnapshotRecord, known: dict[tuple[str, str], int]
     ) -> None:
-        """Save the files of a snapshot. For a file that an earlier snapshot showed, only note that this one shows it,
-        too.
-        """
+        """Save the files of a snapshot. A file that an earlier snapshot contains as well is not saved a second time."""
         files = self._client.store(found.name).files
         for status in list(walk(files, root)):
             path = status.path.removeprefix(f"{root}/")

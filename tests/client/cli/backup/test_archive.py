@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from milepost.cli.backup.archive import ArchiveWriter, checked, opened
 from milepost.cli.backup.format import END, HEAD, BadBackup, FileRecord, HandleRecord, SnapshotRecord, StoreRecord
-from milepost.cli.backup.reading import checked, opened
-from milepost.cli.backup.writing import ArchiveWriter
 from milepost.errors import ConnectionFailed, Corrupt
 from milepost.wire import Code
 

@@ -18,8 +18,8 @@ import pytest
 
 import milepost
 from milepost import Handle, JobFiles, StateHandleStore, WrittenFile
+from milepost.cli.backup.archive import opened
 from milepost.cli.backup.format import HandleRecord, SnapshotRecord
-from milepost.cli.backup.reading import opened
 from milepost.cli.backup.restoring import Restorer
 from milepost.cli.backup.saving import Saver
 from tests.client.cli.backup.conftest import EPOCHS, LARGE, Job, content_of

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from milepost_backends.kubernetes.address import labels_of, selector
 from milepost_backends.kubernetes.configmaps.entries import is_tombstone, key_of, value_of
-from milepost_backends.kubernetes.labels import labels_of, selector
 from milepost_server.model.records import decode
 from testbed.cluster.cluster import KubernetesCluster
 from testbed.cluster.release import Release

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from milepost.cli.config.contexts import FILE_VARIABLE, TOKEN, ContextFile
+from milepost.cli.contexts import FILE_VARIABLE, TOKEN, ContextFile
 from tests.support.terminal import END, INTERRUPT, Terminal, terminal
 
 TOKEN_TYPED = "a-token-that-nobody-sees"

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from milepost.cli.config.contexts import CONTEXTS, CURRENT, TOKEN, TOKEN_FILE, Config, ConfigError, ContextFile
+from milepost.cli.contexts import CONTEXTS, CURRENT, TOKEN, TOKEN_FILE, Config, ConfigError, ContextFile
 from milepost.cli.errors import ExitCode, asking, say
 from milepost.cli.options import showing
 from milepost.cli.output import Form, report, show_all
@@ -29,7 +29,9 @@ _REDACTED = "REDACTED"
 
 @dataclass(frozen=True)
 class Line:
-    """A line about a context; ``token`` says where its token is."""
+    """A line about a context. ``token`` says where its token is: in the file of contexts, or the path of another file;
+    None without a token.
+    """
 
     current: bool
     name: str
@@ -167,8 +169,9 @@ def view(context: typer.Context, raw: Annotated[bool, typer.Option("--raw", help
 
 
 def _is_replaced(member: str, given: dict[str, str]) -> bool:
-    """Return whether a setting disappears: a context has one source for its token, and a key belongs to its
-    certificate.
+    """Return whether a new setting removes this one.
+
+    A context has either a token or a token file, and its key belongs to its certificate.
     """
     if member in (TOKEN, TOKEN_FILE):
         return TOKEN in given or TOKEN_FILE in given

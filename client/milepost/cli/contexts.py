@@ -1,4 +1,8 @@
-"""The file of contexts: read, checked, and changed by one process at a time."""
+"""The file of contexts, and the connection settings of a command.
+
+A setting comes from a flag, the environment, a context or the default, in this order. Only one process at a time
+changes the file.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +18,18 @@ from typing import Any, Final
 
 import yaml
 
+from milepost.core.calls.credentials import Token
+from milepost.drivers.environment import TokenFile, addresses_in
 from milepost.portable import others_may_read, try_lock
 
+DEFAULT_URL: Final = "http://127.0.0.1:7070"
 FILE_VARIABLE: Final = "MILEPOST_CONFIG"
 CURRENT: Final = "current-context"
 CONTEXTS: Final = "contexts"
 TOKEN: Final = "token"
 TOKEN_FILE: Final = "token-file"
 FILES: Final = ("ca", "cert", "key", TOKEN_FILE)
-"""The members of a context that are paths; a relative one starts at the directory of the file."""
+"""The members of a context that are paths. A relative path starts at the directory of the file of contexts."""
 MEMBERS: Final = ("url", *FILES, TOKEN)
 
 _LOCK_SECONDS: Final = 10.0
@@ -35,14 +42,15 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True)
 class ContextFile:
-    """The file at ``path``. A change keeps the members that this release does not know."""
+    """The file of contexts at ``path``. A change of the file keeps members that this release does not know."""
 
     path: Path
 
     @classmethod
     def of_user(cls, environment: Mapping[str, str]) -> ContextFile:
-        """Return this user's file: the one that the environment names, or else ``milepost/config.yaml`` in its usual
-        place.
+        """Return this user's file of contexts.
+
+        It is the one that MILEPOST_CONFIG names, or else ``milepost/config.yaml`` in XDG_CONFIG_HOME or ``~/.config``.
         """
         named = environment.get(FILE_VARIABLE)
         home = environment.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()
@@ -60,11 +68,11 @@ class ContextFile:
         return Config(self.path, _checked(self.path, content), readable_by_others=others_may_read(mode))
 
     def change(self, edit: Callable[[dict[str, Any]], None]) -> None:
-        """Let ``edit`` change the content of the file, and write all of it anew, or nothing.
+        """Let ``edit`` change the content of the file, and replace the file atomically.
 
-        No other process changes the file meanwhile. A broken file stays unchanged. Raises `ConfigError`.
+        No other process changes the file meanwhile. An invalid file stays unchanged. Raises `ConfigError`.
         """
-        path = self.path.resolve()  # the file behind a symbolic link is replaced, not the link
+        path = self.path.resolve()  # a symbolic link stays, and the file that it names is replaced
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with _locked(path):
@@ -77,7 +85,7 @@ class ContextFile:
 
 @dataclass(frozen=True)
 class Config:
-    """The content of the file of contexts. It may contain tokens, so the ``repr`` omits it."""
+    """The content of the file of contexts. The ``repr`` omits it, since it may contain tokens."""
 
     path: Path
     document: Mapping[str, Any] = field(repr=False)
@@ -104,14 +112,14 @@ class Config:
         return {key: str(self.path.parent / value) if key in FILES else value for key, value in members.items()}
 
     def warnings(self) -> list[str]:
-        """Return warnings for the owner of the file, for example that other users may read its tokens."""
+        """Return warnings for the user, for example that other users may read the tokens in the file."""
         if self.readable_by_others and any(TOKEN in members for members in self.contexts.values()):
             return [f"others may read {self.path}, which has tokens: chmod 600 {self.path}"]
         return []
 
 
 def _checked(path: Path, content: bytes) -> dict[str, Any]:
-    """Return the document in a file. An error describes the problem without quoting the file, which may contain a
+    """Return the document in ``content``. Raises `ConfigError`, which does not quote the content: it may have a
     token.
     """
     try:
@@ -120,7 +128,8 @@ def _checked(path: Path, content: bytes) -> dict[str, Any]:
         mark = error.problem_mark or error.context_mark
         where = "" if mark is None else f", line {mark.line + 1}"
         raise ConfigError(f"{path} is broken{where}: it is no YAML; mend it, or move it away") from None
-    except (yaml.YAMLError, ValueError, LookupError, RecursionError):  # an invalid date, or a number without digits
+    # PyYAML also raises Python's own exceptions, for an invalid date, for example
+    except (yaml.YAMLError, ValueError, LookupError, RecursionError):
         raise ConfigError(f"{path} is broken: it is no YAML; mend it, or move it away") from None
     document = {} if document is None else document
     contexts = document.get(CONTEXTS) or {} if isinstance(document, dict) else None
@@ -135,7 +144,7 @@ def _checked(path: Path, content: bytes) -> dict[str, Any]:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Keep other processes from changing the file, by a lock on a file beside it, which stays."""
+    """Keep other processes from changing the file at ``path``. The lock is on another file beside it, which is kept."""
     beside = path.with_name(f".{path.name}.lock")
     deadline = time.monotonic() + _LOCK_SECONDS
     with open(os.open(beside, os.O_RDWR | os.O_CREAT, 0o600), "rb") as opened:
@@ -156,3 +165,95 @@ def _write(path: Path, content: bytes) -> None:
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class Given:
+    """The connection settings from one source, such as the flags. ``token`` overrides ``token_file``."""
+
+    context: str | None = None
+    url: str | None = None
+    token: str | None = field(default=None, repr=False)
+    token_file: Path | None = None
+    ca: Path | None = None
+    cert: Path | None = None
+    key: Path | None = None
+
+
+@dataclass(frozen=True)
+class Reached:
+    """The connection settings of a command; ``warnings`` are for its user.
+
+    A token in a file is a `TokenFile`, which reads the file for each request, since `milepost run` may last longer than
+    a token is valid.
+    """
+
+    urls: tuple[str, ...]
+    token: Token | None = field(default=None, repr=False)
+    ca: Path | None = None
+    cert: Path | None = None
+    key: Path | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def reached(flags: Given, environment: Given, read: Callable[[], Config]) -> Reached:
+    """Combine the connection settings. ``read`` reads the file of contexts, and is called only if a context is needed.
+
+    If the address comes from a flag or the environment, no setting of a context applies, so that no token is sent to an
+    address for which it was not issued. A context that a flag names overrides the environment. In that case the token
+    of the environment applies only if the environment has no address of its own. Raises `ConfigError`.
+    """
+    if flags.context is not None:
+        chosen, warnings = _context(read(), flags.context)
+        layers = [flags, chosen, environment if environment.url is None else Given()]
+    elif flags.url is not None or (environment.url is not None and environment.context is None):
+        warnings, layers = [], [flags, environment]
+    elif environment.url is not None:
+        raise ConfigError("MILEPOST_URL and MILEPOST_CONTEXT are both set: which one counts? Unset one of them")
+    else:
+        config = read()
+        name = environment.context or config.current
+        chosen, warnings = (Given(), []) if name is None else _context(config, name)
+        layers = [flags, environment, chosen]
+    url = next((layer.url for layer in layers if layer.url is not None), DEFAULT_URL)
+    ca = next((layer.ca for layer in layers if layer.ca is not None), None)
+    return Reached(addresses_in(url), _token(layers), ca, *_certificate(layers), tuple(warnings))
+
+
+def _token(layers: list[Given]) -> Token | None:
+    for layer in layers:
+        if layer.token is not None:
+            return layer.token
+        if layer.token_file is not None:
+            return _token_of(layer.token_file)
+    return None
+
+
+def _token_of(path: Path) -> TokenFile:
+    try:
+        return TokenFile(path)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+
+
+def _certificate(layers: list[Given]) -> tuple[Path | None, Path | None]:
+    """Return the certificate of the first source that has one, and its key.
+
+    The key is from the same source, or from one that overrides it.
+    """
+    key = None
+    for layer in layers:
+        key = key or layer.key
+        if layer.cert is not None:
+            return layer.cert, key
+    return None, key
+
+
+def _context(config: Config, name: str) -> tuple[Given, list[str]]:
+    members = config.context(name)
+    warnings = config.warnings()
+    files = {key.replace("-", "_"): Path(members[key]) for key in FILES if key in members}
+    kept = files.get("token_file")
+    if kept is not None and "token" not in members and _token_of(kept).readable_by_others:
+        warnings.append(f"others may read {kept}, which has a token: chmod 600 {kept}")
+    return Given(name, members["url"], members.get("token"), **files), warnings

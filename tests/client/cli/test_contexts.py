@@ -219,7 +219,7 @@ def test_what_is_not_known_stays(said: Said, config_file: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from milepost.cli.config.contexts import ContextFile
+from milepost.cli.contexts import ContextFile
 
 def edit(document):
     document.setdefault("contexts", {})[f"{sys.argv[2]}-{number}"] = {"url": "http://a"}

@@ -10,10 +10,9 @@ from types import SimpleNamespace
 import pytest
 from kubernetes.config import incluster_config
 
-from milepost_backends.kubernetes import configuration as configuration_module
+from milepost_backends.kubernetes import client as client_module
 from milepost_backends.kubernetes.address import KubernetesAddress
-from milepost_backends.kubernetes.client import KubernetesClient
-from milepost_backends.kubernetes.configuration import Credentials
+from milepost_backends.kubernetes.client import Credentials, KubernetesClient
 from milepost_backends.kubernetes.errors import NotSent
 from testbed.kubernetes.keys import Keys
 from tests.backends.kubernetes.test_client import ANSWERS, BREAKS_OFF, kubeconfig, opened, serving
@@ -169,7 +168,7 @@ class Hanging:
 
 async def test_one_that_hangs_for_long_is_given_up_for_another_try(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr(configuration_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(client_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     configuration = Hanging()
     credentials = Credentials(configuration, hung_after=0.2)
 

@@ -11,8 +11,7 @@ import httpx
 import pytest
 
 import milepost
-from milepost.cli.fsck.commands import Repairer
-from milepost.cli.fsck.looking import Finding, Kind, Repair
+from milepost.cli.fsck import Finding, Kind, Repair, Repairer
 from milepost.wire import Code
 from testbed.server import ALL_AS_BLOBS, ServerProcess
 from tests.client.cli.conftest import Run, Said
