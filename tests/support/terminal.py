@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-SECONDS = 60.0
-AGAIN_SECONDS = 10.0
+SECONDS = 150.0
+AGAIN_SECONDS = 60.0
 ON_ITS_TERMINAL = """
 import fcntl, os, termios
 os.setsid()
@@ -46,8 +46,9 @@ class Terminal:
     def ends(self, *, typed: bytes = b"") -> int:
         """Wait for the end of the command, whose exit status it returns, and read all that it still says.
 
-        What was typed last is typed again every ten seconds, as whoever sits there does: the interpreter misses an
-        interrupt that comes between its last look for one and its wait for a line, until there is another.
+        What was typed last is typed again after a minute: the interpreter misses an interrupt that comes between its
+        last look for one and its wait for a line, until there is another. Not sooner, because a command that has noticed
+        the first one still ends its session, and a second one keeps it from that.
         """
         deadline = time.monotonic() + SECONDS
         again = time.monotonic() + AGAIN_SECONDS
