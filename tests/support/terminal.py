@@ -47,8 +47,8 @@ class Terminal:
         """Wait for the end of the command, whose exit status it returns, and read all that it still says.
 
         What was typed last is typed again after a minute: the interpreter misses an interrupt that comes between its
-        last look for one and its wait for a line, until there is another. Not sooner, because a command that has noticed
-        the first one still ends its session, and a second one keeps it from that.
+        last look for one and its wait for a line, until there is another. Not sooner: a command that has noticed the
+        first one ends its session, and a second one would keep it from that.
         """
         deadline = time.monotonic() + SECONDS
         again = time.monotonic() + AGAIN_SECONDS
