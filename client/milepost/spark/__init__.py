@@ -29,7 +29,7 @@ step  what                                                                      
 6     if N = P: evaluate the batch for its state only, and publish nothing                    ``batch``
 7     else evaluate it once, and call the publishing function                                 ``publishing``
 8     output is staged per attempt and named by a manifest                                    ``sink``, ``manifest``
-9     compare-and-set P to N with the manifest, under the epoch                               ``pointer``, ``store``
+9     compare-and-set P to N with the manifest, under the epoch                               ``pointer``
 10    SIGTERM stops the query from a thread                                                   ``sigterm``
 ====  ======================================================================================  =========================
 

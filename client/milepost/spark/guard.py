@@ -1,21 +1,27 @@
-"""Checks that the expected query calls a batch: with the job's checkpoint, started once, with safe sources."""
+"""Checks that the expected query calls a batch: with the job's checkpoint, started once, with safe sources.
+
+A source is not safe if it gets the token for the job's files: Hadoop's client takes the token and the epoch's header
+from the settings of a session, and sends them with each WebHDFS request of that session, whatever its address
+(docs/decisions/0081).
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from milepost.core.checkpoint_location import CheckpointLocation
+from milepost.core.checkpoint_location import CREDENTIAL, CheckpointLocation
 from milepost.errors import UnsafeQuery
 from milepost.spark.driver.running import check_root, running_query
-from milepost.spark.strangers import warn_of_strangers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 _log = logging.getLogger(__name__)
+_SCHEMES = ("webhdfs", "swebhdfs")
 
 RETAINED = "spark.sql.streaming.minBatchesToRetain"
 LEAST_RETAINED = 2
@@ -88,3 +94,20 @@ def check_clean_source(options: Mapping[str, str], source: str) -> None:
                 f"the source {source} has cleanSource={value}: Spark removes a batch's input before the next driver "
                 "can know that it needs no replay; leave it off and remove old input yourself"
             )
+
+
+def warn_of_strangers(location: CheckpointLocation, where: str, what: str) -> None:
+    """Log a warning if requests to the URL ``where`` carry the job's token although its service is not there. ``what``
+    names the query's part that reads from or writes to ``where``.
+    """
+    url = urlsplit(where)
+    if CREDENTIAL not in location.settings or url.scheme not in _SCHEMES:
+        return
+    if url.netloc != urlsplit(location.url).netloc:
+        _log.warning(
+            "%s uses %s://%s under the settings of this session, so the token of the job's files goes there; with it, "
+            "others can read and write these files until the next driver leads: take another scheme than WebHDFS",
+            what,
+            url.scheme,
+            url.netloc.rpartition("@")[2],
+        )

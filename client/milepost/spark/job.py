@@ -25,17 +25,15 @@ from milepost.job_record import published_by_files
 from milepost.spark.batch import ExactlyOnce
 from milepost.spark.driver.calls import describe, spark_may_be_gone, within
 from milepost.spark.driver.queries import Awaiting, JobQueries, let_commit
-from milepost.spark.guard import QueryGuard
+from milepost.spark.guard import QueryGuard, warn_of_strangers
 from milepost.spark.managed.published import ManagedState
 from milepost.spark.output.claim import claim
-from milepost.spark.output.hadoop import HadoopFiles
-from milepost.spark.output.local import SCHEME, LocalFiles
+from milepost.spark.output.file_systems import SCHEME, HadoopFiles, LocalFiles
 from milepost.spark.output.manifest import delete_expired
 from milepost.spark.output.sink import TROUBLE, FilesSink, Transform, published_page
 from milepost.spark.publishing import OwnFunction, Publish, Publisher
 from milepost.spark.recovery import check_published, check_standstill
 from milepost.spark.session_settings import SessionSettings
-from milepost.spark.strangers import warn_of_strangers
 from milepost.spark.takeover import TakenOver
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from py4j.java_gateway import JavaPackage
 from py4j.protocol import Py4JJavaError
 
 from milepost.errors import LostOffsets, OffsetsExpired, SparkDriverError
-from milepost.spark.output.hadoop import HadoopFiles
+from milepost.spark.output.file_systems import HadoopFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

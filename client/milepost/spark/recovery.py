@@ -66,7 +66,7 @@ class JobRecovery:
     offsets: bytes | None = None
     """The logged offsets of the batch that is replayed."""
     set_aside: int | None = None
-    """The batch that must not run before another driver has put its offsets back (`milepost.spark.fallback`)."""
+    """The batch that must not run before another driver has put its offsets back (`milepost.spark.takeover`)."""
 
 
 def recover(

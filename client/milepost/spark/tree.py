@@ -9,7 +9,7 @@ from py4j.protocol import Py4JJavaError
 
 from milepost.core.checkpoint_location import CheckpointLocation
 from milepost.errors import ConnectionFailed, MilepostError, UnsafeQuery, WrongCheckpoint
-from milepost.spark.output.hadoop import HadoopFiles
+from milepost.spark.output.file_systems import HadoopFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

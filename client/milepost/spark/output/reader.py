@@ -1,11 +1,21 @@
-"""Reads the published batches of a job, and no others."""
+"""Reads the published batches of a job, and no others.
+
+Spark checks that each given path exists when a frame over files is made. For the output of its own streaming queries,
+Spark reads names and sizes from a log (``_spark_metadata``) instead, and opens a file only when a task reads it; a
+filter on partition columns prunes before that. So this module writes such a log into a directory that it deletes once
+the frame is made.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from milepost.client import Client
 from milepost.core.calls.credentials import Token
@@ -13,9 +23,7 @@ from milepost.drivers.connections import Verify
 from milepost.drivers.environment import File
 from milepost.errors import BatchesGone, RecordUnreadable
 from milepost.job_record import JOB, JobRecord, decode
-from milepost.spark.output.frame import frame_over
-from milepost.spark.output.hadoop import HadoopFiles
-from milepost.spark.output.local import SCHEME, LocalFiles
+from milepost.spark.output.file_systems import SCHEME, HadoopFiles, LocalFiles
 from milepost.spark.output.manifest import Page, PublishedBatch, pages
 from milepost.spark.output.schemas import united
 from milepost.spark.output.sink import published_page
@@ -30,6 +38,14 @@ _RANGES = 10
 _log = logging.getLogger(__name__)
 _READS = 5
 """The most attempts at reading the job record, which is read again if its pages were replaced meanwhile."""
+_LOG_VERSION = "v1"
+_LOG_IGNORED = "spark.sql.streaming.fileStreamSink.ignoreMetadata"
+_PLACE = re.compile(r"\w+://[^/]*|\w+:|")
+_PATTERN = re.compile(r"[\\*?\[\]{}]")
+"""The characters that Spark takes for a pattern in a path to read, unless a backslash precedes them."""
+_NULLABLE = ("nullable", "containsNull", "valueContainsNull")
+_NOT_IN_URIS = re.compile(r"[\x00-\x20\"#%<>?\[\\\]^`{|}\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
+"""The characters that Java escapes in the path of a URI; Spark's columns with the file of a row have them escaped."""
 
 
 def published_batches(
@@ -101,7 +117,7 @@ def read_published(
     if not files:
         return spark.createDataFrame([], schema)
     try:
-        return frame_over(spark, published.output, files, schema, look=batches is not None)
+        return _frame_over(spark, published.output, files, schema, look=batches is not None)
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
@@ -181,3 +197,65 @@ def _listed(batches: Sequence[int]) -> str:
             ranges.append([batch, batch])
     told = [str(first) if first == last else f"{first} to {last}" for first, last in ranges[:_RANGES]]
     return ", ".join(told) + (", …" if len(ranges) > _RANGES else "")
+
+
+def _frame_over(
+    spark: SparkSession, output: str, files: Sequence[tuple[str, int]], schema: StructType, *, look: bool
+) -> DataFrame:
+    """Return the frame of the given Parquet files, each with its path below ``output`` and its size. Names of
+    directories below ``output`` such as ``batch=3`` become values of columns. All columns are nullable, because a file
+    may lack them.
+
+    With ``look``, Spark first checks that all files exist, and raises PATH_NOT_FOUND. Spark does this also if the path
+    of ``output`` contains a name that looks like a partition, since with a log it would take that name for a column,
+    too, and if the session has Spark ignore such logs.
+    """
+    reader = spark.read.schema(type(schema).fromJson(_nullable(schema.jsonValue()))).option(
+        "ignoreMissingFiles", "false"
+    )
+    if look or "=" in output or str(spark.conf.get(_LOG_IGNORED, "false")).lower() == "true":
+        return reader.option("basePath", output).parquet(*(_literal(f"{output}/{path}") for path, _ in files))
+    with TemporaryDirectory(prefix="milepost-read-") as directory:
+        log = Path(directory, "_spark_metadata", "0.compact")  # Spark reads this log file with any compactInterval
+        log.parent.mkdir()
+        log.write_text("\n".join([_LOG_VERSION, *(_entry(f"{output}/{path}", size) for path, size in files)]))
+        return reader.parquet(f"file:{directory}")
+
+
+def _nullable(kind: Any) -> Any:
+    """Return the JSON of a type in which every part is nullable, as Spark has it for files that it lists itself."""
+    if isinstance(kind, list):
+        return [_nullable(each) for each in kind]
+    if not isinstance(kind, dict):
+        return kind
+    return {key: True if key in _NULLABLE else _nullable(value) for key, value in kind.items()}
+
+
+def _entry(uri: str, size: int) -> str:
+    """Return the log's line about a file; values that a manifest lacks, such as the file's time, are 0."""
+    place, path = _divided(uri)
+    place = "file://" if place == "file:" else place  # Spark uses this form for the names of files that it lists itself
+    return json.dumps(
+        {
+            "path": place + _NOT_IN_URIS.sub(lambda found: quote(found[0], safe=""), path),
+            "size": size,
+            "isDir": False,
+            "modificationTime": 0,
+            "blockReplication": 0,
+            "blockSize": 0,
+            "action": "add",
+        }
+    )
+
+
+def _literal(uri: str) -> str:
+    """Return the URI under which Spark reads exactly this file, whatever its name."""
+    place, path = _divided(uri)
+    return place + _PATTERN.sub(r"\\\g<0>", path)
+
+
+def _divided(uri: str) -> tuple[str, str]:
+    """Return the scheme with the authority, which may contain brackets as well, and the path."""
+    place = _PLACE.match(uri)
+    assert place is not None
+    return place[0], uri[place.end() :]

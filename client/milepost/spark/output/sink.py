@@ -18,8 +18,7 @@ from py4j.protocol import Py4JError
 from milepost.errors import RecordUnreadable, UnsafeQuery
 from milepost.job_record import KIND, JobRecord, published_by_files
 from milepost.spark.driver.calls import describe
-from milepost.spark.output.hadoop import HadoopFiles
-from milepost.spark.output.local import SCHEME, LocalFiles
+from milepost.spark.output.file_systems import SCHEME, HadoopFiles, LocalFiles
 from milepost.spark.output.manifest import (
     DIRECTORY,
     Page,
