@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 
 from milepost.core.body import State
-from milepost.core.campaign import campaign
 from milepost.core.objects import NotPicklable, store_repr
 from milepost.core.progress import Progress
 from milepost.core.store import StoreOperations
@@ -206,7 +205,7 @@ class StateHandleStore(NotPicklable):
         ``wait`` replaces a timeout. An outage does not end the wait. If the wait ends without the epoch, the call
         raises `EpochHeld`, or the error of an outage that still goes on. It raises `SessionLost` at once.
         """
-        return self._driver.run(campaign(self._operations, wait))
+        return self._driver.run(self._operations.campaign(wait))
 
     def current_epoch(self, *, timeout: float | None = None) -> Epoch:
         """Return the store's current epoch, whichever session holds it; `epoch` is the epoch of this object."""

@@ -7,7 +7,6 @@ from contextlib import aclosing, asynccontextmanager
 
 from milepost.aio.files import AsyncJobFiles
 from milepost.core.body import AsyncState
-from milepost.core.campaign import campaign
 from milepost.core.objects import NotPicklable, store_repr
 from milepost.core.progress import Progress
 from milepost.core.store import StoreOperations
@@ -195,7 +194,7 @@ class AsyncStateHandleStore(NotPicklable):
         ``wait`` replaces a timeout. An outage does not end the wait. If the wait ends without the epoch, the call
         raises `EpochHeld`, or the error of an outage that still goes on. It raises `SessionLost` at once.
         """
-        return await self._driver.run(campaign(self._operations, wait))
+        return await self._driver.run(self._operations.campaign(wait))
 
     async def current_epoch(self, *, timeout: float | None = None) -> Epoch:
         """Return the store's current epoch, whichever session holds it; `epoch` is the epoch of this object."""
