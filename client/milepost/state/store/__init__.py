@@ -8,9 +8,7 @@ version: in memory (`MemoryEngine`) or in RocksDB (`milepost.state.store.engines
 executor has loaded since.
 """
 
-from milepost.state.store.contract.coordinator import StateStoreCoordinator
-from milepost.state.store.contract.provider import StateStoreProvider
-from milepost.state.store.contract.stores import ReadStateStore, StateStore
+from milepost.state.store.contract.stores import ReadStateStore, StateStore, StateStoreProvider
 from milepost.state.store.contract.values import (
     DEFAULT_FAMILY,
     Change,
@@ -20,8 +18,8 @@ from milepost.state.store.contract.values import (
     StateStoreId,
     StateStoreMetrics,
 )
-from milepost.state.store.coordinators import InProcessRecord, this_executor
-from milepost.state.store.engines.memory import MemoryEngine
+from milepost.state.store.coordinators import InProcessRecord, StateStoreCoordinator, this_executor
+from milepost.state.store.engines.engine import MemoryEngine
 from milepost.state.store.files.contract import Created, FileInfo, StateFiles
 from milepost.state.store.files.local import LocalFiles, MemoryFiles
 from milepost.state.store.files.tree import TreeFiles

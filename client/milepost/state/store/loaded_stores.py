@@ -8,8 +8,8 @@ import weakref
 from collections.abc import Callable, Collection
 from typing import Protocol
 
-from milepost.state.store.contract.coordinator import StateStoreCoordinator
 from milepost.state.store.contract.values import StateStoreId
+from milepost.state.store.coordinators import StateStoreCoordinator
 
 _MOST_OTHERS = 100
 """The most other stores that one report asks about, so that it is one request. Verification asks about all stores."""

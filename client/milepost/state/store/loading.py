@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from milepost.state.errors import FileMissing, StateDamaged, VersionNotFound
-from milepost.state.store.engines.contract import Engine
+from milepost.state.store.engines.engine import Engine
 from milepost.state.store.format.files import OpenedFile
 from milepost.state.store.format.heads import Commit, DeltaHead, Run, RunHead, SnapshotHead
 from milepost.state.store.format.names import Kind, StateFileName, parse_name

@@ -10,9 +10,7 @@ from itertools import takewhile
 
 from milepost.state.errors import InvalidUse, StateDamaged, VersionNotFound
 from milepost.state.store.cleaning import clean
-from milepost.state.store.committing import METRICS, Committer
-from milepost.state.store.contract.provider import StateStoreProvider
-from milepost.state.store.contract.stores import ReadStateStore, StateStore
+from milepost.state.store.contract.stores import ReadStateStore, StateStore, StateStoreProvider
 from milepost.state.store.contract.values import DEFAULT_FAMILY, Change, StateStoreId
 from milepost.state.store.files.contract import StateFiles
 from milepost.state.store.format.heads import Commit, SnapshotHead
@@ -26,7 +24,7 @@ from milepost.state.store.ranges import RangeReader
 from milepost.state.store.reading_store import FileReadStore
 from milepost.state.store.rows import Families
 from milepost.state.store.settings import ProviderSettings
-from milepost.state.store.writing_store import FileStateStore
+from milepost.state.store.writing_store import METRICS, Committer, FileStateStore
 
 _log = logging.getLogger(__name__)
 _MOST_LINEAGE = 100

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from milepost.state.errors import InvalidUse
-from milepost.state.store.engines.contract import EngineFactory
-from milepost.state.store.engines.memory import MemoryEngine
+from milepost.state.store.engines.engine import EngineFactory, MemoryEngine
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,33 @@
-"""A version of a store from which the next version is made."""
+"""A version of a store from which the next version is made, and the commit that writes its changes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
-from milepost.state.errors import InvalidUse
-from milepost.state.store.committing import Committed, Committer
+from milepost.state.errors import CommitUnknown, EngineFailed, InvalidUse, WriteUnknown
 from milepost.state.store.contract.stores import StateStore
 from milepost.state.store.contract.values import DEFAULT_FAMILY, CheckpointInfo, StateStoreId, StateStoreMetrics
-from milepost.state.store.loading import Loaded
-from milepost.state.store.reading_store import FileReadStore
-from milepost.state.store.rows import framed
+from milepost.state.store.engines.engine import Engine
+from milepost.state.store.format.files import Written, body_of, file_of
+from milepost.state.store.format.heads import Commit, DeltaHead
+from milepost.state.store.format.names import Kind, StateFileName
+from milepost.state.store.history import History
+from milepost.state.store.loading import Loaded, remove_family
+from milepost.state.store.reading_store import FileReadStore, Overlay
+from milepost.state.store.rows import Families, Row, after_prefix, framed, outcome, prefix_of
 
+_log = logging.getLogger(__name__)
 MOST_KEY_BYTES = 64 * 1024
+MOST_VALUE_BYTES = 1 << 30
+"""The most bytes of a value, or of all values of a key together: a record batch cannot hold two gibibytes."""
+
+_CHUNK = 256
+"""The number of keys whose old values are in memory at once."""
+
+METRICS = frozenset({"changes", "bytes_written", "commit_milliseconds"})
 
 
 class FileStateStore(FileReadStore, StateStore):
@@ -113,3 +128,103 @@ def _check(key: bytes, *values: bytes) -> None:
             raise InvalidUse("keys and values of a store are bytes; a coder makes them")
     if len(key) > MOST_KEY_BYTES:
         raise InvalidUse(f"a key has at most {MOST_KEY_BYTES} bytes, not {len(key)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A commit that was written."""
+
+    info: CheckpointInfo
+    metrics: StateStoreMetrics
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A prepared commit, which is written repeatedly until its outcome is known."""
+
+    commit: Commit
+    head: DeltaHead
+    file: Written
+    rows: int
+    changes: list[tuple[bytes, bytes | None]]
+
+
+class Committer:
+    """Makes one commit. Until the store is changed again, every attempt writes the same file."""
+
+    def __init__(self, history: History, lineage_of: Callable[[Loaded], tuple[Commit, ...]]) -> None:
+        """``lineage_of`` returns the commits before the next one, newest first."""
+        self._history = history
+        self._lineage_of = lineage_of
+        self._prepared: _Prepared | None = None
+
+    def forget(self) -> None:
+        """Prepare anew at the next attempt, since the store was changed."""
+        self._prepared = None
+
+    def commit(self, loaded: Loaded, families: Families, removed: Sequence[int], overlay: Overlay) -> Committed:
+        """Write the changes, and bring ``loaded`` to the new version.
+
+        Raises `CommitUnknown`, or, if certainly nothing was written, `FilesError`, `EngineFailed` or `InvalidUse`. Once
+        the file exists, the commit is made: if the engine fails after that, ``loaded`` is ``broken``.
+        """
+        began = time.monotonic()
+        if self._prepared is None:
+            try:
+                self._prepared = self._prepare(loaded, families, removed, overlay)
+            except EngineFailed:
+                loaded.broken = True
+                raise
+        ready = self._prepared
+        version, id = ready.commit
+        try:
+            written = self._history.create(StateFileName(Kind.DELTA, version, id), ready.file)
+        except WriteUnknown as error:
+            raise CommitUnknown(f"it is not known whether version {version} was committed as {id}: {error}") from error
+        self._history.remember(ready.commit, ready.head)
+        base_id = loaded.commit[1] if loaded.commit else None
+        self._bring(loaded, ready, removed)
+        milliseconds = round(1000 * (time.monotonic() - began))
+        numbers = {"changes": ready.rows, "bytes_written": written, "commit_milliseconds": milliseconds}
+        return Committed(
+            CheckpointInfo(self._history.store.partition, version, id, base_id),
+            StateStoreMetrics(ready.head.keys, loaded.engine.memory_bytes() if not loaded.broken else 0, numbers),
+        )
+
+    def _prepare(self, loaded: Loaded, families: Families, removed: Sequence[int], overlay: Overlay) -> _Prepared:
+        rows = list(overlay.all_rows())
+        keys = loaded.keys - sum(_count(loaded.engine, number) for number in removed)
+        changes: list[tuple[bytes, bytes | None]] = []
+        for chunk in _chunks(rows):
+            before = loaded.engine.get_many([key for key, _, _ in chunk])
+            after = [outcome(value, (op, new)) for value, (_, op, new) in zip(before, chunk, strict=True)]
+            if any(value is not None and len(value) > MOST_VALUE_BYTES for value in after):
+                raise InvalidUse(f"a value, or all values of a key, have at most {MOST_VALUE_BYTES} bytes")
+            keys += sum(value is not None for value in after) - sum(value is not None for value in before)
+            changes += zip((key for key, _, _ in chunk), after, strict=True)
+        head = DeltaHead(loaded.version + 1, self._lineage_of(loaded), families, keys)
+        file = file_of(self._history.store, head, body_of(rows))
+        return _Prepared((head.version, file.digest), head, file, len(rows), changes)
+
+    @staticmethod
+    def _bring(loaded: Loaded, ready: _Prepared, removed: Sequence[int]) -> None:
+        try:
+            for number in removed:
+                remove_family(loaded.engine, number)
+            loaded.engine.apply(ready.changes)
+        except EngineFailed as error:
+            _log.warning(
+                "version %d was committed, and will be loaded anew when it is opened: %s", ready.commit[0], error
+            )
+            loaded.broken = True
+            return
+        loaded.commit, loaded.families, loaded.keys = ready.commit, ready.head.families, ready.head.keys
+
+
+def _chunks(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    return (rows[start : start + _CHUNK] for start in range(0, len(rows), _CHUNK))
+
+
+def _count(engine: Engine, number: int) -> int:
+    prefix = prefix_of(number)
+    return sum(1 for _ in engine.scan(prefix, after_prefix(prefix)))

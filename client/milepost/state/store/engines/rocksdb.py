@@ -18,7 +18,7 @@ import rocksdict
 
 from milepost.portable import try_lock
 from milepost.state.errors import EngineFailed, InvalidUse
-from milepost.state.store.engines.contract import Engine
+from milepost.state.store.engines.engine import Engine
 
 _log = logging.getLogger(__name__)
 _BATCH_BYTES = 1024 * 1024

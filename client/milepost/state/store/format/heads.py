@@ -9,7 +9,7 @@ from typing import Any
 from milepost.state.store.rows import Families, Family, prefix_of
 
 FORMAT = 2
-"""The format of new files. Format 1 differs only in its record batches (`milepost.state.store.format.batches`)."""
+"""The format of new files. Format 1 differs only in its record batches (`milepost.state.store.format.files`)."""
 
 Commit = tuple[int, str]
 """A commit: its version and its id."""
