@@ -88,7 +88,8 @@ class JobRecord:
 
     @property
     def labels(self) -> dict[str, str]:
-        """The labels of the record's handle: the last published batch and the epoch, for people who list the handles.
+        """The labels of the record's handle: the last published batch and the epoch, for people who list the
+        handles.
         """
         return {"published": str(self.published), "epoch": str(self.epoch)}
 

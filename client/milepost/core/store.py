@@ -45,9 +45,9 @@ from milepost.wire import STATE_MEDIA_TYPE, UPLOAD_MEDIA_TYPE
 
 log = logging.getLogger("milepost.stores")
 
-POLL_SECONDS = 20.0  # less than the service's limit, so that the client notices sooner that a leader is gone
+POLL_SECONDS = 20.0  # less than the service allows, so that the client soon notices if the leader is gone
 BETWEEN_SECONDS = 0.2
-EXAMINED_BYTES_PER_SECOND = 32 * 1024 * 1024  # the rate at which the service certainly checks the bytes of an upload
+EXAMINED_BYTES_PER_SECOND = 32 * 1024 * 1024  # the service checks the bytes of an upload at least this fast
 LEAST_TO_ASK = 1.0  # the least seconds to spend on finding the leader, however short the wait is
 
 
@@ -55,7 +55,7 @@ class StoreOperations(StoreCalls):
     """The operations of one session in one store. Add, replace, remove and clear carry ``epoch``."""
 
     def under(self, epoch: int) -> StoreOperations:
-        """Return the same operations under a given epoch."""
+        """Return the operations of the same session and store, with ``epoch`` in place of the present one."""
         return StoreOperations(self.caller, self.store, self.context, epoch)
 
     def add_and_lock(
@@ -257,7 +257,7 @@ class StoreOperations(StoreCalls):
         reader = answers.document(answers.handle_named(name), *operation.success)
         sent = dict(labels or {})
         headers = {**headers, **label_headers(sent), **self.epoch_header()}
-        self.context.headers()  # raises if the session is lost, before a large state is read
+        self.context.headers()  # raises before a large state is read if the session is lost
         body: Body = yield Work(lambda: body_of(state))
         body.transfer = Transfer(progress, self.caller.clock)
         key = self.caller.new_key()
@@ -282,7 +282,8 @@ class StoreOperations(StoreCalls):
         key: Key,
         deadline: float,
     ) -> Operation[Reply[Handle] | None]:
-        """Put the bytes into the blob store, then add or replace the handle by naming the upload to the service.
+        """Put the bytes into the blob store, then add or replace the handle with a request that contains the id of the
+        upload.
 
         Returns None if the bytes must go through the service instead.
         """
@@ -293,7 +294,7 @@ class StoreOperations(StoreCalls):
                 *self.at(ANNOUNCE_UPLOAD), announced, JSON, request, timeout=timeout, final=REFUSED_FOR_NOW
             )
 
-        for _ in range(2):  # twice: an upload may expire just before it is named
+        for _ in range(2):  # twice: the upload may expire before the service gets its id
             upload = yield from put(self.caller, announce, body, deadline)
             if upload is None:
                 break

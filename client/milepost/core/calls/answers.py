@@ -36,7 +36,7 @@ Reader = Callable[[Answer], T]
 
 
 def whatever(answer: Answer) -> Any:
-    """Accept any answer as it is."""
+    """Return an answer unread, for a request whose answer has no content of interest."""
     return answer
 
 
@@ -46,7 +46,7 @@ def nothing(answer: Answer) -> None:
 
 
 def version(answer: Answer) -> str:
-    """Read the version from the ETag of an answer without a body."""
+    """Read the version of a handle or a file from the ETag of an answer."""
     _check_status(answer, (200,))
     found = unquote_version(answer.headers.get(Header.ETAG.lower(), ""))
     if found is None:
