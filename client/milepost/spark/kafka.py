@@ -1,9 +1,9 @@
 """Compares the Kafka offsets that a query would read next with those that the brokers still have, before the query
 starts.
 
-Kafka deletes old records by age and by size, whether a query has read them or not. Spark notices when its tasks ask for
-them, in the middle of a batch; with ``failOnDataLoss=false`` it skips them and only logs it. This module asks the
-brokers with Kafka's own client in Spark's JVM.
+Kafka deletes old records by age and by size, whether a query has read them or not. Spark notices that records are gone
+only when its tasks request them, in the middle of a batch; with ``failOnDataLoss=false`` it only logs the loss, and
+continues after it. This module asks the brokers with Kafka's own client in Spark's JVM.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Partition(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """The records of a partition: from offset ``first`` on, and none at ``end`` yet. A partition that is gone has 0 and
-    0.
+    """The records that the brokers have of a partition: those from offset ``first`` up to, but not including, ``end``.
+    Both are 0 for a partition that is gone.
     """
 
     first: int
@@ -80,8 +80,9 @@ def check_offsets(
 def wanted_offsets(files: HadoopFiles, checkpoint: str, source: str | None = None) -> Offsets:
     """Return the offset at which the query continues in each partition; empty if the query has not begun.
 
-    A committed last batch continues at its end. A batch that was not committed runs again, from the end of the batch
-    before it; the very first batch begins at the offsets that the source noted when it first began.
+    If the last batch in the offset log is committed, the query continues at the end of that batch. If not, the batch
+    runs again, from the end of the batch before it; the first batch of all runs from the offsets that the source stored
+    at its start.
     """
     batch = max(_numbers(files.names(f"{checkpoint}/offsets")), default=None)
     if batch is None:
@@ -126,7 +127,7 @@ def _parsed(offset: str) -> Offsets:
 
 
 def _merged(parts: Iterator[Offsets]) -> Offsets:
-    """Return the offsets of all parts; of a partition that two sources read, the lower offset."""
+    """Return the offsets of all ``parts`` together; if a partition is in several parts, the lowest of its offsets."""
     merged: Offsets = {}
     for part in parts:
         for partition, offset in part.items():
@@ -176,7 +177,9 @@ def _kept_offsets(
 
 @contextmanager
 def _client(jvm: Any, options: Mapping[str, str], timeout: float) -> Iterator[Any]:
-    """Open a Kafka client; turn Kafka's exceptions into the error that the brokers could not be asked."""
+    """Open a Kafka admin client for the block. Raises `SparkDriverError` in place of the exceptions of Kafka's
+    client.
+    """
     own = {name[len(_OF_KAFKA) :]: value for name, value in options.items() if name.lower().startswith(_OF_KAFKA)}
     limits = {"default.api.timeout.ms": str(round(1000 * timeout)), "request.timeout.ms": str(round(1000 * timeout))}
     try:
@@ -193,7 +196,7 @@ def _client(jvm: Any, options: Mapping[str, str], timeout: float) -> Iterator[An
 
 
 def _offset(jvm: Any, answer: Any, timeout: float) -> int:
-    milliseconds = round(2000 * timeout)  # the Kafka client itself gives up before that
+    milliseconds = round(2000 * timeout)  # the client's own request timeout is shorter
     try:
         return int(answer.get(milliseconds, jvm.java.util.concurrent.TimeUnit.MILLISECONDS).offset())
     except Py4JJavaError as error:

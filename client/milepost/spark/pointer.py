@@ -52,7 +52,8 @@ class HandleStore(Protocol):
 
 
 class ResolvingStore:
-    """A job's store under this driver's epoch; it resolves the outcome of each write.
+    """A job's store under this driver's epoch. Its writes return or raise only once their outcome is known, or time has
+    run out.
 
     ``outage_timeout`` is the number of seconds for which a write waits for an outage to end.
     """
@@ -79,8 +80,8 @@ class ResolvingStore:
         return self.plain.epoch
 
     def add(self, name: str, state: bytes, labels: Mapping[str, str]) -> Handle:
-        """Store a handle. Only this epoch stores a state with these exact bytes, so a handle with its digest comes from
-        this write.
+        """Add a handle. The bytes of ``state`` must be unique to this write, so that a stored handle with their digest
+        shows that the write was applied.
         """
         digest = _digest(state)
         return self._resolve(
@@ -90,7 +91,7 @@ class ResolvingStore:
     def replace(self, name: str, version: str, state: bytes, labels: Mapping[str, str]) -> Handle:
         """Replace a handle by compare-and-set.
 
-        Also raises `Fenced` if only the version shows that a newer driver has written.
+        Raises `Fenced` in place of `VersionMismatch` if a newer driver leads.
         """
         digest = _digest(state)
         try:
@@ -102,7 +103,7 @@ class ResolvingStore:
             raise
 
     def raise_if_fenced(self, cause: BaseException | None = None) -> None:
-        """Raise `Fenced` if another epoch than this driver's is current."""
+        """Raise `Fenced`, with ``cause`` as its cause, if the store's current epoch is not this driver's."""
         current = self.plain.current_epoch().epoch
         if current != self.epoch:
             detail = f"epoch {current} leads this job, this driver had {self.epoch}"
@@ -110,8 +111,8 @@ class ResolvingStore:
 
     @contextmanager
     def or_fenced(self) -> Iterator[None]:
-        """Raise `Fenced` in place of another error that a driver finds, if a newer driver leads, whose work may be the
-        cause.
+        """Replace a `SparkDriverError` of the block by `Fenced` if a newer driver leads, because its work may have
+        caused the error.
         """
         try:
             yield
@@ -135,7 +136,7 @@ class ResolvingStore:
                 if look and (handle := committed()) is not None:
                     return handle
                 return write()
-            except LabelsLost as lost:  # labels are for users, and no program depends on them
+            except LabelsLost as lost:  # the state is stored; only people read the labels of this handle
                 if not self._warned:
                     _log.warning("%s", lost)
                 self._warned = True
@@ -148,7 +149,7 @@ class ResolvingStore:
                 look = conflict = True
                 continue
             except (Fenced, SessionLost):
-                raise  # whatever the outcome of the write is, the next driver finds it in the record
+                raise  # not repeated: the next driver reads from the record whether it was applied
             except Problem as error:
                 if error.outcome is not Outcome.UNKNOWN:
                     if doubt is not None:
@@ -157,7 +158,7 @@ class ResolvingStore:
                 obstacle = doubt = error
                 look, conflict = True, False
             if self._clock() >= until:
-                # If an earlier attempt may have been applied, its error counts: the last one says nothing of it.
+                # If an earlier attempt may have been applied, raise the error of that attempt, which says so.
                 if doubt is None or doubt is obstacle:
                     raise obstacle
                 raise doubt from obstacle
@@ -179,8 +180,8 @@ class JobPointer:
         """Read the record, or make the first one, with this ``authority`` for the job's checkpoint location. Call this
         only after the epoch was granted.
 
-        Raises `RecordUnreadable`, `JobUnknown` if there is no record but it ``must_exist``, `NoSafeCheckpoint` if an
-        older release stored the checkpoint, and the SDK's errors (`Corrupt`, `BlobMissing`, `Fenced` …).
+        Raises `RecordUnreadable`, `JobUnknown` if there is no record although ``must_exist`` is set, `NoSafeCheckpoint`
+        if an older release stored the checkpoint, and the SDK's errors (`Corrupt`, `BlobMissing`, `Fenced` …).
         """
         try:
             handle = store.plain.get_and_lock(JOB)
@@ -203,8 +204,8 @@ class JobPointer:
         return cls(store, record if record.authority else replace(record, authority=authority), handle.version)
 
     def change(self, change: Callable[[JobRecord], JobRecord]) -> None:
-        """Replace the record by the return value of ``change`` for it. Threads may call this at the same time. Raises
-        the errors of `move`.
+        """Replace the record by ``change(record)``. Threads may call this at the same time. Raises the errors of
+        `move`.
         """
         with self._one_moves:
             self.move(change(self.record))
@@ -217,7 +218,7 @@ class JobPointer:
         """
         state = record.encode()
         handle = self.store.replace(JOB, self._version, state, record.labels)
-        # Decoded from the stored bytes, as the next driver will read it: JSON has no tuples, and only strings as keys.
+        # Keep the record as the next driver will decode it: JSON turns tuples into lists, and keys into strings.
         self.record, self._version = decode(state), handle.version
 
 

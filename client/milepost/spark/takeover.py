@@ -1,7 +1,7 @@
 """Takes a job over under the granted epoch: from reading its record to knowing the batch at which it continues.
 
-Nothing here starts a query. A fault of the job itself is raised; a step that another driver or an outage prevents is
-tried again under another epoch (`milepost.standby.Standby.take_over`).
+This module starts no query. If another driver or an outage prevents a step, the driver stands by again and repeats the
+take-over under another epoch (`milepost.standby.Standby.take_over`).
 
 If files of the job are damaged, the driver rolls them back to an older snapshot, without losing or doubling a row. Let
 L be the last batch whose offsets Spark logged, and B the batch of the snapshot. After B, Spark must run again every
@@ -10,8 +10,9 @@ of the sources, and the offsets of B + 1. Spark itself runs no more than one log
 because B + 1 was published and a driver had begun L = B + 2, the offsets of L are set aside. Once B + 1 is committed,
 the next driver puts them back: the query of this driver ends when Spark plans L anew (`RestartNeeded`).
 
-Managed state in the job's tree stays as it is. The job record names the commits of the last published batch, which the
-snapshot of an older batch does not have; and its files never change, so no snapshot has better ones.
+The rollback leaves managed state in the job's tree unchanged. The job record names the state's commits of the last
+published batch, which a snapshot of an older batch does not contain; and the files of a commit never change, so a
+snapshot has no intact copy of a damaged one.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _ROOT = "checkpoint"
 _STATES = "_milepost"
 """The directory of a job's managed states (`milepost.state.store.TreeFiles`)."""
 _ENTRIES_TO_READ_ALL = 2
-"""The number of unfinished beginnings of a batch after which the driver checks each byte of the job's files."""
+"""If drivers began a batch this often without finishing it, the next driver checks each byte of the job's files."""
 
 
 @dataclass(frozen=True)
@@ -84,15 +85,16 @@ def take_over(
     """Read the record of the job ``name``, put the ``settings`` of this epoch in place, fall back if files are damaged,
     and read how far the job has come. The arguments are those of `milepost.spark.lead`.
 
-    Raises an error for a fault of the job, and `Fenced`, `SessionLost` or the error of an outage if another driver may
-    take the job over, or this one later.
+    Raises the errors of `milepost.spark.lead`; among them `Fenced`, `SessionLost` and the errors of an outage, after
+    which this driver may try again later.
     """
     store = leadership.store
     certain = ResolvingStore(store, outage_timeout=outage_timeout)
     pointer = JobPointer.take(certain, authority or default_authority(client.addresses), must_exist=must_exist)
     known = _authority(name, pointer, authority)
     location = checkpoint_location(
-        # each of Hadoop's file systems begins with the first address, and a query has many file systems
+        # The addresses begin with the leader's: each of a query's many Hadoop file systems asks the first address
+        # first.
         client.addresses,
         name,
         certain.epoch,
@@ -102,7 +104,7 @@ def take_over(
     )
     settings.put(location.settings, location.fence)
     warn_of_strangers(location, default_file_system(spark), "fs.defaultFS")
-    tree = CheckpointTree(spark, location, client.timeout)  # in a longer outage, this driver stands by again
+    tree = CheckpointTree(spark, location, client.timeout)  # in a longer outage, the driver stands by again
     with certain.or_fenced():
         found = look(store, digests=digests or pointer.record.entries >= _ENTRIES_TO_READ_ALL)
         snapshot = fall_back(found, tree, store.files, pointer.record.published, if_damaged)
@@ -198,13 +200,15 @@ def fall_back(
 
 
 def safe(snapshots: Iterable[Snapshot], logged: int, published: int) -> list[Snapshot]:
-    """Return the snapshots after which Spark runs again, with the same input, every batch that a sink may have seen."""
+    """Return the snapshots to which a rollback is safe: after it, Spark runs every batch that a sink may have seen
+    again with the same input.
+    """
     least = _least(logged, published)
     return [snapshot for snapshot in snapshots if snapshot.directory == _ROOT and least <= snapshot.batch <= logged]
 
 
 def bring_back(checkpoint: Writable) -> None:
-    """Put offsets that were set aside back in place, if all batches before are committed."""
+    """Move offsets that were set aside back to ``offsets``, if Spark has committed all batches before theirs."""
     batch = set_aside(checkpoint)
     if batch < 0 or (committed := newest(checkpoint, "commits")) < batch - 1:
         return
@@ -215,8 +219,9 @@ def bring_back(checkpoint: Writable) -> None:
 
 
 def _least(logged: int, published: int) -> int:
-    """Return the oldest batch to roll back to. Two batches run again only if the first of them is published:
-    `ExactlyOnce` does not publish that one again, and handles the second.
+    """Return the oldest batch to whose snapshot the job may be rolled back: ``logged - 1``, after which one batch runs
+    again, or ``logged - 2`` if the first of the two batches that then run again is the last published one.
+    `ExactlyOnce` does not publish that batch a second time.
     """
     return logged - 2 if published == logged - 1 else logged - 1
 

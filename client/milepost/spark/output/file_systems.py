@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SCHEME = "file:"
-_SYNCS = 8  # threads
+_SYNCS = 8  # the most threads that sync files at the same time
 _PIECE_BYTES = 6000
 """The bytes of one read. Py4J encodes them in base64 and sends them in pieces of 8,192; each answer of more than one
 piece waits 40 ms for TCP's delayed acknowledgement.
@@ -29,10 +29,11 @@ piece waits 40 ms for TCP's delayed acknowledgement.
 
 
 class HadoopFiles:
-    """The few file operations that publishing and checking need. Paths are URIs or absolute paths.
+    """The file operations that milepost.spark needs, through Hadoop's ``FileSystem``. Paths are URIs or absolute paths.
 
-    They use the Hadoop settings that a query of the session would have now, and above these ``settings``. This object
-    keeps a file system that Hadoop's settings exclude from its cache: Hadoop would make a new one for each call.
+    Hadoop's settings are those of the Spark session at the time when this object is made, overridden by ``settings``.
+    This object caches each file system that Hadoop's settings exclude from Hadoop's own cache, because Hadoop would
+    make a new one for each call.
     """
 
     def __init__(self, spark: SparkSession, settings: Mapping[str, str] | None = None) -> None:
@@ -147,7 +148,7 @@ class HadoopFiles:
                 raise
 
     def _of(self, jpath: Any) -> Any:
-        """Return the file system of a path."""
+        """Return Hadoop's ``FileSystem`` for a path."""
         uri = jpath.toUri()
         place = uri.getScheme(), uri.getAuthority()
         if not self._conf.getBoolean(f"fs.{place[0]}.impl.disable.cache", False):
@@ -189,9 +190,9 @@ class LocalFiles:
         """
         root = _local(path)
         found = []
-        # these directories contain the names of the attempt and of its batch
+        # The directories with the names of the staging directory and of its batch must be durable, too.
         written = [root.parent, root.parent.parent]
-        for directory, below, names in os.walk(root, onerror=_raise):  # os.walk itself would ignore the error
+        for directory, below, names in os.walk(root, onerror=_raise):  # without onerror, os.walk ignores errors
             below[:] = [name for name in below if not name.startswith(("_", "."))]
             for name in names:
                 if not name.startswith(("_", ".")):
@@ -229,14 +230,16 @@ def _raise(error: OSError) -> None:
 
 
 def _local(uri: str) -> Path:
-    """Return the local path of Hadoop's unescaped form: ``file:/a b``, ``file:///a b``, on Windows ``file:/C:/a b``."""
+    """Return the local path of a URI in Hadoop's unescaped form: ``file:/a b``, ``file:///a b``, on Windows
+    ``file:/C:/a b``.
+    """
     rest = uri.removeprefix(SCHEME).lstrip("/")
     return Path(rest if sys.platform == "win32" else f"/{rest}")
 
 
 def _sync(*paths: Path) -> None:
-    """Make files, and names in directories, durable; all at once, because a disk needs about the same time for one as
-    for all.
+    """Make files, and the names in directories, durable, in parallel: a disk needs about the same time for one sync as
+    for several.
     """
     with ThreadPoolExecutor(min(len(paths), _SYNCS), thread_name_prefix="milepost-sync") as threads:
         for _ in threads.map(sync, paths):
