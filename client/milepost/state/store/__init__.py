@@ -1,10 +1,11 @@
 """Versioned stores of keys and values, with the contract of Spark's state stores.
 
-`FileStateStoreProvider` keeps each version as files in a `StateFiles`: `LocalFiles` is a directory, `TreeFiles` a
-directory in the tree of a job, fenced by its driver's epoch, and `MemoryFiles` is for tests. An engine holds an open
-version: in memory (`MemoryEngine`) or in RocksDB (`milepost.state.store.engines.rocksdb.RocksDBEngines`).
+`FileStateStoreProvider` stores each version as files, in one of three kinds of `StateFiles`: `LocalFiles` is a local
+directory, `TreeFiles` a directory in the tree of a job, fenced by its driver's epoch, and `MemoryFiles` is for tests.
+An engine holds an open version: in memory (`MemoryEngine`) or in RocksDB
+(`milepost.state.store.engines.rocksdb.RocksDBEngines`).
 
-`LoadedStores` report to a `StateStoreCoordinator` which stores this process has loaded, and unload those that another
+`LoadedStores` tells a `StateStoreCoordinator` which stores this process has loaded, and unloads the stores that another
 executor has loaded since.
 """
 

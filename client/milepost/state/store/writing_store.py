@@ -1,4 +1,6 @@
-"""A version of a store from which the next version is made, and the commit that writes its changes."""
+"""A store that is open for writing: a loaded version, its changes, and the commit that writes them as the next
+version.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,10 @@ from milepost.state.store.rows import Families, Row, after_prefix, framed, outco
 _log = logging.getLogger(__name__)
 MOST_KEY_BYTES = 64 * 1024
 MOST_VALUE_BYTES = 1 << 30
-"""The most bytes of a value, or of all values of a key together: a record batch cannot hold two gibibytes."""
+"""The most bytes of a value, or of all values of a key together. A record batch cannot contain two gibibytes."""
 
 _CHUNK = 256
-"""The number of keys whose old values are in memory at once."""
+"""The number of changed keys whose old values a commit reads from the engine at a time."""
 
 METRICS = frozenset({"changes", "bytes_written", "commit_milliseconds"})
 
@@ -122,7 +124,7 @@ class FileStateStore(FileReadStore, StateStore):
 
 
 def _check(key: bytes, *values: bytes) -> None:
-    """Refuse a key that is not bytes, or is too large for a row of a file."""
+    """Raise `InvalidUse` for a key or value that is not bytes, and for a key of more than `MOST_KEY_BYTES`."""
     for one in (key, *values):
         if type(one) is not bytes:
             raise InvalidUse("keys and values of a store are bytes; a coder makes them")
@@ -132,7 +134,7 @@ def _check(key: bytes, *values: bytes) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A commit that was written."""
+    """The result of a commit: the report for the driver, and the metrics."""
 
     info: CheckpointInfo
     metrics: StateStoreMetrics
@@ -140,7 +142,9 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A prepared commit, which is written repeatedly until its outcome is known."""
+    """A commit that is ready to be written. A repeated attempt writes the same file, so that at most one commit is
+    made.
+    """
 
     commit: Commit
     head: DeltaHead
@@ -150,23 +154,26 @@ class _Prepared:
 
 
 class Committer:
-    """Makes one commit. Until the store is changed again, every attempt writes the same file."""
+    """Makes the commit of a store. It may be attempted several times; as long as the store has not changed, every
+    attempt writes the same file.
+    """
 
     def __init__(self, history: History, lineage_of: Callable[[Loaded], tuple[Commit, ...]]) -> None:
-        """``lineage_of`` returns the commits before the next one, newest first."""
+        """``lineage_of`` returns the loaded commit and its predecessors, newest first."""
         self._history = history
         self._lineage_of = lineage_of
         self._prepared: _Prepared | None = None
 
     def forget(self) -> None:
-        """Prepare anew at the next attempt, since the store was changed."""
+        """Discard the prepared commit, because the store was changed; the next attempt prepares a new one."""
         self._prepared = None
 
     def commit(self, loaded: Loaded, families: Families, removed: Sequence[int], overlay: Overlay) -> Committed:
-        """Write the changes, and bring ``loaded`` to the new version.
+        """Write the changes as the next version, and change ``loaded`` into that version.
 
-        Raises `CommitUnknown`, or, if certainly nothing was written, `FilesError`, `EngineFailed` or `InvalidUse`. Once
-        the file exists, the commit is made: if the engine fails after that, ``loaded`` is ``broken``.
+        Raises `CommitUnknown`, or, if certainly nothing was written, `FilesError`, `EngineFailed` or `InvalidUse`. The
+        commit is made as soon as its file exists: if the engine fails after that, the commit stands, and ``loaded`` is
+        ``broken``.
         """
         began = time.monotonic()
         if self._prepared is None:

@@ -1,5 +1,5 @@
-"""An engine holds the keys and values of one version of a store, and moves to the next in place: its contract, and the
-engine in memory.
+"""The contract of an engine, which holds the keys and values of one version of a store and is changed into the next
+version in place; and the engine in memory.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from milepost.state.store.sorted_map import SortedMap
 
 
 class Engine(ABC):
-    """Sorted keys and their values. A new engine is empty, belongs to one thread at a time, and may be lost: the files
-    of the store are authoritative. On failure it raises `EngineFailed`.
+    """Sorted keys and their values. A new engine is empty, and only one thread at a time uses it. An engine need not be
+    durable, because the files of the store contain the same data. Its methods raise `EngineFailed`.
     """
 
     @abstractmethod
@@ -21,8 +21,8 @@ class Engine(ABC):
 
     @abstractmethod
     def scan(self, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        """Iterate over the keys from ``start`` up to, but not including, ``end``, sorted. The caller applies nothing
-        meanwhile.
+        """Iterate over the keys from ``start`` up to, but not including, ``end``, sorted. The caller must not change
+        the engine during the iteration.
         """
 
     @abstractmethod
@@ -43,10 +43,12 @@ EngineFactory = Callable[[], Engine]
 
 
 _ENTRY_BYTES = 180
-"""The bytes that Python needs for a dict entry and two bytes objects, beside their content."""
+"""The estimated bytes that Python needs for a dict entry and two bytes objects, beside the content of the objects."""
 
 _FEW = 0.1
-"""The share of new keys up to which they are inserted in order one by one."""
+"""If the changed keys are at most this share of all keys, each is inserted into the sorted order; else the order is
+computed anew.
+"""
 
 
 class MemoryEngine(Engine):

@@ -2,9 +2,9 @@
 
 No part of a file is used before its digest is verified.
 
-Arrow stores a column of bytes with a four-byte offset for each value. Offsets only rise, so they compress badly, and
-with small values they were most of a file. So a record batch here is one row of lists: lengths, which are often equal,
-replace offsets; and a key is stored without the prefix that it shares with the key before it.
+Arrow stores a column of bytes with a four-byte offset for each value. Rising offsets compress badly, and with small
+values they would be most of a file. So a record batch here has one row of lists, with the lengths of keys and values,
+which are often equal, in place of offsets. A key is stored without the prefix that it shares with the key before it.
 """
 
 from __future__ import annotations
@@ -73,14 +73,16 @@ _SCHEMA_MESSAGE = SCHEMA.serialize().to_pybytes()
 
 
 class Written(NamedTuple):
-    """A file that is ready to be created: the digits for its name, and its content."""
+    """A file that is ready to be created: ``digest`` is the hex digits of its name, which verify its head, and
+    ``content`` its bytes.
+    """
 
     digest: str
     content: bytes
 
 
 class Body(NamedTuple):
-    """The record batches of a file, one after the other, and the position of each."""
+    """The record batches of a file as Arrow messages, in order, and a `Block` that describes each of them."""
 
     messages: tuple[bytes, ...]
     blocks: tuple[Block, ...]
@@ -92,7 +94,9 @@ class Body(NamedTuple):
 
 
 def file_of(store: StateStoreId, head: Head, body: Body) -> Written:
-    """Assemble a file from a head and its record batches."""
+    """Assemble a file of ``store`` from its head and its record batches. Each call returns a different file, because
+    the head contains a random number.
+    """
     document = {
         "format": FORMAT,
         "store": {"operator": store.operator, "partition": store.partition, "name": store.name},
@@ -106,7 +110,8 @@ def file_of(store: StateStoreId, head: Head, body: Body) -> Written:
 
 
 def bodies_of(rows: Iterable[Row], most_bytes: int | None = None) -> Iterator[Body]:
-    """Turn sorted rows into bodies, each of about ``most_bytes`` of keys and values; into a single one without a limit.
+    """Turn sorted rows into bodies of about ``most_bytes`` of keys and values each, or into a single body if
+    ``most_bytes`` is None.
 
     Without rows there is no body.
     """
@@ -145,7 +150,9 @@ def body_of(rows: Iterable[Row]) -> Body:
 
 
 def _message(rows: Sequence[Row]) -> bytes:
-    """Return the Arrow message of a record batch, as it follows the message of the schema."""
+    """Return the rows as the Arrow message of a record batch, without the message of the schema that precedes it in a
+    stream.
+    """
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, SCHEMA, options=_OPTIONS) as writer:
         writer.write_batch(batch_of(rows))
@@ -260,7 +267,7 @@ def rows_of(batch: pa.RecordBatch) -> list[Row]:
 def rows_of_format_1(batch: pa.RecordBatch) -> list[Row]:
     """Turn a record batch of `ROWS_SCHEMA` into rows."""
     numbers, keys, ops, values = (column.to_pylist() for column in batch.columns)
-    if numbers[0] == numbers[-1]:  # the numbers are sorted, so all of them are equal
+    if numbers[0] == numbers[-1]:  # rows are sorted by family, so all are of the same family
         prefix = prefix_of(numbers[0])
         keys = [prefix + key for key in keys]
     else:
@@ -271,9 +278,7 @@ def rows_of_format_1(batch: pa.RecordBatch) -> list[Row]:
 
 
 def _shared(keys: Iterable[bytes]) -> Iterator[int]:
-    """Iterate over the number of bytes that each key shares with the beginning of the key before it, up to the most
-    that one byte can hold.
-    """
+    """Iterate over the length of the prefix that each key shares with the key before it, 255 bytes at most."""
     before = b""
     for key in keys:
         most = min(len(key), len(before), _MOST_SHARED)
@@ -283,7 +288,7 @@ def _shared(keys: Iterable[bytes]) -> Iterator[int]:
 
 
 def _numbers(lists: pa.Array, kind: Literal["B", "I"]) -> list[int]:
-    """Return the one list of a column of lists; much faster than Arrow's own conversion to Python numbers."""
+    """Return the only list of a column of lists as Python numbers. This is much faster than Arrow's ``to_pylist``."""
     numbers = lists.flatten()
     if len(numbers) == 0:
         return []
@@ -292,7 +297,9 @@ def _numbers(lists: pa.Array, kind: Literal["B", "I"]) -> list[int]:
 
 
 def _parts(column: pa.Array, lengths: Iterable[int]) -> list[bytes]:
-    """Cut the one value of a column into parts of these lengths."""
+    """Split the only value of a column into parts of these lengths. Raises ValueError if they do not add up to its
+    size.
+    """
     whole = column[0].as_py()
     parts = []
     start = 0
