@@ -90,7 +90,7 @@ class ConnectionFailed(MilepostError):
 
 
 class DeadlineExceeded(MilepostError):
-    """The caller's deadline passed, and it is certain that nothing was applied."""
+    """The deadline of the call passed, and it is certain that the service has applied nothing."""
 
 
 class StateTruncated(MilepostError):
@@ -117,15 +117,19 @@ class LabelsLost(MilepostError):
 
 
 class CleanUpLags(MilepostError):
-    """Too many old checkpoints still wait to be removed, also after another try; nothing new was added."""
+    """Old checkpoints could not be removed yet, also after another try; no new checkpoint was added."""
 
 
 class NoIntactCheckpoint(MilepostError):
-    """All stored checkpoints are damaged; nothing was removed. The job must not silently start from nothing."""
+    """All stored checkpoints of the job are damaged; none was removed. The job must not start without a checkpoint
+    unnoticed.
+    """
 
 
 class SparkDriverError(MilepostError):
-    """`milepost.spark` refuses to continue, because rows could be lost or published twice."""
+    """The root of the errors with which `milepost.spark` refuses to continue, because rows could be lost or published
+    twice.
+    """
 
 
 class UnsafeQuery(SparkDriverError):
@@ -155,7 +159,9 @@ class CheckpointDamaged(NoSafeCheckpoint):
 
 
 class RestartNeeded(SparkDriverError):
-    """The job went back to a snapshot because of damaged files; start it once more, and it catches up."""
+    """The job was rolled back to a snapshot because of damaged files. Start it once more: the next driver runs the
+    batches after the snapshot again.
+    """
 
 
 class InputMissing(SparkDriverError):
@@ -213,7 +219,9 @@ class BatchTimeout(SparkDriverError):
 
 
 class BatchesGone(SparkDriverError):
-    """Published batches that a reader wants are expired, or their files are gone; ``batches`` lists their numbers."""
+    """Batches that a reader asked for have expired, or their files are missing; ``batches`` lists the numbers of these
+    batches.
+    """
 
     def __init__(self, message: str, batches: Sequence[int]) -> None:
         super().__init__(message)
@@ -278,7 +286,7 @@ def _again(kind: type[Problem], code: Code, detail: str, fields: dict[str, Any],
 
 
 class BadRequest(Problem):
-    """The request is wrong, and can never succeed as it is."""
+    """The request is invalid; sending the same request again cannot succeed."""
 
 
 class InvalidName(BadRequest):
@@ -298,7 +306,7 @@ class IdempotencyMismatch(BadRequest):
 
 
 class TooLarge(BadRequest):
-    """The request exceeds a limit, which ``detail`` names."""
+    """The request exceeds a limit of the service; ``detail`` says which."""
 
 
 class AccessDenied(Problem):
@@ -396,7 +404,7 @@ class StorageFull(Problem):
 
 
 class Unavailable(Problem):
-    """The service cannot do this at the moment; nothing was applied."""
+    """The service cannot carry out the request at the moment, and has applied nothing; a later retry may succeed."""
 
 
 class ServerFault(Problem):

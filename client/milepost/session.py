@@ -24,7 +24,7 @@ OnLost = Callable[["Session", str], None]
 
 
 class _Stopped(Exception):
-    """The session was closed while the thread that renews it was waiting."""
+    """Ends the thread that renews a session: the session was closed while the thread was waiting."""
 
 
 class Session(NotPicklable):

@@ -60,7 +60,7 @@ class CorruptHandle:
 
 @dataclass(frozen=True)
 class LockedHandles:
-    """All handles of a store, locked and sorted by name, and the handles whose record is damaged."""
+    """All handles of a store, which the request locked, sorted by name; and the handles whose record is damaged."""
 
     handles: list[Handle]
     corrupt: list[CorruptHandle]
@@ -68,7 +68,9 @@ class LockedHandles:
 
 @dataclass(frozen=True)
 class Removal:
-    """The result of a removal: the handle was ``removed``, or the sessions ``locks`` still hold it."""
+    """The result of a removal: ``removed`` says whether the handle was removed; if not, ``locks`` lists the sessions
+    that hold a lock on it.
+    """
 
     removed: bool
     locks: tuple[str, ...] = ()

@@ -49,8 +49,8 @@ class Direct:
         return self.above is not None and size > self.above and self.open
 
     def suits_body(self, body: Body) -> bool:
-        """Return whether this state should be uploaded directly. It must be readable twice: for its digest, and to be
-        sent.
+        """Return whether a state should be uploaded directly. Its source must be readable twice: once to compute the
+        digest, once to send the bytes.
         """
         if body.size is None or body.sha256 is None or body.once:
             return False
@@ -111,8 +111,7 @@ def trouble_with(url: str, secure: bool) -> str | None:
 
 
 def signed(method: str, url: str, headers: Mapping[str, str], body: Body | None, left: float) -> Send:
-    """Make a request for a URL that is already signed, with exactly these headers; it may take at most ``left``
-    seconds.
+    """Make the `Send` for a signed URL, with exactly these headers; the request may take at most ``left`` seconds.
 
     A driver never lets the URL be logged: anyone who reads the URL could send the request, too.
     """

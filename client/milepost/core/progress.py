@@ -56,8 +56,8 @@ class Transfer:
         self.report()
 
     def end_stored(self, size: int) -> None:
-        """Report that all ``size`` bytes are stored. An exception of the function is only logged: the state is stored,
-        and the caller must learn that.
+        """Report that all ``size`` bytes are stored. An exception of the function is only logged, because the call must
+        report that the state is stored.
         """
         self._done = self._total = size
         try:

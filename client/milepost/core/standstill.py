@@ -80,7 +80,7 @@ class Standstill:
         return self._now().seconds if self._process == os.getpid() else 0.0
 
     def forget(self) -> None:
-        """Reset the measurement, after a renewal."""
+        """Set the measured time to 0, because the lease was renewed."""
         self._measured = _Measured()
 
     def describe(self) -> str:

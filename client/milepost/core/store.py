@@ -96,7 +96,7 @@ class StoreOperations(StoreCalls):
         return reply.value
 
     def get(self, name: str, timeout: float | None = None) -> Operation[Handle]:
-        """Return the record of a handle, without locking it. Raises `NotExist`, `Corrupt`."""
+        """Return the record of a handle without locking the handle. Raises `NotExist`, `Corrupt`."""
         request = Request(*self._at(GET_HANDLE, name), answers.document(answers.handle_named(name)))
         return (yield from self.caller.call(request, timeout=timeout)).value
 

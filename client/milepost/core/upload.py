@@ -47,7 +47,9 @@ class _End(Enum):
 
 @dataclass(frozen=True)
 class Upload:
-    """A place for an upload, which accepts bytes for ``expires_in`` seconds. Its URL is a secret."""
+    """An announced upload: for ``expires_in`` seconds, the blob store accepts the bytes by a PUT to ``url``, which is a
+    secret, with ``headers``.
+    """
 
     id: str
     url: str = field(repr=False)

@@ -25,7 +25,7 @@ _ASKERS = 8
 
 
 class AsyncDriver:
-    """Carries operations out in the calling task; functions that block run in a worker thread."""
+    """Carries out operations in the calling task, and runs functions that block in a worker thread."""
 
     def __init__(self, connections: Connections) -> None:
         self._http = connections.client(httpx.AsyncClient)

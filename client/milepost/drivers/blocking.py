@@ -20,7 +20,9 @@ Pause = Callable[[float], None]
 
 
 class BlockingDriver:
-    """Carries operations out in the calling thread. Threads may share a driver; a forked child connects anew."""
+    """Carries out operations in the calling thread. Threads may share a driver; a forked process makes new
+    connections.
+    """
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections

@@ -218,7 +218,7 @@ class Job:
 
     @property
     def running(self) -> bool:
-        """Return whether a query can be stopped now or will start."""
+        """Return whether the job has a query to stop, or a publishing function for a query that may start."""
         return self._function is not None or self._queries.any()
 
     @property

@@ -58,10 +58,10 @@ def check_offsets(
 ) -> None:
     """Raise `OffsetsExpired` if records are gone that the query with this ``checkpoint`` would read next.
 
-    ``options`` are those of its Kafka source. A query that reads several clusters is checked once for each, with
-    ``source``: the name of the source in Spark's offset log, or its number where it has none. Call this under the epoch
-    and with the settings of the checkpoint location in place, before the query starts. A query that has not begun needs
-    no check. Raises `SparkDriverError` if the brokers do not answer within ``timeout`` seconds.
+    ``options`` are those of its Kafka source. If a query reads several Kafka clusters, call this once for each, with
+    ``source``: the source's name in Spark's offset log, or its number if the log has no names. Call this under the
+    epoch and with the settings of the checkpoint location in place, before the query starts. A query that has not begun
+    needs no check. Raises `SparkDriverError` if the brokers do not answer within ``timeout`` seconds.
     """
     files = HadoopFiles(spark)
     wanted = wanted_offsets(files, checkpoint, source)
@@ -101,8 +101,8 @@ def _numbers(names: list[str]) -> set[int]:
 
 
 def _ends(files: HadoopFiles, checkpoint: str, batch: int) -> Iterator[tuple[str, Offsets]]:
-    """Yield the name of each source and the offsets at which the batch ended in it. Version 1 of the log has numbers
-    for names.
+    """Yield, for each source, its name and the offsets at which ``batch`` ended. Version 1 of Spark's offset log has no
+    names; the name is then the number of the source.
     """
     lines = (files.read(f"{checkpoint}/offsets/{batch}") or b"").decode().splitlines()
     for index, line in enumerate(lines[2:]):

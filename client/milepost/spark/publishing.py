@@ -66,8 +66,8 @@ class BatchContext:
         """Return a directory under ``output`` that no other attempt of any driver writes to; each call returns a new
         one.
 
-        Its name is ``batch=<batch>/e<epoch>-<hex>``. The hex digits begin with those of the job, which distinguish its
-        attempts from those of other jobs with the same output.
+        Its name is ``batch=<batch>/e<epoch>-<hex>``. The hex digits begin with digits of the job's identity, which
+        distinguish its directories from those of other jobs with the same output.
         """
         return f"{output.rstrip('/')}/batch={self.batchId}/e{self.epoch}-{attempts_of(self.job)}{uuid.uuid4().hex[:20]}"
 

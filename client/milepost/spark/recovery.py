@@ -131,7 +131,7 @@ def recover(
 def conf_differences(offsets: bytes, session: Callable[[str], str | None]) -> list[ConfDifference]:
     """Return the settings in ``offsets``, a file of Spark's offset log, that differ from those of the session.
 
-    ``session`` returns the value in force for a key, or None.
+    ``session`` returns the session's value of a setting, or None; a setting without a value there does not differ.
     """
     lines = offsets.decode().splitlines()
     if len(lines) < 2:

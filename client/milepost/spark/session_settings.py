@@ -1,8 +1,8 @@
 """Puts Hadoop settings into a Spark session for as long as jobs are led from it, and takes them out again.
 
-Settings of a session reach the executors with each query, and a query keeps those that it was started with. Several
-jobs may be led from one session: the settings of the job whose query starts next must then be in place. Spark reports
-the settings of a session (in its UI and event log), so this module redacts a secret among them.
+Executors get the settings of a session with each query, and a query keeps the settings with which it was started.
+Several jobs may be led from one session: the settings of the job whose query starts next must then be in place. Spark
+reports the settings of a session (in its UI and event log), so this module redacts a secret among them.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ class SessionSettings:
             self.place()
 
     def place(self) -> None:
-        """Put the job's settings in place again, and remove those of another job, such as the credential for its files.
+        """Put the job's settings in place again after another job's; settings that only the other job has, such as the
+        credential for its files, are removed.
 
         Raises `UnsafeQuery` once the job's settings were taken out.
         """

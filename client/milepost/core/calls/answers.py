@@ -41,7 +41,7 @@ def whatever(answer: Answer) -> Any:
 
 
 def nothing(answer: Answer) -> None:
-    """Accept a 204, which has no body to read."""
+    """Check that the status is 204; such an answer has no content."""
     _check_status(answer, (204,))
 
 
@@ -119,7 +119,7 @@ def locked(document: Document) -> LockedHandles:
 
 
 def removal(document: Document) -> Removal:
-    """Read the result of a removal."""
+    """Read the result of a removal: whether the handle was removed, and which sessions still lock it."""
     return Removal(members.flag(document["removed"]), members.texts(document, "locks"))
 
 
@@ -271,7 +271,7 @@ def rights(document: Document) -> Rights:
 
 
 def stepped_down(document: Document) -> SteppedDown:
-    """Read which replica stepped down."""
+    """Read which replica stepped down, and at which term it had led."""
     return SteppedDown(members.text(document, "replica"), members.whole(document, "term"))
 
 

@@ -85,7 +85,7 @@ class Redirected:
 
 @dataclass(frozen=True)
 class Refused:
-    """The service refused definitively; a retry would not change that."""
+    """The service refused the request with ``problem``, and would refuse a retry as well."""
 
     problem: Problem
 
@@ -110,7 +110,9 @@ Verdict = Done | Redirected | Refused | Again
 
 
 def judge(result: Answer | Lost, request: Request[Any]) -> Verdict:
-    """Return the verdict on ``result``, the result of an attempt at ``request``."""
+    """Decide what ``result``, the answer to an attempt or its loss, means for the call: done, refused, redirected, or
+    another attempt.
+    """
     if isinstance(result, Lost):
         kind = DeadlineExceeded if result.timed_out else ConnectionFailed
         doubt = request.changes and result.sent

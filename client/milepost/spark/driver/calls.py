@@ -26,8 +26,8 @@ _TRACE = re.compile(r"^(?:\s+at |Traceback |JVM stacktrace:)", re.MULTILINE)
 
 
 def within(seconds: float, call: Callable[[], _T]) -> _T:
-    """Make a call in a separate thread, and return its result or raise its exception. Raises TimeoutError after
-    ``seconds``.
+    """Call ``call`` in a separate thread, and return its result or raise its exception. Raises TimeoutError if it takes
+    longer than ``seconds``.
     """
     returned: list[_T] = []
     raised: list[BaseException] = []

@@ -144,7 +144,9 @@ def jvm_ends(spark: SparkSession, *, is_stopping: bool) -> bool:
 
 
 def context_is_stopped(spark: SparkSession) -> bool:
-    """Return whether the SparkContext is stopped, or cannot be asked; a JVM that hangs has not stopped it."""
+    """Return whether the SparkContext is stopped or its JVM has ended. If the JVM does not answer in time, the context
+    counts as running.
+    """
     context: Any = spark.sparkContext
     found: list[bool] = []
 

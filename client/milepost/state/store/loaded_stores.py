@@ -110,8 +110,8 @@ class LoadedStores:
     def _ask_and_unload(
         self, stores: Collection[StateStoreId], ask: Callable[[Collection[StateStoreId]], Collection[StateStoreId]]
     ) -> None:
-        """Call ``ask`` with the stores, and unload those that it returns, which another executor has loaded. A store
-        that this process opened during the call stays loaded.
+        """Call ``ask`` with the stores; it returns those that another executor has loaded, and this unloads them. A
+        store that this process opens during the call stays loaded.
         """
         with self._lock:
             before = {store: self._times_opened.get(store) for store in stores}

@@ -33,7 +33,7 @@ METRICS = frozenset({"changes", "bytes_written", "commit_milliseconds"})
 
 
 class FileStateStore(FileReadStore, StateStore):
-    """A loaded version and its changes, which a `Committer` writes as the next version."""
+    """A store that is open for writing: a loaded version, and changes that `commit` writes as the next version."""
 
     def __init__(
         self, store_id: StateStoreId, loaded: Loaded, give_back: Callable[[Loaded], None], committer: Committer

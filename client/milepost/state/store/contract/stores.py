@@ -113,11 +113,11 @@ class StateStore(ReadStateStore):
 
     @abstractmethod
     def merge(self, key: bytes, value: bytes, family: str = DEFAULT_FAMILY) -> None:
-        """Append a value to those of a key, without reading them (``merge``)."""
+        """Append a value to the values of a key, without reading these (``merge``)."""
 
     @abstractmethod
     def merge_list(self, key: bytes, values: Sequence[bytes], family: str = DEFAULT_FAMILY) -> None:
-        """Append values to those of a key, without reading them (``mergeList``)."""
+        """Append values to the values of a key, without reading these (``mergeList``)."""
 
     @abstractmethod
     def remove(self, key: bytes, family: str = DEFAULT_FAMILY) -> None:
@@ -229,8 +229,8 @@ class StateStoreProvider(ABC):
         self, start_version: int, end_version: int, *, id: str | None = None, family: str | None = None
     ) -> Iterator[Change]:
         """Iterate over the changes that the commits of these versions made, both versions included, oldest first and
-        then by key (``StateStoreChangeDataReader``). ``id`` is that of the last version. A removed family shows no
-        changes.
+        then by key (``StateStoreChangeDataReader``). ``id`` is the id of the last version. The removal of a column
+        family yields no changes.
         """
 
     @abstractmethod

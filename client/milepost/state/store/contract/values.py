@@ -80,7 +80,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class StateStoreMetrics:
-    """Metrics of one store, or of several together (``StateStoreMetrics``).
+    """Metrics of one store, or the sums of the metrics of several stores (``StateStoreMetrics``).
 
     ``num_keys`` is the number of keys in the version at which the store was opened or, after a commit, in the new
     version.

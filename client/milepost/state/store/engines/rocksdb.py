@@ -210,7 +210,9 @@ def _translated() -> Iterator[None]:
 
 
 class CacheDirectory:
-    """A new directory, and a file beside it that stays locked as long as this process needs the directory."""
+    """A new directory for an engine, and a lock file beside it. The lock shows other processes that this process still
+    uses the directory.
+    """
 
     def __init__(self, parent: Path) -> None:
         parent.mkdir(parents=True, exist_ok=True)
