@@ -22,7 +22,7 @@ import milepost
 from milepost.job_record import JOB, KIND, JobRecord
 from milepost.spark import published_batches, read_published
 from milepost.spark.output import manifest
-from milepost.spark.output.hadoop import HadoopFiles
+from milepost.spark.output.file_systems import HadoopFiles
 from milepost.spark.output.manifest import DIRECTORY, Page, PageLink, PublishedBatch, link_json, pages
 from testbed.server import ServerProcess
 

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from milepost.state.store import FileStateStoreProvider, LocalFiles, MemoryEngine, ProviderSettings, StateStoreId
-from milepost.state.store.engines.contract import EngineFactory
+from milepost.state.store.engines.engine import EngineFactory
 from milepost.state.store.engines.rocksdb import RocksDBEngines
 
 _RANDOM = random.Random(1)

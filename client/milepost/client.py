@@ -1,4 +1,4 @@
-"""The blocking client: the way into a Milepost service for ordinary Python code."""
+"""The blocking client of a Milepost service; `milepost.aio` has the asynchronous one."""
 
 from __future__ import annotations
 
@@ -146,8 +146,8 @@ class Client(NotPicklable):
         return self._driver.run(service.whoami(self._caller, timeout))
 
     def step_down(self, term: int | None = None, *, timeout: float | None = None) -> SteppedDown:
-        """Ask the leader to finish the requests in flight and let another replica lead; it leads again if no other
-        does.
+        """Ask the leader to finish the requests in flight and let another replica lead. If no other replica does, the
+        same leader leads again.
 
         With ``term`` (from `Status`) only the leader of that term steps down, so the call is safe to repeat.
         ``timeout`` (seconds) replaces the client's timeout. Raises `Fenced` if ``term`` is not the leader's.

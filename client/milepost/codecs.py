@@ -1,4 +1,4 @@
-"""Turns values into states and back: by JSON, the default, or by pickle under names that say what it does."""
+"""Encodes values as the bytes of a state and decodes them, as JSON or with pickle."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ def from_json(state: bytes) -> Any:
 
 
 def pickle_state(value: object) -> bytes:
-    """Encode ``value`` with pickle. Readers of the state must trust everyone who may write to the store."""
+    """Encode ``value`` with pickle. A program that decodes the state must trust every client that may write to the
+    store.
+    """
     return pickle.dumps(value, protocol=4)
 
 
 def unsafe_from_pickle(state: bytes) -> Any:
     """Decode a pickled state.
 
-    Decoding runs code from the state, so you must trust every writer to the store.
+    Decoding runs code from the state, so trust every client that may write to the store.
     """
     return pickle.loads(state)

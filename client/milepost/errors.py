@@ -90,7 +90,7 @@ class ConnectionFailed(MilepostError):
 
 
 class DeadlineExceeded(MilepostError):
-    """The caller's deadline passed, and it is certain that nothing was applied."""
+    """The deadline of the call passed, and it is certain that the service has applied nothing."""
 
 
 class StateTruncated(MilepostError):
@@ -117,15 +117,19 @@ class LabelsLost(MilepostError):
 
 
 class CleanUpLags(MilepostError):
-    """Too many old checkpoints still wait to be removed, also after another try; nothing new was added."""
+    """Old checkpoints could not be removed yet, also after another try; no new checkpoint was added."""
 
 
 class NoIntactCheckpoint(MilepostError):
-    """All stored checkpoints are damaged; nothing was removed. The job must not silently start from nothing."""
+    """All stored checkpoints of the job are damaged; none was removed. The job must not start without a checkpoint
+    unnoticed.
+    """
 
 
 class SparkDriverError(MilepostError):
-    """`milepost.spark` refuses to continue, because rows could be lost or published twice."""
+    """The root of the errors with which `milepost.spark` refuses to continue, because rows could be lost or published
+    twice.
+    """
 
 
 class UnsafeQuery(SparkDriverError):
@@ -133,9 +137,7 @@ class UnsafeQuery(SparkDriverError):
 
 
 class WrongCheckpoint(SparkDriverError):
-    """The query does not continue from the job's checkpoint as this driver found it, or Spark cannot read that
-    checkpoint.
-    """
+    """The query does not continue from the checkpoint that this driver found, or Spark cannot read that checkpoint."""
 
 
 class NoSafeCheckpoint(SparkDriverError):
@@ -157,7 +159,9 @@ class CheckpointDamaged(NoSafeCheckpoint):
 
 
 class RestartNeeded(SparkDriverError):
-    """The job went back to a snapshot because of damaged files; start it once more, and it catches up."""
+    """The job was rolled back to a snapshot because of damaged files. Start it once more: the next driver runs the
+    batches after the snapshot again.
+    """
 
 
 class InputMissing(SparkDriverError):
@@ -188,14 +192,16 @@ class OffsetsExpired(SparkDriverError):
 
 
 class JobUnknown(SparkDriverError):
-    """The service does not know the output's job: it is another service, or its storage was replaced or is empty."""
+    """The service does not know the job that wrote the output: the address leads to another service, or the service's
+    storage was replaced or emptied.
+    """
 
 
 class NoProgress(SparkDriverError):
-    """Drivers have begun one batch as often as allowed, and none of them has finished it.
+    """Drivers have begun one batch as often as ``max_entries`` of `lead` allows, and none of them has finished it.
 
-    Or drivers have begun the batch three times, and this one lost its session because its Python stood still during the
-    batch.
+    This driver also raises it if drivers have begun the batch three times, and this driver lost its session because its
+    Python process stood still during the batch.
     """
 
 
@@ -213,7 +219,9 @@ class BatchTimeout(SparkDriverError):
 
 
 class BatchesGone(SparkDriverError):
-    """Published batches that a reader wants are expired, or their files are gone; ``batches`` lists their numbers."""
+    """Batches that a reader asked for have expired, or their files are missing; ``batches`` lists the numbers of these
+    batches.
+    """
 
     def __init__(self, message: str, batches: Sequence[int]) -> None:
         super().__init__(message)
@@ -265,12 +273,12 @@ class Problem(MilepostError):
 
     @property
     def current(self) -> Any:
-        """The current version (`VersionMismatch`) or epoch (`Fenced`), if the answer named it."""
+        """The current version (`VersionMismatch`) or epoch (`Fenced`); None if the answer did not contain it."""
         return self.extras.get("current")
 
 
 def _again(kind: type[Problem], code: Code, detail: str, fields: dict[str, Any], request_id: str | None) -> Problem:
-    """Make an unpickled problem, as when an executor sends an error to its driver."""
+    """Rebuild a pickled problem, for example an error that an executor sends to its driver."""
     problem = kind(code, detail, **fields)
     if request_id is not None:
         problem.request_id = request_id
@@ -278,7 +286,7 @@ def _again(kind: type[Problem], code: Code, detail: str, fields: dict[str, Any],
 
 
 class BadRequest(Problem):
-    """The request is wrong, and can never succeed as it is."""
+    """The request is invalid; sending the same request again cannot succeed."""
 
 
 class InvalidName(BadRequest):
@@ -290,15 +298,15 @@ class InvalidRequest(BadRequest):
 
 
 class DigestMismatch(BadRequest):
-    """The bytes that arrived are not the bytes that were announced."""
+    """The bytes that reached the service do not match the digest or the size that the client announced."""
 
 
 class IdempotencyMismatch(BadRequest):
-    """The idempotency key was used for another request."""
+    """A different request was sent under the same idempotency key before."""
 
 
 class TooLarge(BadRequest):
-    """The request exceeds a limit, which ``detail`` names."""
+    """The request exceeds a limit of the service; ``detail`` says which."""
 
 
 class AccessDenied(Problem):
@@ -310,7 +318,7 @@ class NotExist(Problem):
 
 
 class UploadUnknown(Problem):
-    """The service knows no such upload, or its bytes are not in the blob store."""
+    """The service does not know the named upload, or the bytes of the upload are not in the blob store."""
 
 
 class AlreadyExists(Problem):
@@ -318,15 +326,15 @@ class AlreadyExists(Problem):
 
 
 class VersionMismatch(Problem):
-    """The handle has another version; ``current`` holds it."""
+    """The handle does not have the version that the request names; ``current`` is the version that it has."""
 
 
 class NotDirectory(Problem):
-    """A file of a tree is where a directory has to be (``not-directory``)."""
+    """A path that must be a directory of a job's tree is a file (``not-directory``)."""
 
 
 class NotEmpty(Problem):
-    """A directory of a tree is not empty (``not-empty``)."""
+    """A directory of a job's tree is not empty (``not-empty``)."""
 
 
 class NotLocked(Problem):
@@ -334,16 +342,16 @@ class NotLocked(Problem):
 
 
 class EpochHeld(Problem):
-    """Another session holds the epoch, and kept it during the whole wait."""
+    """Another session holds the epoch, and did not give it up during the wait of the campaign."""
 
     @property
     def holder(self) -> Any:
-        """The holder's own description of itself, if the answer named it."""
+        """The name by which the holder of the epoch describes itself; None if the answer did not contain it."""
         return self.extras.get("holder")
 
     @property
     def epoch(self) -> Any:
-        """The number of the epoch that is held, if the answer named it."""
+        """The number of the epoch that the other session holds; None if the answer did not contain it."""
         return self.extras.get("epoch")
 
 
@@ -352,7 +360,7 @@ class Fenced(Problem):
 
 
 class SessionLost(Problem):
-    """The session that acted is no longer alive, and its locks are gone."""
+    """The session that sent the request is no longer alive, and its locks are released."""
 
 
 class SessionExpired(SessionLost):
@@ -364,19 +372,19 @@ class SessionUnknown(SessionLost):
 
 
 class Damaged(Problem):
-    """A stored record or its bytes cannot be read whole."""
+    """A stored record, or the bytes that it points to, cannot be read completely."""
 
 
 class Corrupt(Damaged):
-    """The record or its bytes do not match what was written."""
+    """A stored record, or the bytes that it points to, differ from those that were written."""
 
 
 class BlobMissing(Damaged):
-    """The pointer exists, but its bytes are gone."""
+    """A handle or a file exists, but its bytes are missing from the blob store."""
 
 
 class Compacted(Problem):
-    """The requested events are no longer kept; list the handles and start over."""
+    """The service no longer keeps the requested events; list the handles, and follow the events from there."""
 
 
 class NotSupported(Problem):
@@ -396,11 +404,11 @@ class StorageFull(Problem):
 
 
 class Unavailable(Problem):
-    """The service cannot do this at the moment; nothing was applied."""
+    """The service cannot carry out the request at the moment, and has applied nothing; a later retry may succeed."""
 
 
 class ServerFault(Problem):
-    """An unexpected error occurred inside the service."""
+    """The service failed because of an unexpected error."""
 
 
 ERROR_OF: dict[Code, type[Problem]] = {
@@ -449,7 +457,9 @@ _ENVELOPE = frozenset({"type", "title", "status", "detail", "retryable", "outcom
 
 
 def problem_from(status: int, body: Mapping[str, Any], retry_after: float | None = None) -> Problem:
-    """Make the typed error for a problem document; an unknown code becomes a `ServerFault` that keeps the text."""
+    """Make the typed error for a problem document; a document with an unknown code becomes a `ServerFault` with the
+    same text.
+    """
     type_ = str(body.get("type", ""))
     detail = str(body.get("detail") or body.get("title") or "")
     try:

@@ -32,11 +32,11 @@ class IfDamaged(str, Enum):
 
 
 def look(store: StateHandleStore, *, digests: bool) -> Verification | None:
-    """Check the job's present files and those of each snapshot: that they exist in full size and, with ``digests``,
-    that each byte is right. Log when the present files are whole but snapshots are not.
+    """Check that the job's present files, and those of each snapshot, exist in full size and, with ``digests``, that
+    their bytes are those that were written. Log a warning if only snapshots are damaged.
 
-    Returns None if the check takes too long: the job then continues, since the service never returns damaged bytes.
-    Raises `Corrupt` if the list of files itself cannot be read.
+    Returns None if the check takes too long: the job then starts unchecked, which is safe because the service never
+    returns damaged bytes. Raises `Corrupt` if the list of files itself cannot be read.
     """
     try:
         found = store.files.verify(digests=digests, timeout=VERIFY_SECONDS)
@@ -54,7 +54,7 @@ def look(store: StateHandleStore, *, digests: bool) -> Verification | None:
 
 
 def described(found: Verification) -> str:
-    """Describe the damage in words."""
+    """Return the number and the names of the damaged files in ``found``, as text for a message."""
     named = [f"{file.path} ({file.reason})" for file in found.damaged[:_NAMED]]
     more = found.damaged_count - len(named)
     return f"{found.damaged_count} of the job's files are damaged: {', '.join(named)}" + (
@@ -70,7 +70,9 @@ def newest_whole(snapshots: Iterable[Snapshot]) -> Snapshot | None:
 
 
 def refusal(found: Verification, why: str) -> CheckpointDamaged:
-    """Make the error for a job that must not start; ``why`` is the reason, in the words of a sentence."""
+    """Make the error for a job that must not start because of damaged files; its text contains the reason ``why``, a
+    clause.
+    """
     snapshots = [_described(each) for each in found.kept.snapshots if each.intact]
     savepoints = [
         f"{each.name} ({_described(each.snapshot)})" for each in found.kept.savepoints if each.snapshot.intact
@@ -85,8 +87,8 @@ def refusal(found: Verification, why: str) -> CheckpointDamaged:
 
 def go_back(store: StateHandleStore, found: Verification | None, if_damaged: IfDamaged) -> None:
     """If files of the job are damaged and ``if_damaged`` allows it, roll back to the newest whole snapshot of any
-    query. Later batches run again, so this is for sinks that Milepost knows nothing of. Raises `CheckpointDamaged`,
-    `Fenced`.
+    query. All batches after the snapshot run again, and their input may be divided differently. So this is for jobs
+    whose output Milepost does not publish. Raises `CheckpointDamaged`, `Fenced`.
     """
     if found is None or found.intact:
         return

@@ -14,9 +14,13 @@ from milepost.errors import RecordUnreadable
 
 SCHEMA = 2
 _STATE_SCHEMA = 3
-"""The schema of records with managed state; a release that does not know it would lose that state."""
+"""The schema of records with managed state; it differs from the usual one so that a release that does not know managed
+state refuses the record instead of dropping the state.
+"""
 _EXPIRED_SCHEMA = 4
-"""The schema of records that list expired batches; a release that does not know it would lose them."""
+"""The schema of records with expired batches; it differs from the others so that a release that does not know expiry
+refuses the record instead of dropping this entry.
+"""
 _LAYERED_SCHEMA = 1
 """The schema of older releases, which stored checkpoints as archives and named them in the record."""
 KIND = "files"
@@ -53,25 +57,28 @@ class JobRecord:
 
     @property
     def begun(self) -> int:
-        """The newest batch that was published or that a driver entered; files without its offsets are too old."""
+        """The newest batch that was published or that a driver began. A snapshot without the offsets of this batch is
+        too old to continue from.
+        """
         return max(self.published, self.entered)
 
     def entering(self, batch: int, entries: int, epoch: int) -> JobRecord:
-        """Return the record with ``batch`` entered, for the ``entries``-th time."""
+        """Return the record after a driver began ``batch``; drivers have begun it ``entries`` times so far."""
         return replace(self, epoch=epoch, entered=batch, entries=entries)
 
     def publishing(self, batch: int, manifest: Any, epoch: int, state: Any = None) -> JobRecord:
-        """Return the record with ``batch`` published, and with it the job's managed ``state``."""
+        """Return the record after ``batch`` and the job's managed ``state`` were published."""
         return replace(self, epoch=epoch, published=batch, manifest=manifest, entries=0, state=state)
 
     def replayed(self, epoch: int) -> JobRecord:
-        """Return the record after the published batch was evaluated once more, so that no driver counts as having ended
-        in it.
+        """Return the record after a driver evaluated the last published batch once more: the number of unfinished
+        beginnings is 0 again.
         """
         return replace(self, epoch=epoch, entries=0)
 
     def expiring(self, before: int, epoch: int) -> JobRecord:
-        """Return the record with the published batches below ``before`` expired, in addition to those expired earlier.
+        """Return the record after the published batches below ``before`` expired; batches that expired earlier stay
+        expired.
 
         Raises ValueError for a batch that is not published; the last published batch never expires.
         """
@@ -81,7 +88,9 @@ class JobRecord:
 
     @property
     def labels(self) -> dict[str, str]:
-        """The labels of the handle, for people who read a listing."""
+        """The labels of the record's handle: the last published batch and the epoch, for people who list the
+        handles.
+        """
         return {"published": str(self.published), "epoch": str(self.epoch)}
 
     def encode(self) -> bytes:
@@ -112,8 +121,8 @@ class JobRecord:
 
 
 def published_by_files(manifest: Any) -> bool:
-    """Return whether `Job.files` wrote a job record's manifest; otherwise a user's own function returned it, which may
-    also set ``kind``.
+    """Return whether `Job.files` wrote the ``manifest`` of a job record. Otherwise a user's own publishing function
+    returned it; such a manifest may have a ``kind``, too, so other members are checked as well.
     """
     return (
         isinstance(manifest, dict)
@@ -165,7 +174,7 @@ def _documents(value: Any) -> dict[str, Any]:
 
 
 def _number(value: Any) -> int:
-    """Return a whole number unchanged. A record in which the number has another type is not one of Milepost's."""
+    """Return ``value`` if it is an int. Raises TypeError otherwise, also for a bool."""
     if type(value) is not int:
         raise TypeError(f"{value!r} is no whole number")
     return value

@@ -24,15 +24,15 @@ OnLost = Callable[["Session", str], None]
 
 
 class _Stopped(Exception):
-    """The session was closed while the thread that renews it was waiting."""
+    """Ends the thread that renews a session: the session was closed while the thread was waiting."""
 
 
 class Session(NotPicklable):
-    """A session with the service. A daemon thread renews it each time a third of its TTL has passed, until it is closed
-    or lost.
+    """A session with the service. A daemon thread renews the session each time a third of its TTL has passed, until the
+    session is closed or lost.
 
-    `Client.session` makes it. Threads may share it. A forked process has no such thread: there the session counts as
-    lost after one TTL, and closing it does not end the session of the parent.
+    `Client.session` makes this object. Threads may share it. A forked process has no such thread: there the session
+    counts as lost after one TTL, and closing the copy does not end the session of the parent.
     """
 
     def __init__(
@@ -63,8 +63,8 @@ class Session(NotPicklable):
 
     @property
     def lost(self) -> bool:
-        """Return whether the session may have expired by this side's clock, or the service said that it has. A lost
-        session stays lost.
+        """Return whether the session may have expired by this process's clock, or the service has reported its end. A
+        lost session stays lost.
         """
         return self._lease.lost
 
@@ -80,7 +80,8 @@ class Session(NotPicklable):
         """Seconds for which this process's Python stood still since the last renewal; 0 if that was less than half of
         the TTL.
 
-        If the session is lost, a value above 0 is the cause, and the error of `raise_if_lost` says what to do.
+        If the session is lost and the value is above 0, the standstill is the cause, and the error of `raise_if_lost`
+        says what to do.
         """
         return self._lease.stood_still
 
@@ -111,7 +112,8 @@ class Session(NotPicklable):
     def detach(self) -> None:
         """Stop keeping the session alive, without ending it: it lives on for its TTL, with its locks and its epoch.
 
-        A program that knows its id can continue it (`Client.session`). Later calls of `close` do nothing.
+        A program that knows the session's id can continue the session (`Client.session`). Later calls of `close` do
+        nothing.
         """
         self._stop.set()
 

@@ -1,4 +1,6 @@
-"""Campaigns for a driver's epoch, through outages, and begins a new session when one is lost."""
+"""Campaigns for a driver's epoch, also during outages of the service, and begins a new session when the driver's
+session is lost.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from milepost.session import Session
 from milepost.store import StateHandleStore
 
 _log = logging.getLogger("milepost.jobs")
-_PAUSE = 1.0  # seconds before the next attempt
+_PAUSE = 1.0  # seconds to pause before the driver stands by again
 
 _T = TypeVar("_T")
 
@@ -33,10 +35,10 @@ class Standby:
     """A driver's candidacy for the epoch of ``store``, for at most ``wait`` seconds (None: for ever).
 
     The candidate waits through an outage of the service as it waits while another driver leads. If its session is lost
-    meanwhile, for example in an outage longer than the TTL, it begins a new one. It also does so if the epoch was
-    granted only after this side had counted the session as lost. ``on_lost`` is called, from a thread of the session,
-    when the newest session is lost; ``prepare`` is called once, when another driver leads. At its end, a ``with`` block
-    resigns.
+    meanwhile, for example in an outage longer than the TTL, the candidate begins a new one. It also begins a new one if
+    the service granted the epoch only after the client had counted the session as lost. ``on_lost`` is called, from a
+    thread of the session, when the newest session is lost; ``prepare`` is called once, when another driver leads. At
+    the end of a ``with`` block, the driver resigns the epoch.
     """
 
     def __init__(
@@ -80,8 +82,8 @@ class Standby:
         """Wait for the epoch, as `lead` does; call ``take`` with the leadership and return its result.
 
         If ``take`` fails because another driver was granted the epoch, the session was lost, or the service is
-        unavailable, this driver stands by again. Raises that error if the candidacy is over, and other errors of
-        ``take`` at once.
+        unavailable, this driver stands by again. If the candidacy is over, the call raises the error of ``take``
+        instead. It raises any other error of ``take`` at once.
         """
         while True:
             leadership = self.lead()
@@ -94,8 +96,8 @@ class Standby:
         """Wait for the epoch; return the leadership, whose session is alive.
 
         If the candidacy is over first, raises `EpochHeld`, `SessionLost` or the error of the outage that still goes on.
-        It also waits for a service that has never answered, because the service may start later than its drivers. A
-        permanent refusal, such as that of a token, is raised at once.
+        The driver also waits for a service that has never answered, because the service may start later than its
+        drivers. A permanent refusal, such as that of a token, is raised at once.
         """
         began = time.monotonic()
         while True:
@@ -105,7 +107,7 @@ class Standby:
             handles = session.store(self._store)
             try:
                 self._win(handles)
-                session.raise_if_lost()  # this side may have counted the session as lost before the epoch was granted
+                session.raise_if_lost()  # the client may have counted the session as lost before the grant
             except SessionLost as error:
                 self.leave()
                 if self.over:
@@ -132,7 +134,7 @@ class Standby:
                 return self._leadership
 
     def wait_anew(self) -> None:
-        """Let the next `lead` wait for the full ``wait`` seconds again, however long ago the first one began."""
+        """Restart the time limit: the next `lead` waits for the full ``wait`` seconds again."""
         self._until = None if self._wait is None else time.monotonic() + self._wait
 
     def resign(self) -> None:
@@ -154,7 +156,7 @@ class Standby:
     def cancel(self) -> None:
         """End the candidacy permanently, from another thread: this driver cannot lead any more."""
         self._cancelled = True
-        # the attribute stays set, so that the driver's own thread sees that the session has ended
+        # ``_session`` stays set, so that the driver's own thread sees that the session has ended.
         session = self._session
         if session is not None:
             session.close()

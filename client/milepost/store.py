@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 
 from milepost.core.body import State
-from milepost.core.campaign import campaign
 from milepost.core.objects import NotPicklable, store_repr
 from milepost.core.progress import Progress
 from milepost.core.store import StoreOperations
@@ -174,7 +173,9 @@ class StateHandleStore(NotPicklable):
     def look_through(
         self, page_size: int = MAX_PAGE, *, timeout: float | None = None
     ) -> Iterator[Handle | CorruptHandle]:
-        """Iterate over all handles as `get_all_handles` does, including those whose record is damaged."""
+        """Iterate over all handles as `get_all_handles` does; a handle whose record is damaged comes as a
+        `CorruptHandle`.
+        """
         return self._driver.stream(self._operations.get_all_handles(page_size, timeout, with_damaged=True))
 
     def release_and_try_remove(self, name: str, version: str | None = None, *, timeout: float | None = None) -> Removal:
@@ -203,10 +204,10 @@ class StateHandleStore(NotPicklable):
     def campaign(self, wait: float | None = 30.0) -> Epoch:
         """Wait up to ``wait`` seconds (None: for ever) to lead this store; this object then acts under the new epoch.
 
-        ``wait`` replaces a timeout. An outage does not end the wait. If the wait ends without the epoch, the call
-        raises `EpochHeld`, or the error of an outage that still goes on. It raises `SessionLost` at once.
+        The call has no timeout besides ``wait``. An outage does not end the wait. If the wait ends without the epoch,
+        the call raises `EpochHeld`, or the error of an outage that still goes on. It raises `SessionLost` at once.
         """
-        return self._driver.run(campaign(self._operations, wait))
+        return self._driver.run(self._operations.campaign(wait))
 
     def current_epoch(self, *, timeout: float | None = None) -> Epoch:
         """Return the store's current epoch, whichever session holds it; `epoch` is the epoch of this object."""

@@ -35,7 +35,7 @@ class Handle:
 
     ``version`` is opaque: it can only be compared. ``size`` is in bytes, ``sha256`` lower-case hex, times are in UTC.
     ``locks`` are the sessions that hold a lock on the handle, and ``epoch`` is the epoch of the driver that wrote it,
-    if any. ``removing`` marks a handle whose removal has begun; only listings show it.
+    if any. ``removing`` marks a handle whose removal has begun; only listings contain such handles.
     """
 
     name: str
@@ -60,7 +60,7 @@ class CorruptHandle:
 
 @dataclass(frozen=True)
 class LockedHandles:
-    """All handles of a store, locked and sorted by name, and the handles whose record is damaged."""
+    """All handles of a store, which the request locked, sorted by name; and the handles whose record is damaged."""
 
     handles: list[Handle]
     corrupt: list[CorruptHandle]
@@ -68,7 +68,9 @@ class LockedHandles:
 
 @dataclass(frozen=True)
 class Removal:
-    """The result of a removal: the handle was ``removed``, or the sessions ``locks`` still hold it."""
+    """The result of a removal: ``removed`` says whether the handle was removed; if not, ``locks`` lists the sessions
+    that hold a lock on it.
+    """
 
     removed: bool
     locks: tuple[str, ...] = ()
@@ -123,8 +125,9 @@ class KeptSnapshots:
     """The kept snapshots and savepoints of a job's files: the snapshots of the last batches, and the savepoints, oldest
     first.
 
-    ``passed_over`` lists the snapshots that a rollback left behind, and one that it took of the files right before it.
-    Going back to one of them undoes the rollback. They are dropped once the query has made ten new snapshots.
+    ``passed_over`` lists the snapshots that a rollback left behind, and the snapshot that the service made right before
+    the rollback. Rolling back to one of them undoes the rollback. They are dropped once the query has made ten new
+    snapshots.
     """
 
     snapshots: list[Snapshot]
@@ -144,8 +147,9 @@ class DamagedFile:
 class Verification:
     """The result of checking the files of a job.
 
-    The job now has ``files`` files of ``bytes`` bytes in total; ``intact`` says whether all are whole. ``kept`` says
-    the same of each snapshot and savepoint. ``damaged`` lists up to a hundred of the ``damaged_count`` damaged files.
+    The job now has ``files`` files of ``bytes`` bytes in total; ``intact`` says whether all of them are whole. ``kept``
+    lists the snapshots and savepoints, each with its own ``intact``. ``damaged`` lists up to a hundred of the
+    ``damaged_count`` damaged files.
     """
 
     files: int
@@ -171,7 +175,7 @@ class JobFile:
     ``size`` is in bytes and ``sha256`` in lower-case hex; neither is meaningful for a directory. ``version`` is opaque,
     and changes whenever the path gets another file. ``modified`` (UTC) is when the file was written, and ``age`` the
     seconds since then, both by the service's clock. ``epoch`` is the epoch of the driver that wrote it, if any. Only a
-    listing has the last two.
+    listing has ``age`` and ``epoch``.
     """
 
     path: str
@@ -188,7 +192,7 @@ class JobFile:
 class WrittenFile:
     """A written file: its size in bytes, its lower-case hex digest, and its version.
 
-    ``created`` says that the path was free before.
+    ``created`` is true if the path was free before, false if the file replaced another.
     """
 
     path: str
@@ -250,7 +254,7 @@ class StoreSummary:
     ``session``, ``holder`` and ``since`` describe the session that holds the epoch, and are None if no session does.
     ``snapshot`` is the newest snapshot of the job's files, None if there is none. ``damaged`` counts the records that
     cannot be read. An earlier release of the service does not report ``session``, ``holder``, ``since``, ``snapshot``
-    and ``damaged``, which are then None.
+    and ``damaged``; they are None with such a service.
     """
 
     store: str
@@ -270,8 +274,8 @@ class Status:
 
     ``role`` is ``leader`` or ``follower``, ``leader`` the URL of the leader that the replica knows, and ``term`` the
     last term that it knows. ``lease_remaining`` is the number of seconds for which the replica certainly leads; None if
-    it does not lead, or leads for as long as it runs. The replica grants only epochs above ``epochs_above``; None if it
-    does not report this.
+    it does not lead, or leads for as long as it runs. The replica grants only epochs above ``epochs_above``; None if
+    the replica is of a release that does not report this.
     """
 
     replica: str

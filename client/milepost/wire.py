@@ -1,6 +1,7 @@
-"""The names and limits of the wire, each written once: headers, problem codes, limits, names, versions, digests.
+"""The HTTP interface's headers, problem codes, limits, and formats of names, versions and digests, each defined once.
 
-The service and the SDK both read this module, so that the two cannot differ. docs/wire.md explains each name and limit.
+The service and the SDK both import this module, so that their definitions cannot differ. docs/wire.md explains each
+name and limit.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Header:
 
 
 class Outcome(str, Enum):
-    """The three ways in which a write ends; a bool could not name all of them."""
+    """The three ways in which a write ends: applied, not applied, unknown."""
 
     APPLIED = "applied"
     NOT_APPLIED = "not_applied"
@@ -171,8 +172,8 @@ PROBLEMS: Final[dict[Code, ProblemKind]] = {
 
 
 _JOB_EPOCH_PREFIXES: Final = ("X-Milepost-", "Milepost-Job-")
-"""The prefixes of headers whose names contain a job and its epoch: with the job's name as is, and with the name
-escaped.
+"""The prefixes of headers whose names contain a job and its epoch: the first with the job's name unescaped, the second
+with the name escaped.
 """
 _ESCAPES: Final = {"-": "--", "_": "-u", ".": "-d"}
 _UNESCAPED: Final = {escape[1]: character for character, escape in _ESCAPES.items()}
@@ -191,8 +192,8 @@ def job_epoch_header(job: str, epoch: int) -> str:
 
 
 def job_epoch_of(header: str) -> tuple[str, str] | None:
-    """Return the job, in lower case, and the digits of its epoch from the name of a header in either form; None if the
-    name is neither.
+    """Return the job, in lower case, and the digits of its epoch from a header's name in one of the two forms; None for
+    any other name.
     """
     plain, escaped = (prefix.lower() for prefix in _JOB_EPOCH_PREFIXES)
     name = header.lower()
@@ -224,7 +225,9 @@ def digest_header(sha256: str) -> str:
 
 
 def parse_digest_header(value: str) -> str | None:
-    """Return the lower-case hex SHA-256 of an RFC 9530 digest header, or None if it has none or is malformed."""
+    """Return the lower-case hex SHA-256 of an RFC 9530 digest header; None if the header is malformed or has no
+    SHA-256.
+    """
     for member in value.split(","):
         name, _, item = member.strip().partition("=")
         if name.strip().lower() == "sha-256" and len(item) > 2 and item[0] == item[-1] == ":":
@@ -237,5 +240,7 @@ def parse_digest_header(value: str) -> str | None:
 
 
 def is_state_metadata(path: str, size: int) -> bool:
-    """Return whether a file is one in which Spark names the job's directory, so that a clone must change the name."""
+    """Return whether the file at a path is metadata in which Spark wrote the job's directory; a clone must change that
+    directory.
+    """
     return size <= MAX_STATE_METADATA_BYTES and STATE_METADATA.fullmatch(path) is not None

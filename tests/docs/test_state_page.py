@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from milepost.state.store import ReadStateStore, StateStore, StateStoreProvider
-from milepost.state.store.format.batches import SCHEMA
+from milepost.state.store.format.files import SCHEMA
 from milepost.state.store.format.heads import DeltaHead, Run, RunHead, RunPart, SnapshotHead, head_to_json
 from milepost.state.store.rows import Families
 

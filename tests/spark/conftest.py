@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import milepost
-from milepost.spark.store import ResolvingStore
+from milepost.spark.pointer import ResolvingStore
 from milepost.store import StateHandleStore
 from testbed.server import ServerProcess
 from tests.spark.jobs import Place

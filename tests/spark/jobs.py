@@ -15,7 +15,7 @@ from pyspark.errors import StreamingQueryException
 import milepost.spark
 from milepost.core.checkpoint_location import checkpoint_location
 from milepost.spark import Job, JobRecovery
-from milepost.spark.output.hadoop import HadoopFiles
+from milepost.spark.output.file_systems import HadoopFiles
 from milepost.spark.takeover import TakenOver
 from tests.spark.trials.queries import KINDS, read_input, write_input
 

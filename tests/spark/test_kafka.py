@@ -10,7 +10,7 @@ import pytest
 
 from milepost.errors import LostOffsets, OffsetsExpired, SparkDriverError
 from milepost.spark.kafka import check_offsets, wanted_offsets
-from milepost.spark.output.hadoop import HadoopFiles
+from milepost.spark.output.file_systems import HadoopFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

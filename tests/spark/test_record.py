@@ -11,8 +11,7 @@ import pytest
 import milepost
 from milepost.errors import NoSafeCheckpoint, RecordUnreadable
 from milepost.job_record import JOB, JobRecord, decode
-from milepost.spark.pointer import JobPointer
-from milepost.spark.store import ResolvingStore
+from milepost.spark.pointer import JobPointer, ResolvingStore
 from milepost.store import StateHandleStore
 
 LAYERED = (Path(__file__).parent / "layered_record.json").read_bytes()

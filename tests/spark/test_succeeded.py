@@ -19,8 +19,8 @@ from milepost.errors import (
 )
 from milepost.job_record import JobRecord
 from milepost.spark import Job
+from milepost.spark.pointer import ResolvingStore
 from milepost.spark.recovery import JobRecovery, recover
-from milepost.spark.store import ResolvingStore
 from tests.spark.jobs import made_up
 from tests.spark.logs import Logs, left
 

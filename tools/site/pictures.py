@@ -93,7 +93,7 @@ def numbers() -> Picture:
             30,
             "Among the drivers of a job",
             "session",
-            "15 s, renewed by the driver's heartbeat",
+            "15 s, renewed by the driver's keepalive",
             "epoch 7",
             "goes with every write of the job",
         ),
@@ -271,7 +271,7 @@ def takeover() -> Picture:
     picture.bar(120, 70, 210, 36, "a")
     picture.text(225, 62, "leads, epoch 7", "small")
     picture.line((330, 88), (690, 88), "a")
-    picture.text(415, 80, "frozen: no heartbeat", "small")
+    picture.text(415, 80, "frozen: no keepalive", "small")
     picture.bar(690, 70, 34, 36, "a")
     picture.line((120, 188), (500, 188), "b")
     picture.text(310, 180, "stands by", "small")

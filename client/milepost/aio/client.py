@@ -1,4 +1,4 @@
-"""The asynchronous client: the way into a Milepost service for coroutines."""
+"""The asynchronous client of a Milepost service; `milepost.Client` is the blocking one."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ class AsyncClient(NotPicklable):
         return await self._driver.run(service.whoami(self._caller, timeout))
 
     async def step_down(self, term: int | None = None, *, timeout: float | None = None) -> SteppedDown:
-        """Ask the leader to finish the requests in flight and let another replica lead; it leads again if no other
-        does.
+        """Ask the leader to finish the requests in flight and let another replica lead. If no other replica does, the
+        same leader leads again.
 
         With ``term`` (from `Status`) only the leader of that term steps down, so the call is safe to repeat.
         ``timeout`` (seconds) replaces the client's timeout. Raises `Fenced` if ``term`` is not the leader's.

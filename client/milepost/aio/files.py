@@ -64,8 +64,8 @@ class AsyncJobFiles(NotPicklable):
         timeout: float | None = None,
         progress: Progress | None = None,
     ) -> bytes:
-        """Read a file and verify its digest; or read ``length`` bytes from ``start``, which this side cannot verify:
-        the service verifies them for a file up to 1 MiB, and no one for a larger file.
+        """Read a file and verify its digest; or read a part: ``length`` bytes from ``start``. The client cannot verify
+        a part. The service verifies it if the file has at most 1 MiB; the part of a larger file is not verified.
 
         Fewer bytes come only at the end of the file. ``timeout`` bounds the whole call with all bytes; ``progress`` is
         as in `AsyncStateHandleStore.read`. Raises `NotExist`, `BlobMissing`, `Corrupt`, `StateTruncated`.
@@ -118,10 +118,10 @@ class AsyncJobFiles(NotPicklable):
         return await self._driver.run(self._operations.kept_snapshots(timeout))
 
     async def verify(self, *, digests: bool = False, timeout: float | None = None) -> Verification:
-        """Check that the bytes of all files exist, now and at each snapshot and savepoint; with ``digests``, read all
-        bytes.
+        """Check that the bytes of all present files, and of the files of each snapshot and savepoint, exist; with
+        ``digests``, read all bytes and compare their digests.
 
-        Many files take long, so pass a ``timeout`` above the client's. Raises `Corrupt`.
+        Checking many files takes long, so pass a ``timeout`` above the client's. Raises `Corrupt`.
         """
         return await self._driver.run(self._operations.verify(digests, timeout))
 
@@ -142,7 +142,7 @@ class AsyncJobFiles(NotPicklable):
         The paths ``keep``, and everything below them, stay unchanged. Later snapshots and the present files are kept as
         passed over (`KeptSnapshots`). The call does not compare the snapshot with the record of a Spark job; ``milepost
         files roll-back`` does, and refuses a snapshot without the offsets of the job's newest batch. Raises `NotExist`
-        and `Fenced`; `Unavailable` while the service still clears away what was deleted before.
+        and `Fenced`; `Unavailable` while the service still removes files that were deleted earlier.
         """
         return await self._driver.run(self._operations.roll_back(revision, keep, timeout))
 
@@ -150,7 +150,7 @@ class AsyncJobFiles(NotPicklable):
         """Begin this job with copies of the files in a snapshot of the job ``source``, under this store's epoch.
 
         ``snapshot`` is `Savepoint.name` or `Snapshot.name`. This job must have no files yet; afterwards it has all of
-        them or none. Many bytes take long, so pass a ``timeout`` above the client's. Raises `NotExist`, `NotEmpty`,
-        `Fenced`, and `InvalidRequest` if the content of a file names the directory of ``source``.
+        them or none. Copying many bytes takes long, so pass a ``timeout`` above the client's. Raises `NotExist`,
+        `NotEmpty`, `Fenced`, and `InvalidRequest` if the content of a file names the directory of ``source``.
         """
         return await self._driver.run(self._operations.clone(source, snapshot, timeout))

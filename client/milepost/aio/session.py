@@ -26,10 +26,10 @@ OnLost = Callable[["AsyncSession", str], None]
 
 
 class AsyncSession(NotPicklable):
-    """A session with the service. While its ``async with`` block runs, a task renews it each time a third of its TTL
-    has passed.
+    """A session with the service. While its ``async with`` block runs, a task renews the session each time a third of
+    its TTL has passed.
 
-    `AsyncClient.session` makes it. Its methods work from the beginning of the block on, and raise `Closed` before it.
+    `AsyncClient.session` makes this object. Its methods raise `Closed` before the block begins.
     """
 
     def __init__(
@@ -65,8 +65,8 @@ class AsyncSession(NotPicklable):
 
     @property
     def lost(self) -> bool:
-        """Return whether the session may have expired by this side's clock, or the service said that it has. A lost
-        session stays lost.
+        """Return whether the session may have expired by this process's clock, or the service has reported its end. A
+        lost session stays lost.
         """
         return self._lease.lost
 
@@ -81,7 +81,8 @@ class AsyncSession(NotPicklable):
     def stood_still(self) -> float:
         """Seconds for which the event loop stood still since the last renewal; 0 if that was less than half of the TTL.
 
-        If the session is lost, a value above 0 is the cause, and the error of `raise_if_lost` says what to do.
+        If the session is lost and the value is above 0, the standstill is the cause, and the error of `raise_if_lost`
+        says what to do.
         """
         return self._lease.stood_still
 
@@ -112,7 +113,8 @@ class AsyncSession(NotPicklable):
     async def detach(self) -> None:
         """Stop keeping the session alive, without ending it: it lives on for its TTL, with its locks and its epoch.
 
-        A program that knows its id can continue it (`AsyncClient.session`). Later calls of `close` do nothing.
+        A program that knows the session's id can continue the session (`AsyncClient.session`). Later calls of `close`
+        do nothing.
         """
         keeping, self._keeping = self._keeping, None
         if keeping is not None:

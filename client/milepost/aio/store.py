@@ -7,7 +7,6 @@ from contextlib import aclosing, asynccontextmanager
 
 from milepost.aio.files import AsyncJobFiles
 from milepost.core.body import AsyncState
-from milepost.core.campaign import campaign
 from milepost.core.objects import NotPicklable, store_repr
 from milepost.core.progress import Progress
 from milepost.core.store import StoreOperations
@@ -71,7 +70,8 @@ class AsyncStateHandleStore(NotPicklable):
         that can be read twice (bytes, a path, a seekable file, a list) is sent with its digest, and again if a retry is
         needed. A generator or a pipe can be sent only once, so the client finds the leader first. With such a state,
         the call raises `OutcomeUnknown` if the answer is lost, and `Unavailable` if a replica took the bytes and
-        refused them. The event loop's thread calls ``progress`` as `milepost.StateHandleStore.add_and_lock` does.
+        refused them. ``progress`` is as in `milepost.StateHandleStore.add_and_lock`, and is called in the event loop's
+        thread.
         """
         return await self._driver.run(self._operations.add_and_lock(name, state, labels, timeout, progress))
 
@@ -161,7 +161,9 @@ class AsyncStateHandleStore(NotPicklable):
     def look_through(
         self, page_size: int = MAX_PAGE, *, timeout: float | None = None
     ) -> AsyncIterator[Handle | CorruptHandle]:
-        """Iterate over all handles as `get_all_handles` does, including those whose record is damaged."""
+        """Iterate over all handles as `get_all_handles` does; a handle whose record is damaged comes as a
+        `CorruptHandle`.
+        """
         return self._driver.stream(self._operations.get_all_handles(page_size, timeout, with_damaged=True))
 
     async def release_and_try_remove(
@@ -192,10 +194,10 @@ class AsyncStateHandleStore(NotPicklable):
     async def campaign(self, wait: float | None = 30.0) -> Epoch:
         """Wait up to ``wait`` seconds (None: for ever) to lead this store; this object then acts under the new epoch.
 
-        ``wait`` replaces a timeout. An outage does not end the wait. If the wait ends without the epoch, the call
-        raises `EpochHeld`, or the error of an outage that still goes on. It raises `SessionLost` at once.
+        The call has no timeout besides ``wait``. An outage does not end the wait. If the wait ends without the epoch,
+        the call raises `EpochHeld`, or the error of an outage that still goes on. It raises `SessionLost` at once.
         """
-        return await self._driver.run(campaign(self._operations, wait))
+        return await self._driver.run(self._operations.campaign(wait))
 
     async def current_epoch(self, *, timeout: float | None = None) -> Epoch:
         """Return the store's current epoch, whichever session holds it; `epoch` is the epoch of this object."""

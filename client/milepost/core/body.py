@@ -1,4 +1,4 @@
-"""Sources for the bytes of a state: where the bytes come from, and whether they can be sent a second time."""
+"""The body of a request: the source of its bytes, and whether they can be sent a second time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Body:
 
     @property
     def spent(self) -> bool:
-        """Return whether the bytes cannot be sent again: the source can be read only once, and reading has begun."""
+        """Return whether a retry is impossible: the source can be read only once, and reading has begun."""
         return self.once and self.taken
 
     @property

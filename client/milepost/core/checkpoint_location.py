@@ -23,8 +23,8 @@ NAME_SERVICES: Final = "dfs.nameservices"
 """The setting that lists all name services that a session knows, including those that are not Milepost's."""
 HEADER: Final = "dfs.webhdfs.rest-csrf.custom-header"
 CREDENTIAL: Final = "dfs.webhdfs.oauth2.credential"
-"""The setting that holds a secret. Spark does not recognize its name as that of a secret, so the code that sets it must
-hide it.
+"""The setting that holds the client secret. Spark does not recognize its name as that of a secret, so code that sets it
+must also redact it in Spark's reports.
 """
 
 _TOKEN_PROVIDER: Final = "org.apache.hadoop.hdfs.web.oauth2.ConfCredentialBasedAccessTokenProvider"
@@ -48,8 +48,8 @@ class CheckpointLocation:
 
     The settings belong in the configuration of the *session* before a query starts: executors get them with the query,
     and the query keeps them. In the Hadoop configuration that all sessions share, the settings of two jobs of one
-    application would mix. ``fence`` lists the settings that carry the epoch, or keep jobs apart. `NAME_SERVICES` must
-    keep the session's other name services.
+    application would mix. ``fence`` contains the settings that carry the epoch or separate one job from another. A
+    session's own name services must be added to the value of `NAME_SERVICES`.
     """
 
     url: str
@@ -95,14 +95,18 @@ def default_authority(urls: Sequence[str]) -> str:
 
 
 def _place(url: str) -> str:
-    """Return host and port of an address. Without a port Hadoop would use a NameNode's default port."""
+    """Return ``host:port`` of a URL, with the scheme's default port if it has none: Hadoop would use the NameNode's
+    default port.
+    """
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return host if parts.port is not None or host.endswith(":") else f"{host}:{_PORTS.get(parts.scheme, 80)}"
 
 
 def _usable(authority: str, what: str) -> str:
-    """Return the authority between ``//`` and the path if Java finds a host in it. Raises ValueError."""
+    """Return ``authority``, a host with an optional port, if Java's URI parser finds a host in it. Raises ValueError
+    otherwise; ``what`` names it in the message.
+    """
     parts = _HOST_AND_PORT.fullmatch(authority)
     if parts is None or not _is_host(parts["host"], parts["v6"]) or not 0 < int(parts["port"] or 1) < 65536:
         raise ValueError(

@@ -16,16 +16,16 @@ log = logging.getLogger("milepost.transfers")
 
 DIRECT_ABOVE = 1024 * 1024
 AVOID_SECONDS = 600.0
-AVOID_BRIEFLY_SECONDS = 60.0  # for an error that will probably end by itself
-ATTEMPT_TIMEOUT = 10.0  # of one request to the blob store, without the time for its bytes
-CONNECT_SECONDS = 2.0  # short, so that behind a firewall there is time left to send the bytes through the service
-TELLING_CONNECT_SECONDS = 1.0  # a shorter wait proves nothing: a busy network may have lost a single packet
+AVOID_BRIEFLY_SECONDS = 60.0  # seconds without direct transfer after an error that will probably end by itself
+ATTEMPT_TIMEOUT = 10.0  # seconds of one request to the blob store, beside the time for its bytes
+CONNECT_SECONDS = 2.0  # short: if a firewall blocks the blob store, time must remain for the way through the service
+TELLING_CONNECT_SECONDS = 1.0  # a shorter failed wait does not prove a firewall: the network may have lost one packet
 SLOWEST_BYTES_PER_SECOND = 1024 * 1024
 
 
 class Direct:
-    """The decision whether a state is transferred directly: it must have more than ``above`` bytes (None: never), and
-    no recent attempt must have shown that this process cannot use the blob store.
+    """Decides whether a state is transferred directly: if it has more than ``above`` bytes (None: never), unless a
+    recent attempt showed that this process cannot use the blob store.
 
     Threads share this object: every change replaces one reference.
     """
@@ -34,14 +34,14 @@ class Direct:
         if above is not None and above < 0:
             raise ValueError("direct_above is a number of bytes, or None")
         self.above = above
-        self.signs = False  # whether the service was seen to sign URLs
+        self.signs = False  # whether the service has signed a URL for this client before
         self._clock = clock
         self._avoided_until = -math.inf
-        self._unannounced = (0, -math.inf)  # the size from which on no upload is announced, and until when
+        self._unannounced = (0, -math.inf)  # no upload of this many bytes or more is announced before this time
 
     @property
     def open(self) -> bool:
-        """Return whether a direct transfer may be tried."""
+        """Return whether direct transfer is enabled and not suspended by `avoid`."""
         return self.above is not None and self._clock() >= self._avoided_until
 
     def suits(self, size: int) -> bool:
@@ -49,8 +49,8 @@ class Direct:
         return self.above is not None and size > self.above and self.open
 
     def suits_body(self, body: Body) -> bool:
-        """Return whether this state should be uploaded directly. It must be readable twice: for its digest, and to be
-        sent.
+        """Return whether a state should be uploaded directly. Its source must be readable twice: once to compute the
+        digest, once to send the bytes.
         """
         if body.size is None or body.sha256 is None or body.once:
             return False
@@ -78,11 +78,11 @@ class Direct:
         log.debug("direct upload is off for states of %d bytes and more for the next %g s: %s", size, seconds, why)
 
     def worth_another_try(self, send: Send, lost: Lost, took: float) -> bool:
-        """Learn from a direct request that got no answer after ``took`` seconds, and return whether to send it once
-        more.
+        """Return whether to repeat a direct request that got no answer after ``took`` seconds. Suspends direct transfer
+        if the blob store seems to be unreachable.
 
-        A connection that breaks says nothing about the blob store, nor does a wait that the caller's own deadline cut
-        short.
+        Direct transfer stays enabled after a broken connection, and after a wait that the caller's own deadline cut
+        short: neither shows a fault of the blob store.
         """
         if lost.unreachable:
             limit = send.connect or send.timeout
@@ -99,7 +99,9 @@ class Direct:
 
 
 def trouble_with(url: str, secure: bool) -> str | None:
-    """Return why a signed URL cannot be used, without quoting it; None if it can. ``secure`` demands https."""
+    """Return the reason why a signed URL cannot be used, in words that do not quote the URL; None if it can be used.
+    ``secure`` demands https.
+    """
     parts = http_url(url)
     if parts is None or parts.username:
         return "what the service signed is no http or https URL without credentials"
@@ -109,8 +111,7 @@ def trouble_with(url: str, secure: bool) -> str | None:
 
 
 def signed(method: str, url: str, headers: Mapping[str, str], body: Body | None, left: float) -> Send:
-    """Make a request for a URL that is already signed, with exactly these headers; it may take at most ``left``
-    seconds.
+    """Make the `Send` for a signed URL, with exactly these headers; the request may take at most ``left`` seconds.
 
     A driver never lets the URL be logged: anyone who reads the URL could send the request, too.
     """
@@ -135,6 +136,8 @@ def log_signed(send: Send, result: object, seconds: float) -> None:
 
 
 def _enough(body: Body | None) -> float:
-    """Return the seconds within which a reachable blob store answers a request with this body."""
+    """Return the seconds after which a blob store that has not answered a request with this body counts as
+    unreachable.
+    """
     size = 0 if body is None or body.size is None else body.size
     return ATTEMPT_TIMEOUT + size / SLOWEST_BYTES_PER_SECOND

@@ -21,8 +21,8 @@ from milepost.wire import Code, Header, parse_digest_header, unquote_version
 
 log = logging.getLogger("milepost.transfers")
 
-MAX_RESUMPTIONS = 5  # resumptions in a row that deliver no byte
-_LAST_LOOK = 1.0  # seconds to wait for the end of an answer whose bytes all came in time
+MAX_RESUMPTIONS = 5  # the most resumptions in a row that deliver no byte
+_LAST_LOOK = 1.0  # seconds to wait for the end mark of an answer after its last byte, even if the deadline has passed
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)$")
 _SIZE = re.compile(r"\d{1,18}\Z", re.ASCII)
 
@@ -143,8 +143,8 @@ def _begun(
 def _wrong(caller: Caller, start: _Start, detail: str) -> StateTruncated:
     """Make the error for bytes that are not those of the state. If the service itself sent them, the state is damaged.
 
-    If a blob store sent them, damage is not certain: another server may have answered in its place. So the next read
-    goes through the service.
+    If a blob store sent them, damage is not certain: another server may have answered under the same address. So the
+    next read goes through the service.
     """
     error = StateTruncated(detail)
     if start.url is not None:
@@ -194,7 +194,8 @@ def _start_or_place(answer: Answer) -> _Start:
 def _is_for_the_direct_way(caller: Caller, handle: str, patience: _Patience) -> Operation[bool]:
     """Return whether to download a state directly, which its size in the record decides.
 
-    The first such state also shows whether the service signs URLs at all.
+    Until the service has signed a URL for this client, every state is requested directly, to find out whether the
+    service signs URLs.
     """
     if not (caller.direct.open and caller.direct.signs):
         return caller.direct.open
@@ -233,7 +234,7 @@ def _from_blob_store(caller: Caller, url: str, received: int, patience: _Patienc
     Returns None if the blob store does not return them; the service will say why.
     """
     headers = {"Range": f"bytes={received}-"} if received else {}
-    for _ in range(2):  # twice: a connection that was kept open may turn out to be closed
+    for _ in range(2):  # twice: the blob store may have closed the connection since its last use
         left = patience.left
         if left <= 0:
             return None
@@ -250,7 +251,8 @@ def _from_blob_store(caller: Caller, url: str, received: int, patience: _Patienc
 def _resume(caller: Caller, path: str, start: _Start, received: int, patience: _Patience) -> Operation[Answer]:
     """Ask for the rest of the same version of the state.
 
-    If the service refuses, the download that was begun cannot be completed.
+    If the service refuses, the download ends with `StateTruncated`, because a part of the state has already been
+    emitted.
     """
     if start.url is not None:
         rest = yield from _from_blob_store(caller, start.url, received, patience)

@@ -1,4 +1,4 @@
-"""The effects: the requests of an operation to its driver, and their results."""
+"""The effects: what an operation asks its driver to do, such as to send a request, and the results."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class AskFailed(Exception):
 
 
 def is_coroutine_function(function: object) -> bool:
-    """Return whether calling ``function`` gives a coroutine; an object with such a ``__call__`` counts too."""
+    """Return whether ``function`` is a coroutine function, or an object whose ``__call__`` is one."""
     if not callable(function):
         return False
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)

@@ -28,8 +28,8 @@ _PASSES: Final = re.compile(r"[a-z0-9-]+\Z")
 
 
 def label_headers(labels: Mapping[str, str]) -> dict[str, str]:
-    """Make the headers that carry ``labels``; none for no labels. Raises `InvalidRequest` before anything is sent if
-    the service would refuse the labels.
+    """Make the headers that carry ``labels``; an empty dict if there are no labels. Raises `InvalidRequest` for labels
+    that the service would refuse.
     """
     if not labels:
         return {}
@@ -48,7 +48,7 @@ def label_headers(labels: Mapping[str, str]) -> dict[str, str]:
     plain = {Header.LABEL_PREFIX + key: value for key, value in labels.items() if _PASSES.match(key)}
     if len(whole) > MAX_LABELS_LENGTH:
         if len(plain) == len(labels):
-            return plain  # too long for one header, but each label has a header of its own
+            return plain  # the labels are too long for one header, but each has its own as well
         raise InvalidRequest(
             Code.INVALID_REQUEST,
             f"the labels have {len(whole)} characters as JSON, but at most {MAX_LABELS_LENGTH} are allowed",
@@ -57,8 +57,8 @@ def label_headers(labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_labels(stored: Handle, sent: Mapping[str, str], request_id: str | None = None) -> None:
-    """Raise `LabelsLost` if a handle that was written with labels has other labels. Without labels in ``sent``, the
-    handle may have kept its own.
+    """Raise `LabelsLost` if the labels of the ``stored`` handle differ from those that were ``sent``. If none were
+    sent, any are right: a handle that is replaced keeps its labels.
     """
     if not sent or stored.labels == sent:
         return

@@ -29,8 +29,8 @@ S = TypeVar("S", bound=_Named)
 
 
 class Lease:
-    """The time for which a session is certainly alive. A lost lease stays lost, since the program may have acted on the
-    loss already.
+    """The time for which a session is certainly alive. A lost lease stays lost: a program that was told of the loss
+    must not find it alive later.
 
     Any thread may read it; only the keeper of the session renews it.
     """
@@ -50,7 +50,7 @@ class Lease:
 
     @property
     def lost(self) -> bool:
-        """Return whether the lease may have expired, or the service said that it has."""
+        """Return whether the lease may have expired by this process's clock, or the service has reported its end."""
         if self._reason is None and self._clock() >= self._expires:
             self._reason = f"not renewed within {self.ttl:g} s{self._meanwhile()}"
         return self._reason is not None
@@ -67,7 +67,7 @@ class Lease:
             self.standstill.forget()
 
     def end(self, reason: str) -> None:
-        """End the lease. The first reason stays."""
+        """End the lease because of ``reason``. A lease that has ended keeps its first reason."""
         if self._reason is None:
             self._reason = reason
 
@@ -116,7 +116,7 @@ def _keep(caller: Caller, lease: Lease) -> Operation[str]:
         except SessionLost as error:
             lease.refused(str(error))
         except MilepostError as error:
-            # For any error (an outage, a token that is being replaced), the lease decides when to give up.
+            # After any error, such as an outage or an expired token, renewing is tried again until the lease ends.
             log.warning(
                 "session %s could not be renewed, trying again while its lease lasts (%.1f s left): %s",
                 lease.session,
@@ -141,8 +141,8 @@ def report_lost(session: S, reason: str, on_lost: Callable[[S, str], None] | Non
 
 
 def _renew(caller: Caller, lease: Lease) -> Operation[Reply[SessionInfo]]:
-    # The attempt_timeout is short: an attempt at a leader that hangs must leave time to renew the lease at another
-    # replica.
+    # The attempt_timeout is short: after an attempt at a leader that hangs, there must be time to renew the lease at
+    # another replica.
     reader = answers.document(answers.session_of(lease.session))
     request = Request(*call_of(KEEP_SESSION_ALIVE, lease.session), reader)
     attempt_timeout = min(ATTEMPT_TIMEOUT, max(0.25, lease.ttl / 6))

@@ -1,5 +1,5 @@
-"""The common parts of the SDK's objects: they refuse to be pickled, and their ``repr`` is one line without a secret and
-without a request.
+"""What clients, sessions and stores have in common: they refuse to be pickled, and their ``repr`` is one line, which
+contains no secret and needs no request.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from milepost.core.store_calls import StoreCalls
 
 
 class NotPicklable:
-    """Refuses to be pickled, and says what to do instead: Spark pickles every object that a function for its executors
-    refers to.
+    """The base of objects that refuse to be pickled. Spark pickles every object to which a function for its executors
+    refers, so the error says what to do instead.
     """
 
     def __reduce__(self) -> Any:
@@ -37,7 +37,9 @@ def session_repr(session: object, lease: Lease | None, holder: str) -> str:
 
 
 def store_repr(store: object, calls: StoreCalls) -> str:
-    """Describe a store, or its files, by its name and by the session and epoch that act in it."""
+    """Describe a store, or its files, by its name and by the session and the epoch under which this object changes
+    it.
+    """
     session, epoch = calls.context.session, calls.epoch
     who = "for reading" if session is None else f"in session {session}"
     return _line(store, repr(calls.store), who, "" if epoch is None else f"under epoch {epoch}")

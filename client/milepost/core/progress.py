@@ -1,4 +1,4 @@
-"""Reports the progress of a state's transfer to the caller."""
+"""Reports the progress of an upload or a download to the function that the caller gave."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ Progress = Callable[[int, int | None], None]
 """A progress function; it gets the number of bytes done and the total (None: not known)."""
 
 BETWEEN_SECONDS = 0.1
-"""The least seconds between two calls while bytes move; a new beginning and the end are reported at once."""
+"""The least seconds between two calls of a progress function during a transfer; the beginning, also of a retry, and the
+end are reported at once.
+"""
 
 
 class Transfer:
@@ -32,16 +34,18 @@ class Transfer:
         self._quiet_until = -math.inf
 
     def begin(self, total: int | None) -> None:
-        """Begin, or begin again, with no byte done."""
+        """Begin the transfer, or a retry of it, at byte 0 of ``total`` (None: not known), and report that."""
         self._done, self._total, self._quiet_until = 0, total, -math.inf
         self.report()
 
     def add(self, size: int) -> None:
-        """Count ``size`` bytes that were moved."""
+        """Count ``size`` more bytes as transferred."""
         self._done += size
 
     def report(self) -> None:
-        """Call the function, unless the last call was a moment ago. Raises the function's exceptions."""
+        """Call the progress function, unless the last call was less than `BETWEEN_SECONDS` ago. Raises the function's
+        exceptions.
+        """
         if self._progress is not None and (now := self._clock()) >= self._quiet_until:
             self._quiet_until = now + BETWEEN_SECONDS
             self._progress(self._done, self._total)
@@ -52,8 +56,8 @@ class Transfer:
         self.report()
 
     def end_stored(self, size: int) -> None:
-        """Report that all ``size`` bytes are stored. An exception of the function is only logged: the state is stored,
-        and the caller must learn that.
+        """Report that all ``size`` bytes are stored. An exception of the function is only logged, because the call must
+        report that the state is stored.
         """
         self._done = self._total = size
         try:

@@ -47,7 +47,8 @@ def whoami(caller: Caller, timeout: float | None = None) -> Operation[Rights]:
 def step_down(caller: Caller, term: int | None, timeout: float | None) -> Operation[SteppedDown]:
     """Ask the leader to let another replica lead.
 
-    The leader may need the whole timeout to finish the requests in flight. Raises `Fenced` if ``term`` does not lead.
+    The leader may need the whole timeout to finish the requests in flight. Raises `Fenced` if ``term`` is not the
+    leader's.
     """
     timeout = caller.timeout if timeout is None else timeout
     body = json_body({} if term is None else {"term": term})
@@ -102,8 +103,8 @@ def begin_session(
 ) -> Operation[Lease]:
     """Begin a session and return its lease; if a session with this id is alive already, renew it.
 
-    Without an id, this side makes one instead of the service: so if the answer to an attempt is lost, the repeated
-    attempt renews the session that the first one began. Raises `SessionExpired` for the id of a session that has ended.
+    Without an id, the client makes one. So if the answer to an attempt is lost, the retry renews the session that the
+    first attempt began. Raises `SessionExpired` if the session with this id has ended.
     """
     if not MIN_TTL_SECONDS <= ttl <= MAX_TTL_SECONDS:
         raise InvalidRequest(

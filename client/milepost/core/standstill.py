@@ -20,7 +20,7 @@ T = TypeVar("T")
 _TICK = 1.0
 """The seconds that a keeper sleeps at a time. A process that stops and continues within one sleep goes unnoticed."""
 _BUSY = 0.5
-"""The share of a standstill that is CPU time of this process, above which the process counts as busy."""
+"""If this process used at least this share of a standstill as CPU time, it counts as busy rather than stopped."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ EVENT_LOOP = Runner(
 
 @dataclass(frozen=True)
 class _Measured:
-    """The seconds of standstill and the CPU time during it, up to the sleep that ends at ``due`` and began with
-    ``cpu``.
+    """The seconds of standstill so far, and the CPU time ``used`` during them. The present sleep should end at ``due``;
+    it began when the process had used ``cpu`` seconds of CPU time.
     """
 
     seconds: float = 0.0
@@ -64,7 +64,7 @@ class _Measured:
 class Standstill:
     """The time for which the keeper of a session could not run since the last renewal.
 
-    The keeper writes it. Any thread may read it, also before the keeper runs again.
+    The keeper updates this object. Any thread may read it, also while the keeper does not run.
     """
 
     def __init__(self, clock: Clock, cpu: Clock = time.process_time) -> None:
@@ -80,7 +80,7 @@ class Standstill:
         return self._now().seconds if self._process == os.getpid() else 0.0
 
     def forget(self) -> None:
-        """Reset the measurement, after a renewal."""
+        """Set the measured time to 0, because the lease was renewed."""
         self._measured = _Measured()
 
     def describe(self) -> str:
@@ -95,7 +95,7 @@ class Standstill:
         )
 
     def watch(self, operation: Operation[T]) -> Operation[T]:
-        """Carry ``operation`` out and measure its sleeps, each in pieces."""
+        """Carry ``operation`` out, split each of its sleeps into pieces of `_TICK` seconds, and measure them."""
         resumed: Any = None
         try:
             while True:

@@ -10,15 +10,16 @@ from milepost.core.body import AsyncState, Body, body_of
 from milepost.core.calls import answers, file_answers
 from milepost.core.calls.answers import Reader
 from milepost.core.calls.calls import Key, Reply
+from milepost.core.calls.outages import OUTAGES_OR_DOUBT
 from milepost.core.calls.request import Request, checked_name, if_match, json_body
 from milepost.core.calls.trace import request_id_of
 from milepost.core.download import download
-from milepost.core.effects import Emit, Operation, Work
+from milepost.core.effects import Emit, Operation, Sleep, Work
 from milepost.core.labels import check_labels, label_headers
 from milepost.core.progress import Progress, Transfer
 from milepost.core.store_calls import JSON, StoreCalls
 from milepost.core.upload import REFUSED_FOR_NOW, Upload, put, upload_of
-from milepost.errors import NotExist, NotSupported, ServerFault, UploadUnknown
+from milepost.errors import EpochHeld, NotExist, NotSupported, ServerFault, UploadUnknown
 from milepost.operations.handles import (
     ADD_AND_LOCK,
     ANNOUNCE_UPLOAD,
@@ -44,7 +45,9 @@ from milepost.wire import STATE_MEDIA_TYPE, UPLOAD_MEDIA_TYPE
 
 log = logging.getLogger("milepost.stores")
 
-EXAMINED_BYTES_PER_SECOND = 32 * 1024 * 1024  # the rate at which the service certainly checks the bytes of an upload
+POLL_SECONDS = 20.0  # less than the service allows, so that the client soon notices if the leader is gone
+BETWEEN_SECONDS = 0.2
+EXAMINED_BYTES_PER_SECOND = 32 * 1024 * 1024  # the service checks the bytes of an upload at least this fast
 LEAST_TO_ASK = 1.0  # the least seconds to spend on finding the leader, however short the wait is
 
 
@@ -52,7 +55,7 @@ class StoreOperations(StoreCalls):
     """The operations of one session in one store. Add, replace, remove and clear carry ``epoch``."""
 
     def under(self, epoch: int) -> StoreOperations:
-        """Return the same operations under a given epoch."""
+        """Return the operations of the same session and store, with ``epoch`` in place of the present one."""
         return StoreOperations(self.caller, self.store, self.context, epoch)
 
     def add_and_lock(
@@ -93,7 +96,7 @@ class StoreOperations(StoreCalls):
         return reply.value
 
     def get(self, name: str, timeout: float | None = None) -> Operation[Handle]:
-        """Return the record of a handle, without locking it. Raises `NotExist`, `Corrupt`."""
+        """Return the record of a handle without locking the handle. Raises `NotExist`, `Corrupt`."""
         request = Request(*self._at(GET_HANDLE, name), answers.document(answers.handle_named(name)))
         return (yield from self.caller.call(request, timeout=timeout)).value
 
@@ -184,9 +187,32 @@ class StoreOperations(StoreCalls):
         request = Request(*self.at(GET_EPOCH), answers.document(answers.epoch))
         return (yield from self.caller.call(request, timeout=timeout)).value
 
+    def campaign(self, wait: float | None) -> Operation[Epoch]:
+        """Wait up to ``wait`` seconds (None: for ever) for the epoch, and act under it from then on.
+
+        The campaign asks the service again and again, each time for at most `POLL_SECONDS`. A repeated request is safe
+        even if the outcome of the last one is unknown: a session that already holds the epoch is granted the same epoch
+        again. Neither another holder nor an outage ends the wait. After ``wait`` seconds (at least one) the campaign
+        sends no more requests; it waits for the last answer as long as one attempt may take. Then it raises
+        `EpochHeld`, or the error of the last request. It raises `SessionLost` at once.
+        """
+        clock = self.caller.clock
+        deadline = math.inf if wait is None else clock() + wait
+        while True:
+            left = max(0.0, deadline - clock())
+            try:
+                epoch = yield from self.poll_epoch(min(POLL_SECONDS, left), left)
+            except (EpochHeld, *OUTAGES_OR_DOUBT):
+                if clock() + BETWEEN_SECONDS >= deadline:
+                    raise
+                yield Sleep(BETWEEN_SECONDS)
+            else:
+                self.epoch = epoch.epoch
+                return epoch
+
     def poll_epoch(self, wait: float, within: float = math.inf) -> Operation[Epoch]:
-        """Campaign once: ask for the epoch, and let the service hold its answer back for up to ``wait`` seconds until
-        the epoch is free. No attempt begins after ``within`` seconds. Raises `EpochHeld`.
+        """Ask for the epoch, and let the service hold its answer back for up to ``wait`` seconds until the epoch is
+        free. No attempt begins after ``within`` seconds. Raises `EpochHeld`.
         """
         within = max(within, LEAST_TO_ASK)
         reply = yield from self.send(
@@ -231,7 +257,7 @@ class StoreOperations(StoreCalls):
         reader = answers.document(answers.handle_named(name), *operation.success)
         sent = dict(labels or {})
         headers = {**headers, **label_headers(sent), **self.epoch_header()}
-        self.context.headers()  # raises if the session is lost, before a large state is read
+        self.context.headers()  # raises before a large state is read if the session is lost
         body: Body = yield Work(lambda: body_of(state))
         body.transfer = Transfer(progress, self.caller.clock)
         key = self.caller.new_key()
@@ -256,7 +282,8 @@ class StoreOperations(StoreCalls):
         key: Key,
         deadline: float,
     ) -> Operation[Reply[Handle] | None]:
-        """Put the bytes into the blob store, then add or replace the handle by naming the upload to the service.
+        """Put the bytes into the blob store, then add or replace the handle with a request that contains the id of the
+        upload.
 
         Returns None if the bytes must go through the service instead.
         """
@@ -267,7 +294,7 @@ class StoreOperations(StoreCalls):
                 *self.at(ANNOUNCE_UPLOAD), announced, JSON, request, timeout=timeout, final=REFUSED_FOR_NOW
             )
 
-        for _ in range(2):  # twice: an upload may expire just before it is named
+        for _ in range(2):  # twice: the upload may expire before the service gets its id
             upload = yield from put(self.caller, announce, body, deadline)
             if upload is None:
                 break

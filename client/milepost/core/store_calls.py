@@ -33,8 +33,8 @@ class SessionContext:
         return None if self._lease is None else self._lease.session
 
     def headers(self) -> dict[str, str]:
-        """Return the header that names the session. Raises `SessionExpired`, before anything is sent, once the session
-        is lost.
+        """Return the header that names the session. Raises `SessionExpired` once the session is lost, and
+        `InvalidRequest` if there is none.
         """
         if self._lease is None:
             raise InvalidRequest(Code.SESSION_REQUIRED, "this store was opened for reading; open it from a session")
@@ -43,7 +43,7 @@ class SessionContext:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """End the lease here too, if the service refuses the enclosed call because the session ended."""
+        """End the client's lease if the service refuses a call within the block because the session has ended."""
         try:
             yield
         except SessionLost as error:
@@ -75,7 +75,8 @@ class StoreCalls:
         key: Key | None = None,
         final: Collection[Code] = (),
     ) -> Operation[Reply[T]]:
-        """Send a request in the session's name, and end the lease here too if the service no longer knows the session.
+        """Send a request in the session's name; end the client's lease if the service answers that the session has
+        ended.
 
         ``wait`` is the number of seconds for which the service may hold its answer back; the other arguments are those
         of `Caller.call`.
@@ -87,11 +88,11 @@ class StoreCalls:
             )
 
     def at(self, operation: RestOperation, *parameters: str, **query: object) -> tuple[str, str]:
-        """Return the method and the path of a request about the store; ``parameters`` are the path's other
-        parameters.
+        """Return the method and the path of a request about the store; ``parameters`` are the path parameters after the
+        store's name.
         """
         return call_of(operation, self.store, *parameters, **query)
 
     def epoch_header(self) -> dict[str, str]:
-        """Return the header that fences a write; it is empty while the session acts under no epoch."""
+        """Return the header with the epoch, by which the service fences a write; an empty dict if there is no epoch."""
         return {} if self.epoch is None else {Header.EPOCH: str(self.epoch)}

@@ -21,31 +21,35 @@ log = logging.getLogger("milepost.transfers")
 
 URLS = 3
 TRIES_PER_URL = 3
-# The share of the remaining time that an announcement or a PUT may use. The rest stays for sending the bytes through
-# the service instead.
+# The shares of the remaining time that an announcement and a PUT may use. If they fail, the bytes must be sent through
+# the service in the time that remains.
 SHARE_TO_ANNOUNCE = 0.25
 LONGEST_ANNOUNCEMENT = 5.0
 SHARE_TO_PUT = 0.75
 
 REFUSED_FOR_NOW = frozenset({Code.TOO_MANY_REQUESTS, Code.STORAGE_UNAVAILABLE})
-"""The codes after which an announcement is not repeated. The service may still accept the bytes themselves."""
+"""The codes of refusals after which the client does not repeat an announcement, but sends the bytes through the
+service.
+"""
 
 _NO_SUCH_CALL = frozenset({Code.NO_ROUTE, Code.METHOD_NOT_ALLOWED})
 _BUSY = frozenset({408, 409, 429, 500, 502, 503, 504})  # 409: another conditional write of the same key is under way
 
 
 class _End(Enum):
-    """The ways in which the attempts to use one signed URL end."""
+    """How the attempts to put the bytes by one signed URL ended."""
 
     THERE = auto()  # the bytes are in the blob store
     EXPIRED = auto()
     REFUSED = auto()  # the blob store answered 403, as it does when the URL has expired
-    LEFT = auto()  # no further attempt is worth while for this state
+    LEFT = auto()  # the bytes must go through the service instead
 
 
 @dataclass(frozen=True)
 class Upload:
-    """A place for an upload, which accepts bytes for ``expires_in`` seconds. Its URL is a secret."""
+    """An announced upload: for ``expires_in`` seconds, the blob store accepts the bytes by a PUT to ``url``, which is a
+    secret, with ``headers``.
+    """
 
     id: str
     url: str = field(repr=False)
@@ -71,8 +75,8 @@ def put(caller: Caller, announce: Announce, body: Body, deadline: float) -> Oper
     """Put the bytes of ``body`` into the blob store; return the upload's id, or None if they must go through the
     service.
 
-    The upload itself changes no handle, whatever its result: its key is fresh, and no handle points to it yet. Raises
-    the service's refusal of the upload, and the source's own error.
+    An upload changes no handle, whatever its result: its blob has a new key, to which no handle points yet. Raises the
+    error with which the service refuses the upload, and the error of the source of the bytes.
     """
     refused = False
     for _ in range(URLS):
@@ -100,7 +104,7 @@ def _put(caller: Caller, upload: Upload, body: Body, deadline: float) -> Operati
     for tries in range(TRIES_PER_URL):
         now = caller.clock()
         if now >= deadline:
-            return _End.LEFT  # the upload through the service comes next, and raises at the deadline
+            return _End.LEFT  # the upload through the service, which comes next, raises the error
         if now >= until:
             return _End.EXPIRED
         send = signed("PUT", upload.url, upload.headers, body, (deadline - now) * SHARE_TO_PUT)
@@ -120,11 +124,11 @@ def _put(caller: Caller, upload: Upload, body: Body, deadline: float) -> Operati
 
 def _answered(caller: Caller, answer: Answer) -> _End:
     if 200 <= answer.status < 300 or answer.status == 412:
-        # 412: an earlier attempt, whose answer was lost, stored the bytes. The service checks them anyway
+        # 412: an earlier attempt, whose answer was lost, has stored the bytes. The service verifies them in any case.
         return _End.THERE
     if answer.status == 403:
         return _End.REFUSED
-    # 400: perhaps the source changed after its digest was computed, which the service will report
+    # After a 400, the source may have changed since its digest was computed; the service will report that.
     if answer.status != 400:
         caller.direct.avoid(f"the blob store refuses URLs that the service signed, with status {answer.status}")
     return _End.LEFT
@@ -147,7 +151,7 @@ def _announced(caller: Caller, announce: Announce, body: Body, deadline: float) 
     except (UploadUnknown, *OUTAGES_OR_DOUBT) as error:
         if _is_refused_for_now(error):
             caller.direct.avoid_announcing(0, AVOID_BRIEFLY_SECONDS, str(error))
-        return None  # if the upload was made and only the answer was lost, the upload expires by itself
+        return None  # an upload whose answer was lost expires by itself
     trouble = trouble_with(upload.url, caller.replicas.secure)
     if trouble is not None:
         caller.direct.avoid(trouble)

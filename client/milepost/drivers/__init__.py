@@ -1,3 +1,3 @@
-"""The drivers: they carry out the effects of the core over real connections. One blocks, one uses asyncio; both use
-httpx.
+"""The drivers, which carry out the effects of `milepost.core` over HTTP connections: one for blocking code, one for
+asyncio; both use httpx.
 """

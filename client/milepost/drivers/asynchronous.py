@@ -1,4 +1,6 @@
-"""The asynchronous driver, which `milepost.aio.AsyncClient` uses."""
+"""The asynchronous driver of `milepost.aio.AsyncClient`: it sends requests, waits, and calls functions on an event
+loop.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,11 @@ from milepost.errors import Closed
 T = TypeVar("T")
 
 _ASKERS = 8
-"""The most threads that call token functions."""
+"""The most threads that call token functions at the same time."""
 
 
 class AsyncDriver:
-    """Carries operations out in the calling task; functions that block run in a worker thread."""
+    """Carries out operations in the calling task, and runs functions that block in a worker thread."""
 
     def __init__(self, connections: Connections) -> None:
         self._http = connections.client(httpx.AsyncClient)
@@ -126,8 +128,8 @@ class AsyncDriver:
     async def _asked(self, ask: Ask) -> Any:
         """Call a plain function in a thread, because it may block, and await a coroutine function.
 
-        These threads are separate from those that read states: a token must not wait for the slow sources of other
-        calls.
+        The threads for token functions are separate from those that read states, so that a call does not wait for its
+        token behind slow reads of other calls.
         """
         try:
             if ask.awaited:
@@ -169,7 +171,9 @@ class _Begun:
 
 
 async def _pieces(response: httpx.Response) -> AsyncIterator[bytes]:
-    """Yield the bytes as they come; a transport that the caller passed may have all bytes already."""
+    """Yield the bytes of a response as they arrive; a transport that the caller passed may have read all of them
+    before.
+    """
     if response.is_stream_consumed:
         yield response.content
         return

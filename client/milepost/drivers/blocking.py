@@ -1,4 +1,4 @@
-"""The blocking driver, which `milepost.Client` uses."""
+"""The blocking driver of `milepost.Client`: it sends requests, waits, and calls functions in the calling thread."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ Pause = Callable[[float], None]
 
 
 class BlockingDriver:
-    """Carries operations out in the calling thread. Threads may share a driver; a forked child connects anew."""
+    """Carries out operations in the calling thread. Threads may share a driver; a forked process makes new
+    connections.
+    """
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -122,8 +124,8 @@ class BlockingDriver:
             return lost(error)
 
     def _kept_to_the_deadline(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        """Check the deadline between the chunks of a transport that the caller passed; connections check it
-        themselves.
+        """Check the deadline between two chunks of a response. Only a transport that the caller passed needs this; the
+        driver's own connections check the deadline themselves.
         """
         for chunk in chunks:
             if self._connections.transport is not None:
@@ -141,7 +143,7 @@ class BlockingDriver:
         if self._process != os.getpid():
             if self._connections.transport is not None:
                 raise Closed("a transport of your own stays in the process that made it: make a client after the fork")
-            self._inherited = self._http  # keep the client open: its sockets belong to the parent
+            self._inherited = self._http  # do not close this client: its sockets belong to the parent process
             self._http = self._connect()
             self._process = os.getpid()
         return self._http
@@ -164,7 +166,9 @@ class _Opened:
 
 
 def _pieces(response: httpx.Response) -> Iterator[bytes]:
-    """Return the bytes as they come; a transport that the caller passed may have all bytes already."""
+    """Return an iterator over the bytes of a response as they arrive; a transport that the caller passed may have read
+    all of them before.
+    """
     return iter((response.content,)) if response.is_stream_consumed else response.iter_raw()
 
 

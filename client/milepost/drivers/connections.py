@@ -27,7 +27,9 @@ _TRANSPORTS: Mapping[type, Any] = {httpx.Client: httpx.HTTPTransport, httpx.Asyn
 _LOCATION = re.compile(r"(\(b'location', b'[^'?]*)\?[^']*", re.IGNORECASE)
 
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20)
-"""No limit on connections: if renewals had to wait for one of a hundred long polls to end, sessions would be lost."""
+"""The number of connections has no limit: with one, a session's renewal could wait until a long poll ends, and the
+session would be lost.
+"""
 
 _NOT_SENT = (
     httpx.ConnectError,
@@ -47,13 +49,13 @@ _ALERT = re.compile(
     r"|certificate[ _](required|expired|revoked|unknown)|(handshake[ _]failure|access[ _]denied))",
     re.IGNORECASE,
 )
-"""The TLS alerts with which a server refuses the client's certificate, or its absence. The last two may have other
-causes.
+"""The TLS alerts with which a server refuses the client's certificate, or refuses a client without one.
+``handshake_failure`` and ``access_denied`` may have other causes.
 """
 
 FOREIGN = (httpx.TransportError, UnicodeError, ssl.SSLError)
-"""The exceptions that a request can raise: httpx passes on TLS errors after the handshake, such as that the server
-requires a certificate.
+"""The exceptions that a request can raise. `ssl.SSLError` is among them because httpx does not translate TLS errors
+after the handshake, for example that the server requires a certificate.
 """
 
 
@@ -76,7 +78,9 @@ class Connections:
     proxies: Proxies = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Read the file of authorities. Raises ValueError for settings that cannot be used."""
+        """Load the file of authorities in ``verify``. Raises ValueError for settings that are invalid or exclude each
+        other.
+        """
         if self.transport is not None and (self.proxy is not None or self.verify is not True):
             raise ValueError("a transport of your own makes its connections itself: give proxy and certificates to it")
         if self.proxy is not None and urlsplit(self.proxy).scheme not in ("http", "https", "socks5", "socks5h"):
@@ -89,7 +93,8 @@ class Connections:
     def client(self, kind: type[C]) -> C:
         """Make an httpx client with these settings.
 
-        States are transferred uncompressed: their digests and ranges are those of the plain bytes.
+        The client asks for uncompressed answers, because the digests and ranges of states apply to the uncompressed
+        bytes.
         """
         logging.getLogger("httpcore.http11").addFilter(_without_signature)
         headers = {"User-Agent": f"milepost-python/{version('milepost')}", "Accept-Encoding": "identity"}
@@ -143,7 +148,7 @@ def _describe(error: OSError) -> str:
 
 
 class Sent:
-    """Counts how much of a request's body was sent; ``complete`` is true once its last bytes may have left."""
+    """Counts how much of a request's body was sent; ``complete`` is true once the last bytes may have been sent."""
 
     def __init__(self) -> None:
         self.complete = True  # httpx does not report the sending of a body that it gets in one piece
@@ -161,7 +166,9 @@ class Sent:
             self.complete = self._left <= 0
 
     def end(self) -> None:
-        """Note that all chunks were sent; for a body of unknown size its end mark is being sent."""
+        """Record that all chunks were sent. For a body of unknown size, the end mark of the chunked encoding
+        follows.
+        """
         self.complete = True
 
 
@@ -173,8 +180,8 @@ class _Secret(httpx.URL):
 
 
 def request_of(http: httpx.Client | httpx.AsyncClient, send: Send, content: Any) -> httpx.Request:
-    """Make the httpx request for ``send``, with its timeouts. The connect timeout is shorter, to give up soon on a host
-    that does not answer at all.
+    """Make the httpx request for ``send``, with its timeouts. The connect timeout is shorter, so that the client soon
+    gives up on a host that does not answer at all.
 
     Raises `httpx.UnsupportedProtocol` for a URL that httpx cannot use.
     """
@@ -183,7 +190,7 @@ def request_of(http: httpx.Client | httpx.AsyncClient, send: Send, content: Any)
     try:
         url = httpx.URL(send.url)
         url.host  # noqa: B018 - reading it decodes it
-    except (httpx.InvalidURL, UnicodeError) as error:  # UnicodeError: a host name with a broken IDNA encoding
+    except (httpx.InvalidURL, UnicodeError) as error:  # UnicodeError: the host's IDNA encoding is broken
         raise httpx.UnsupportedProtocol("the URL is no address that a request can be sent to") from error
     request = http.build_request(send.method, url, headers=dict(send.headers), content=content, timeout=timeout)
     if send.signed:
@@ -203,9 +210,9 @@ def answer(response: httpx.Response, body: bytes, stream: object = None, via: st
 
 
 def is_strange(send: Send, response: httpx.Response) -> bool:
-    """Return whether the head of an answer already shows that it did not come from the service.
+    """Return whether the headers of an answer already show that the answer did not come from the service.
 
-    The body of such an answer is not read, for it may have no end.
+    The driver does not read the body of such an answer, which may be endless.
     """
     return not send.signed and Header.TERM not in response.headers
 
@@ -216,20 +223,21 @@ def lost(
     body: Sent | None = None,
     via: str = "",
 ) -> Lost:
-    """Translate an httpx exception into the core's `Lost`. A request that was not sent completely cannot have been
-    acted on.
+    """Translate an httpx exception into the core's `Lost`. ``Lost.sent`` is false if the request was not sent
+    completely, so that the service cannot have applied it.
 
-    ``via`` names the request's proxy. An answer causes a UnicodeError: httpx decodes the host of every Location,
-    although it does not follow any.
+    ``via`` names the request's proxy. A UnicodeError comes from an answer: httpx decodes the host of every Location
+    header, although it does not follow redirects here.
 
-    A server that refuses the client's certificate ends the handshake, before which it reads no request. In TLS 1.3 the
-    refusal still arrives after the request was sent: the client's own part of the handshake is over before that.
+    A server that refuses the client's certificate does so in the handshake, and has then read no request. In TLS 1.3
+    the client may already have sent the request when the refusal arrives, because the client ends its part of the
+    handshake first.
     """
     advice = _advice(error)
     sent = not isinstance(error, _NOT_SENT) and (body is None or body.complete) and not advice
     where = "" if send is None else f"{urlsplit(send.url).hostname}:{urlsplit(send.url).port or ''} "
     timed_out = isinstance(error, httpx.TimeoutException) and not isinstance(error, _NOT_SENT)
-    # A PoolTimeout is a wait for one of the client's own connections, and says nothing about the other side.
+    # A PoolTimeout is a wait for a free connection of this client; it does not mean that the server is unreachable.
     unreachable = isinstance(error, _NOT_SENT) and not isinstance(error, httpx.PoolTimeout)
     reason = f"{where}{type(error).__name__} {error}".rstrip()
     if advice:
@@ -248,7 +256,9 @@ def lost(
 
 
 def _advice(error: Exception) -> str:
-    """Return which setting to change if the two sides cannot agree on TLS; "" for other errors."""
+    """Return, for an error message, which setting to change if client and server cannot agree on TLS; "" for other
+    errors.
+    """
     connecting, cause = isinstance(error, _NOT_SENT), _of_tls(error)
     if isinstance(cause, ssl.SSLCertVerificationError):
         unknown = connecting and cause.verify_code in _UNKNOWN_AUTHORITY
@@ -262,7 +272,7 @@ def _advice(error: Exception) -> str:
 
 
 def _of_tls(error: BaseException | None) -> ssl.SSLError | None:
-    """Return the ssl module's exception if it caused an httpx error."""
+    """Return the `ssl.SSLError` in an error's chain of causes; None if there is none."""
     while error is not None and not isinstance(error, ssl.SSLError):
         error = error.__cause__ or error.__context__
     return error
@@ -271,7 +281,7 @@ def _of_tls(error: BaseException | None) -> ssl.SSLError | None:
 def overdue(send: Send, connected: bool, body: Sent, via: str = "") -> Lost:
     """Make the `Lost` for an attempt that was given up because its time was over.
 
-    ``connected`` says whether there was a connection for it, and ``via`` names its proxy.
+    ``connected`` says whether the attempt had a connection, and ``via`` names the proxy.
     """
     way = f", by way of {via}" if via else ""
     if not connected:

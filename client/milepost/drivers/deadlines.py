@@ -1,7 +1,8 @@
-"""Blocking sockets that keep to the deadline of an attempt, however slowly bytes come or go.
+"""Blocking sockets that end an attempt at its deadline, even if the peer sends or receives bytes slowly.
 
-httpx limits only each single wait for bytes, so a peer that sends one byte now and then could hold a call without
-limit. The asynchronous driver cancels such a call. A thread cannot be cancelled, so its sockets check the clock.
+httpx limits only each single wait for bytes, so a peer that sends one byte now and then could hold a call for ever. The
+asynchronous driver cancels such a call. A thread cannot be cancelled, so the sockets of the blocking driver check the
+clock.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Deadline(threading.local):
     def within(self, seconds: float) -> Iterator[None]:
         """Limit an attempt to ``seconds``.
 
-        Attempts may be nested: a caller's source of bytes may make calls of its own.
+        Attempts may be nested, because a caller's source of bytes may call the SDK, too.
         """
         before, self.at = self.at, monotonic() + seconds
         try:
@@ -41,7 +42,9 @@ class Deadline(threading.local):
             self.at = before
 
     def left(self, timeout: float | None, overdue: type[Exception]) -> float | None:
-        """Return ``timeout``, but at most the remaining time. Raises ``overdue`` if none remains."""
+        """Return the smaller of ``timeout`` (None: no limit) and the seconds until the deadline; None if there is
+        neither. Raises ``overdue`` if the deadline has passed.
+        """
         if self.at == float("inf"):
             return timeout
         left = self.at - monotonic()
@@ -51,7 +54,7 @@ class Deadline(threading.local):
 
 
 def keep(deadline: Deadline, http: httpx.Client) -> Connected[httpcore.NetworkStream]:
-    """Let every connection of ``http`` keep to ``deadline``, and return the collection of its open connections."""
+    """Make every connection of ``http`` check ``deadline``, and return the collection of its open connections."""
     connected: Connected[httpcore.NetworkStream] = Connected()
     wrap_backend(http, lambda backend: _Backend(backend, deadline, connected))
     return connected
@@ -78,7 +81,8 @@ class _Backend(httpcore.NetworkBackend):
     ) -> httpcore.NetworkStream:
         """Connect to the first address of ``host`` that answers.
 
-        Each address gets a share of the time: the first one may belong to a machine that is off and never answers.
+        Each address gets an equal share of the remaining time, because the machine of the first address may be off and
+        never answer.
         """
         seconds = self._deadline.left(timeout, httpcore.ConnectTimeout)
         until = None if seconds is None else monotonic() + seconds
@@ -138,7 +142,7 @@ class _Stream(httpcore.NetworkStream):
 
     @contextmanager
     def _closed_by_an_error(self) -> Iterator[None]:
-        """Close a new stream if an error prevents its return."""
+        """Close a new stream if the block raises, because no caller would close it then."""
         try:
             yield
         except BaseException:

@@ -1,9 +1,9 @@
 """Asynchronous connections that can receive an answer while the request is still being sent.
 
-A server that refuses a request answers, closes, and so resets the connection while the rest of the bytes arrive. Its
-answer is still in the socket's buffer. A thread can read it there, but asyncio discards it together with the socket
-once a write fails. So these connections read while they send. Connections with TLS do not: anyio reads no more from a
-TLS stream whose write has failed, and the core sees a broken connection.
+A server that refuses a request answers, closes, and so resets the connection while the rest of the bytes arrive. The
+answer is then still in the socket's buffer. A thread can read the answer there, but asyncio discards it together with
+the socket once a write fails. So these connections read while they send. Connections with TLS do not: anyio cannot read
+from a TLS stream whose write has failed, so such a request ends as a broken connection.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ import httpx
 from milepost.drivers.network import Connected, wrap_backend
 
 _LARGE = 16 * 1024
-"""A write of up to this many bytes fits into the buffers on the way, and ends without waiting for the other side."""
+"""A write of up to this many bytes fits into the socket's buffers, and ends without waiting for the server."""
 _HEARD = 64 * 1024
-"""The most bytes to receive before a caller reads: enough for the head of an answer."""
+"""The most bytes to receive while sending: enough for the headers of an answer."""
 
 
 def listen(http: httpx.AsyncClient) -> Connected[httpcore.AsyncNetworkStream]:
-    """Let every connection of ``http`` receive early answers, and return the collection of its open connections."""
+    """Make every connection of ``http`` able to receive early answers, and return the collection of its open
+    connections.
+    """
     connected: Connected[httpcore.AsyncNetworkStream] = Connected()
     wrap_backend(http, lambda backend: _Backend(backend, connected))
     return connected
@@ -86,7 +88,7 @@ class _Listening(httpcore.AsyncNetworkStream):
             try:
                 await self._stream.write(buffer, timeout)
             except (httpcore.WriteError, httpcore.WriteTimeout) as error:
-                broken = error  # the error is raised below: the task group would wrap it
+                broken = error  # raised after the task group, which would wrap it in an ExceptionGroup
             tasks.cancel_scope.cancel()
         if broken is not None:
             raise broken
@@ -99,7 +101,7 @@ class _Listening(httpcore.AsyncNetworkStream):
     ) -> httpcore.AsyncNetworkStream:
         try:
             stream = await self._stream.start_tls(ssl_context, server_hostname, timeout)
-        except BaseException:  # this includes cancellation by the deadline, which httpcore does not handle
+        except BaseException:  # httpcore does not close the stream if the deadline cancels the task
             await _close(self)
             raise
         return await _noted(stream, self._connected)
@@ -115,8 +117,8 @@ class _Listening(httpcore.AsyncNetworkStream):
 async def _noted(
     stream: httpcore.AsyncNetworkStream, connected: Connected[httpcore.AsyncNetworkStream]
 ) -> httpcore.AsyncNetworkStream:
-    """Add a new stream to the open ones and return it. Raises `httpcore.ConnectError` if the client is closed
-    meanwhile.
+    """Add a new stream to the client's open streams and return it. Closes it and raises `httpcore.ConnectError` if the
+    client was closed meanwhile.
     """
     try:
         connected.add(stream)

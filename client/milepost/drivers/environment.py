@@ -1,5 +1,5 @@
 """The addresses of the service and the caller's credentials: from a program's arguments or, without an address, from
-the environment. A token may be in a file, in which another program replaces it before it expires.
+the environment. A token may be in a file, which another program rewrites before the token expires.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ MOST_CHARACTERS = 200
 class ConnectionArguments(TypedDict):
     """The arguments of `milepost.Client` that say how to reach the service, as a program passed them.
 
-    Another process makes its own client from them, and completes them from its own environment.
+    An executor gets these arguments from its driver, and makes its own client with them; without ``url``, that client
+    takes the missing ones from the executor's environment.
     """
 
     url: str | Sequence[str] | None
@@ -70,8 +71,9 @@ def access(
 ) -> Access:
     """Return the arguments; without ``url``, complete them from the environment.
 
-    The environment describes one service. Its token and its certificate belong to the addresses there, and are sent to
-    no others. Raises ValueError if there is no address, and for files and settings that cannot be used.
+    The environment describes one service. So its token and its certificate are used only with the addresses of the
+    environment, never with a ``url`` argument. Raises ValueError if there is no address, and for files and settings
+    that cannot be used.
     """
     if url is not None:
         addresses = (url,) if isinstance(url, str) else tuple(url)
@@ -181,5 +183,5 @@ def _user() -> str:
     """Return the user's name, or the user id if the user has no name, as in many containers."""
     try:
         return getpass.getuser()
-    except (OSError, KeyError, ImportError):  # KeyError and ImportError: up to Python 3.12
+    except (OSError, KeyError, ImportError):  # up to Python 3.12, a missing user is KeyError or ImportError
         return str(os.getuid()) if hasattr(os, "getuid") else "unknown"

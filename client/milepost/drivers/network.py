@@ -1,8 +1,8 @@
-"""Gives an httpx client its own network backend and choice of proxies; the one module that uses private names of httpx
-and httpcore.
+"""Gives an httpx client a network backend and a choice of proxies. No other module uses private names of httpx and
+httpcore.
 
 A network backend is a public part of httpcore, but no argument of httpx passes one to the connection pools that it
-makes. If a release of httpx or httpcore renames these names, making a client fails with an AttributeError.
+makes. If a release of httpx or httpcore renames the private attributes, making a client fails with an AttributeError.
 
 A pool closes its connections, but knows nothing of a connection that is being made meanwhile. So the backend notes each
 connection that it makes in a `Connected`, which the client closes as well.
@@ -23,7 +23,9 @@ P = TypeVar("P")
 
 
 def wrap_backend(http: httpx.Client | httpx.AsyncClient, wrap: Callable[[Any], Any]) -> None:
-    """Let ``wrap(its network backend)`` make every connection of ``http``, including those through a proxy."""
+    """Replace the network backend of ``http`` by what ``wrap`` returns for it; the new backend makes every connection,
+    including those to a proxy.
+    """
     for transport in (http._transport, *http._mounts.values()):
         if isinstance(transport, (httpx.HTTPTransport, httpx.AsyncHTTPTransport)):
             pool: Any = transport._pool
@@ -33,15 +35,17 @@ def wrap_backend(http: httpx.Client | httpx.AsyncClient, wrap: Callable[[Any], A
 def let_through(
     http: httpx.Client | httpx.AsyncClient, ways: Mapping[P, Any], way_of: Callable[[httpx.URL], P | None]
 ) -> None:
-    """Send each request of ``http`` through the transport of ``ways`` that ``way_of`` names, or through the client's
-    own for None.
+    """Send each request of ``http`` through the transport in ``ways`` whose key ``way_of`` returns for its URL; if it
+    returns None, through the client's own transport.
     """
     mounts: dict[Any, Any] = {_Pattern(way, way_of): transport for way, transport in ways.items()}
     http._mounts.update(mounts)
 
 
 class _Pattern(Generic[P]):
-    """Replaces a pattern of httpx, whose patterns do not support networks."""
+    """Decides which requests use one transport, in place of httpx's URL pattern, which cannot match a network such as
+    10.0.0.0/8.
+    """
 
     def __init__(self, way: P, way_of: Callable[[httpx.URL], P | None]) -> None:
         self._way = way
@@ -66,7 +70,7 @@ class Connected(Generic[S]):
             self._streams.add(stream)
 
     def end(self) -> list[S]:
-        """Accept no more streams, and return those that may be open, for the caller to close."""
+        """Accept no more streams, and return those that may be open; the caller must close them."""
         with self._lock:
             streams = [] if self._streams is None else list(self._streams)
             self._streams = None

@@ -1,6 +1,7 @@
 """Chooses the proxy of a request: the given one, or one of the environment, unless `NO_PROXY` names the request's host.
 
-httpx reads these variables too, but takes ``10.0.0.0/8`` for the host ``10.0.0.0``, and refuses IPv6 networks.
+This module reads the variables in place of httpx, which takes ``10.0.0.0/8`` for the host ``10.0.0.0`` and refuses IPv6
+networks.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 @dataclass(frozen=True)
 class Proxy:
-    """A proxy, and the ``source`` of its URL: the name of a variable, or of the argument. Its text is for messages, and
-    omits the password that its URL may contain.
+    """A proxy, and the ``source`` of its URL: the name of a variable, or of the argument. ``str()`` describes the proxy
+    for messages, without the password that its URL may contain.
     """
 
     url: str = field(repr=False)
@@ -51,7 +52,7 @@ class Proxies:
                     self._by_scheme[scheme] = Proxy(url, f"{_variable(scheme)}; what NO_PROXY names goes without it")
 
     def all(self) -> list[Proxy]:
-        """Return each proxy that some request may use."""
+        """Return the proxies of this client, one for each scheme that has one."""
         return list(self._by_scheme.values())
 
     def of(self, url: httpx.URL) -> Proxy | None:
@@ -66,7 +67,7 @@ class Direct:
     (``example.com``; ``.example.com`` means only the subdomains), addresses, networks (``10.0.0.0/8``, ``fd00::/8``),
     and each of these with a port. Any other entry matches nothing.
 
-    Networks and addresses match hosts that are written as an address: no name is looked up.
+    Networks and addresses match only hosts that are given as an address; host names are not resolved.
     """
 
     def __init__(self, entries: Sequence[str]) -> None:
@@ -113,7 +114,9 @@ class _Entry:
 
 
 def _divided(text: str) -> tuple[str, int | None]:
-    """Return host and port of ``host``, ``host:port``, ``address``, ``[address]`` or ``[address]:port``."""
+    """Split ``host``, ``host:port``, ``address``, ``[address]`` or ``[address]:port`` into host and port (None: no
+    port).
+    """
     if text.startswith("["):
         host, _, rest = text[1:].partition("]")
         return (f"{host}{rest}", None) if rest.startswith("/") else (host, _number(rest.removeprefix(":")))
@@ -126,7 +129,9 @@ def _number(text: str) -> int | None:
 
 
 def _variable(scheme: str) -> str:
-    """Return the name of the environment variable with the proxy of a scheme; Python prefers lower case."""
+    """Describe where the proxy of a scheme comes from: "from " and the name of the environment variable, in lower case
+    if both exist, as Python prefers; or the system's settings.
+    """
     for name in (f"{scheme}_proxy", f"{scheme}_proxy".upper()):
         if os.environ.get(name):
             return f"from {name}"

@@ -29,15 +29,16 @@ step  what                                                                      
 6     if N = P: evaluate the batch for its state only, and publish nothing                    ``batch``
 7     else evaluate it once, and call the publishing function                                 ``publishing``
 8     output is staged per attempt and named by a manifest                                    ``sink``, ``manifest``
-9     compare-and-set P to N with the manifest, under the epoch                               ``pointer``, ``store``
+9     compare-and-set P to N with the manifest, under the epoch                               ``pointer``
 10    SIGTERM stops the query from a thread                                                   ``sigterm``
 ====  ======================================================================================  =========================
 
-Spark writes the checkpoint itself straight to the service, which checks the epoch of each write
-(``milepost.core.checkpoint_location``). So at entry to batch N, ``offsets/N`` is stored already, and a take-over copies
-nothing.
+Spark itself writes the checkpoint to the service, which checks the epoch of each write
+(``milepost.core.checkpoint_location``). So ``offsets/N`` is stored before the function of batch N is called, and a
+take-over copies no files.
 
-Throughout, ``watch`` checks that Spark's JVM answers and that the batch ends; otherwise it resigns the epoch.
+During all steps, ``watch`` checks that Spark's JVM answers and that each batch ends; if not, the driver resigns the
+epoch.
 
 The errors of this package derive from `milepost.errors.SparkDriverError`. A replay cannot protect against a query that
 is not deterministic (``rand()``, a clock in a UDF), against input files that are rewritten, or against side effects
@@ -79,7 +80,9 @@ _OF_STATE = ("msgpack", "sortedcontainers", "rocksdict")
 
 
 def __getattr__(name: str) -> Any:
-    """Import on first use the names that need ``milepost[state]``: most jobs do not use them."""
+    """Import ``stateful``, ``read_state`` and ``state_reader`` on first use: they need the packages of
+    ``milepost[state]``, which most jobs do not install.
+    """
     if name not in _WITH_STATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

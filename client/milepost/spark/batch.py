@@ -1,4 +1,4 @@
-"""Runs one micro-batch from its entry to its publication."""
+"""Runs one micro-batch, from the call of its function by Spark to its publication."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 class ExactlyOnce:
     """The function that ``foreachBatch`` calls for each batch.
 
-    ``failure`` keeps the exception that the publishing function raised, because Spark turns exceptions into text.
+    ``failure`` keeps the first exception of a batch, because Spark passes on only its text.
     """
 
     publisher: Publisher
@@ -38,7 +38,7 @@ class ExactlyOnce:
     tree: CheckpointTree
     guard: QueryGuard
     recovery: JobRecovery
-    """The recovery with the batch at which the query must continue; its first batch is checked against this."""
+    """What the driver found when it took the job over; the query's first batch must be the one that follows from it."""
     state: ManagedState
     began: bool = field(default=False, init=False)
     gate: BatchGate = field(default_factory=BatchGate, init=False)
@@ -61,9 +61,8 @@ class ExactlyOnce:
     def _interrupted(self, frame: DataFrame, batch: int, query: StreamingQuery) -> bool:
         """Run the batch, and return whether a stop of the query cut it short.
 
-        The exceptions of a batch that was cut short only follow from the stop, including Milepost's own about steps
-        that Spark left out. Spark would take some of them for a failure, and others have a text that is too long for
-        its pattern.
+        If a stop cut the batch short, its exception is only a consequence of the stop, so it is logged and not raised.
+        Spark would take some of these exceptions for a failure of the query, and cannot match the long texts of others.
         """
         try:
             return self._run(frame, batch, query)
@@ -92,13 +91,13 @@ class ExactlyOnce:
         if not self.began:
             self._begin(batch, query)
         if batch == self.pointer.record.published:
-            # The driver that published this batch died before Spark noted the commit. The next batch builds on the
-            # state that evaluating this one produces, so this driver evaluates the batch again, but does not publish it
+            # The driver that published this batch died before Spark logged the batch's commit. The next batch needs the
+            # state that evaluating this batch produces, so this driver evaluates the batch again, without publishing it
             # again.
             _log.info("batch %d is published already: evaluating it again for its state, without publishing it", batch)
             evaluate(frame)
-            # Without this, the record would count each driver of a job without new input as one that ended inside this
-            # batch.
+            # Reset the count of unfinished beginnings: otherwise each driver of a job without new input would add to
+            # the count of this finished batch.
             self.pointer.change(lambda record: record.replayed(self.pointer.store.epoch))
             return False
         self.state.enter(batch)
@@ -108,20 +107,20 @@ class ExactlyOnce:
         finally:
             self.state.leave()
         if not query.isActive:
-            # The stop may have cut the function's writes short without the function noticing. So this attempt does
-            # not count: the next driver runs the batch again.
+            # The stop may have cut the function's writes short unnoticed by the function. So the batch is not
+            # published; the next driver runs it again.
             return True
         self.pointer.change(lambda record: record.publishing(batch, manifest, self.pointer.store.epoch, state))
         return False
 
     def _begin(self, batch: int, query: StreamingQuery) -> None:
-        """Note in the job record that this driver begins with ``batch``; before that, check that the query continues
-        from the checkpoint that the driver found.
+        """Check that the query continues from the checkpoint that this driver found, and then record in the job record
+        that the driver begins ``batch``.
 
-        If the checkpoint was emptied meanwhile, Spark begins at batch 0 and divides the input anew. If batch 0 is also
-        the last published batch, its new rows would be taken for published. The service refuses the note to a driver
-        that stood still since it was granted the epoch, and whose successor has logged this batch. Later batches need
-        no note: the driver itself has logged their offsets under its epoch.
+        The check is necessary because Spark begins at batch 0 with a new division of the input if the checkpoint was
+        emptied meanwhile; if batch 0 is also the last published batch, its new rows would be taken for published ones.
+        The write of the record shows whether the driver still leads: its successor may have logged the offsets of this
+        batch. Later batches need no such write, because Spark has logged their offsets under this driver's epoch.
         """
         found = self.recovery
         differing = []

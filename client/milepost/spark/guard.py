@@ -1,31 +1,40 @@
-"""Checks that the expected query calls a batch: with the job's checkpoint, started once, with safe sources."""
+"""Checks the query that calls a batch's function: it must use the job's checkpoint and safe sources, and be started
+only once.
+
+`warn_of_strangers` warns of sources that get the token for the job's files: Hadoop's client takes the token and the
+epoch's header from the settings of a session, and sends them with each WebHDFS request of that session, also to other
+servers (docs/decisions/0081).
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from milepost.core.checkpoint_location import CheckpointLocation
+from milepost.core.checkpoint_location import CREDENTIAL, CheckpointLocation
 from milepost.errors import UnsafeQuery
 from milepost.spark.driver.running import check_root, running_query
-from milepost.spark.strangers import warn_of_strangers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 _log = logging.getLogger(__name__)
+_SCHEMES = ("webhdfs", "swebhdfs")
 
 RETAINED = "spark.sql.streaming.minBatchesToRetain"
 LEAST_RETAINED = 2
 REPLAYABLE = ("filesource", "kafka", "rate", "delta", "iceberg")
-"""The prefixes of the names of sources that can be read again after Spark reported a batch to them as done."""
+"""The prefixes of the names of sources whose input stays readable after Spark has told them that a batch is
+committed.
+"""
 
 
 class QueryGuard:
-    """Checks the calling query completely on its first batch; on each later batch, only that it is still the same
-    run.
+    """Checks the query that calls a batch: completely on its first batch, and on each later batch only that the same
+    run of the query calls.
     """
 
     def __init__(self, spark: SparkSession, location: CheckpointLocation) -> None:
@@ -36,8 +45,8 @@ class QueryGuard:
         """The query that was checked; None before the first check."""
 
     def check(self, frame: DataFrame, query_id: str, run_id: str) -> StreamingQuery:
-        """Return the calling query. Raises `UnsafeQuery` or `WrongCheckpoint` before anything of the batch is
-        evaluated.
+        """Check the query with these ids, which calls a batch, and return it. Raises `UnsafeQuery` or
+        `WrongCheckpoint`; the batch must not be evaluated before.
         """
         if run_id == self._run and self.query is not None:
             return self.query
@@ -71,7 +80,9 @@ class QueryGuard:
 
 
 def check_retained(batches: str | None) -> None:
-    """Raise `UnsafeQuery` if Spark's maintenance could delete state that the next driver needs."""
+    """Raise `UnsafeQuery` if Spark would retain only the state of so few ``batches`` (None: Spark's default) that its
+    maintenance could delete state that the next driver needs.
+    """
     if batches is not None and int(batches) < LEAST_RETAINED:
         raise UnsafeQuery(
             f"{RETAINED} is {batches}: a driver that dies before Spark has noted its batch as done leaves that batch "
@@ -88,3 +99,20 @@ def check_clean_source(options: Mapping[str, str], source: str) -> None:
                 f"the source {source} has cleanSource={value}: Spark removes a batch's input before the next driver "
                 "can know that it needs no replay; leave it off and remove old input yourself"
             )
+
+
+def warn_of_strangers(location: CheckpointLocation, where: str, what: str) -> None:
+    """Log a warning if requests to the URL ``where`` carry the job's token although ``where`` is not at the job's
+    service. ``what`` names, for the message, the part of the query that uses the URL.
+    """
+    url = urlsplit(where)
+    if CREDENTIAL not in location.settings or url.scheme not in _SCHEMES:
+        return
+    if url.netloc != urlsplit(location.url).netloc:
+        _log.warning(
+            "%s uses %s://%s under the settings of this session, so the token of the job's files goes there; with it, "
+            "others can read and write these files until the next driver leads: take another scheme than WebHDFS",
+            what,
+            url.scheme,
+            url.netloc.rpartition("@")[2],
+        )

@@ -41,7 +41,9 @@ def inputs_of(checkpoint: Checkpoint, batch: int) -> Iterator[InputFile]:
 
 
 def check_inputs(files: Iterable[InputFile], modified_ms: Callable[[str], int | None], batch: int) -> list[str]:
-    """Raise `InputMissing` if a file is gone. Return the URIs of the files whose modification time has changed."""
+    """Return the URIs of the input files of ``batch`` whose modification time has changed since they were logged.
+    Raises `InputMissing` if a file is gone.
+    """
     gone: list[str] = []
     rewritten: list[str] = []
     for file in files:
@@ -60,7 +62,8 @@ def check_inputs(files: Iterable[InputFile], modified_ms: Callable[[str], int | 
 
 
 def _source_offsets(log: bytes | None) -> dict[str, int]:
-    """Return, for each file source by the name of its directory, the id in the file log at which the batch ends.
+    """Parse Spark's offset log of a batch: return, for each file source, the id of the last entry of its file log that
+    belongs to the batch. A source is identified by the name of its directory.
 
     Version 1 of the log numbers the sources, version 2 (``spark.sql.streaming.offsetLog.formatVersion``) names them.
     """
@@ -85,7 +88,9 @@ def _log_offset(line: str) -> int | None:
 
 
 def _logged(checkpoint: Checkpoint, source: str, after: int, until: int) -> Iterator[InputFile]:
-    """Yield the entries of the source's log with ``after`` < id <= ``until``; compacted files repeat older entries."""
+    """Yield the entries with ``after`` < id <= ``until`` of a source's file log, each once: compacted files of the log
+    repeat older entries.
+    """
     seen: set[tuple[int, str]] = set()
     for name in checkpoint.names(source):
         match = _LOG_FILE.match(name)

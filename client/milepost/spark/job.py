@@ -1,4 +1,4 @@
-"""A job as its driver sees it, from the grant of the epoch to resigning it."""
+"""A job in the hands of its driver, from the grant of the epoch to its end."""
 
 from __future__ import annotations
 
@@ -25,17 +25,15 @@ from milepost.job_record import published_by_files
 from milepost.spark.batch import ExactlyOnce
 from milepost.spark.driver.calls import describe, spark_may_be_gone, within
 from milepost.spark.driver.queries import Awaiting, JobQueries, let_commit
-from milepost.spark.guard import QueryGuard
+from milepost.spark.guard import QueryGuard, warn_of_strangers
 from milepost.spark.managed.published import ManagedState
 from milepost.spark.output.claim import claim
-from milepost.spark.output.hadoop import HadoopFiles
-from milepost.spark.output.local import SCHEME, LocalFiles
+from milepost.spark.output.file_systems import SCHEME, HadoopFiles, LocalFiles
 from milepost.spark.output.manifest import delete_expired
 from milepost.spark.output.sink import TROUBLE, FilesSink, Transform, published_page
 from milepost.spark.publishing import OwnFunction, Publish, Publisher
 from milepost.spark.recovery import check_published, check_standstill
 from milepost.spark.session_settings import SessionSettings
-from milepost.spark.strangers import warn_of_strangers
 from milepost.spark.takeover import TakenOver
 
 if TYPE_CHECKING:
@@ -124,12 +122,12 @@ class Job:
 
         The job record keeps the return value of ``publish`` (small JSON) with the batch. `BatchContext` says what is
         protected and what is not. The frame is evaluated once and persisted before ``publish`` sees it. ``beside`` is a
-        directory, best that of the output, that stores the job's identity, so that the driver refuses a service that
-        does not know this job.
+        directory, best that of the output, in which the job stores its identity; by it, a driver recognizes a service
+        that does not know this job.
 
         Raises `UnsafeQuery` when called a second time, and if the job published with the other of `exactlyOnce` and
         `files` before; `WrongCheckpoint` if a query has committed batches in the checkpoint that were not published
-        this way; `JobUnknown` if ``beside`` holds the identity of another job with this name.
+        this way; `JobUnknown` if ``beside`` contains the identity of a different job with the same name.
         """
         return self._published_by(OwnFunction(publish), beside)
 
@@ -144,7 +142,7 @@ class Job:
         delete is logged.
         """
         warn_of_strangers(self._location, output, "job.files")
-        hadoop = HadoopFiles(self._spark, self._location.settings)  # the session may have the settings of another job
+        hadoop = HadoopFiles(self._spark, self._location.settings)  # the session may hold the settings of another job
         function = self._published_by(FilesSink(hadoop, output, transform), beside=output)
         try:
             self._delete_expired()
@@ -167,9 +165,10 @@ class Job:
         """Let the batches below ``before`` that `files` published expire: readers no longer find them, and their files
         are deleted. The last published batch stays, so ``before`` is at most its number.
 
-        The job record notes this first, under this driver's epoch. If deletion is interrupted, the next call continues
-        it, whatever its ``before``. A program may call this while the query runs, also from the function of a batch. A
-        reader that began before fails because its files are missing.
+        The call first records the expiry in the job record, under this driver's epoch, and then deletes the files. If
+        the deletion is interrupted, the next call completes it, whatever its ``before``. A program may call this while
+        the query runs, also from the function of a batch. A reader that began before the call fails if it needs the
+        deleted files.
 
         Raises `UnsafeQuery` if the job publishes in another way, ValueError for a batch that is not published, `Fenced`
         and the other errors of the service, and those of the file system.
@@ -198,7 +197,7 @@ class Job:
         """
         try:
             self._queries.await_one(query)
-            if self._stopping:  # stop() was called before a query started
+            if self._stopping:  # stop() may have come before the query started, and found none
                 self._stop()
             ended = self._awaiting.end_of(query, timeout)
         except WrongCheckpoint:
@@ -219,7 +218,7 @@ class Job:
 
     @property
     def running(self) -> bool:
-        """Return whether a query can be stopped now or will start."""
+        """Return whether the job has a query to stop, or a publishing function for a query that may start."""
         return self._function is not None or self._queries.any()
 
     @property
@@ -248,7 +247,7 @@ class Job:
             self._function.gate.shut()
             threading.Thread(target=spark_may_be_gone()(self._stop), name="milepost-stop", daemon=True).start()
             return
-        with self._one_stops:  # a second caller returns when the first does
+        with self._one_stops:  # a second caller waits until the first has stopped the queries
             published = self._function is not None and self._function.gate.close(self._grace)
             own = self._function.guard.query if self._function is not None else None
             if published and own is not None:
@@ -257,7 +256,7 @@ class Job:
 
     @property
     def batch(self) -> tuple[int, float] | None:
-        """The running batch, and the seconds for which it has run; None between two batches."""
+        """The number of the running batch, and the seconds for which it has run; None between two batches."""
         seconds = 0.0 if self._function is None else self._function.gate.occupied_for
         record = self._pointer.record
         return (record.entered if record.entries else record.published + 1, seconds) if seconds else None
@@ -268,9 +267,9 @@ class Job:
         return 0.0 if self._function is None else self._function.gate.overdue_for
 
     def fail(self, error: SparkDriverError) -> None:
-        """Prevent any further publication, because Spark does not respond as it should.
+        """Prevent the publication of any further batch, because the driver makes no progress.
 
-        `awaitTermination` raises ``error`` once `release` is called. The watch of `lead` calls this.
+        `awaitTermination` raises ``error`` once `release` is called.
         """
         self._given_up = error
         if self._function is not None:
@@ -286,12 +285,12 @@ class Job:
         return not thread.is_alive()
 
     def release(self) -> None:
-        """Let `awaitTermination` raise the error with which `fail` ended this job, even if the query has not ended."""
+        """Make `awaitTermination` raise the error that `fail` got, even if the query has not ended."""
         if self._given_up is not None:
             self._awaiting.release(self._given_up)
 
     def abandon(self) -> None:
-        """Stop the query at once: the session is lost, and no batch can be published any more."""
+        """Stop the query at once, because the session is lost and no batch can be published any more."""
         if self._function is not None:
             self._function.gate.hurry()
         self._stop()
@@ -302,7 +301,8 @@ class Job:
         """
         try:
             if self._given_up is None:
-                # Not called in this thread, since an exception may have cut one of the thread's calls to the JVM short.
+                # Stop in another thread: an exception may have cut short a call of this thread to the JVM, whose
+                # connection is then unusable.
                 within(self._grace + _CLOSE_SECONDS, self._stop)
         except (Py4JError, ConnectionError, TimeoutError) as error:
             _log.warning("Spark does not answer any more, leaving the query as it is: %s", describe(error))
@@ -310,7 +310,7 @@ class Job:
             self._state.close()
 
     def raise_end(self) -> None:
-        """Raise the error that ended the query, unless `awaitTermination` has raised it already."""
+        """Raise the error that ended the query, if there was one and `awaitTermination` has not raised it already."""
         if self._raised or self._given_up is not None:
             return  # `lead` raises the error with which `fail` ended the job
         self._raise_own(None)
@@ -323,20 +323,20 @@ class Job:
         if error is not None:
             self.raise_if_fenced(error)
             raise error from self._failure()
-        if query is None and self._function is not None:  # the query may have ended before its first batch
+        if query is None and self._function is not None:  # the query ended before its first batch, perhaps fenced
             self.raise_if_fenced(None)
 
     def _claim(self, hadoop: HadoopFiles, beside: str) -> None:
         output = hadoop.qualified(beside)
         if published_by_files(self.manifest) and self.manifest["output"] != output:
-            return  # the sink itself refuses this output
+            return  # the sink refuses this output with an error of its own
         files = LocalFiles() if output.startswith(SCHEME) else hadoop
         try:
             claim(files, output, self._name, self._pointer.record.job)
         except (OSError, Py4JError) as error:
             if self.published < 0:
                 raise
-            # The service knows what this job has published, so it is the right service.
+            # The service knows of published batches of this job, so it is the service that the job ran with before.
             _log.warning(
                 "the claim in output %s could not be checked, going on without it: %s", output, describe(error)
             )
@@ -345,8 +345,8 @@ class Job:
         return self._function.failure if self._function is not None else None
 
     def _raise_own(self, cause: StreamingQueryException | None) -> None:
-        """Raise the original of an error that Spark turned into text, or the error from which Spark's error only
-        followed.
+        """Raise Milepost's own error if it caused Spark's: the exception that Spark passed on as text, the loss of the
+        session, or the lead of a newer driver. Return if there is none.
         """
         try:
             self._raise_cause(cause)
@@ -358,7 +358,7 @@ class Job:
     def _raise_cause(self, cause: StreamingQueryException | None) -> None:
         failure = self._failure()
         self._raised = True
-        # the error may come from the work of a newer driver
+        # The error may be a consequence of the work of a newer driver; `Fenced` says more then.
         if isinstance(failure, SparkDriverError) and self._given_up is None:
             self.raise_if_fenced(failure)
         if isinstance(failure, MilepostError):

@@ -1,9 +1,9 @@
 """Compares the Kafka offsets that a query would read next with those that the brokers still have, before the query
 starts.
 
-Kafka deletes old records by age and by size, whether a query has read them or not. Spark notices when its tasks ask for
-them, in the middle of a batch; with ``failOnDataLoss=false`` it skips them and only logs it. This module asks the
-brokers with Kafka's own client in Spark's JVM.
+Kafka deletes old records by age and by size, whether a query has read them or not. Spark notices that records are gone
+only when its tasks request them, in the middle of a batch; with ``failOnDataLoss=false`` it only logs the loss, and
+continues after it. This module asks the brokers with Kafka's own client in Spark's JVM.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from py4j.java_gateway import JavaPackage
 from py4j.protocol import Py4JJavaError
 
 from milepost.errors import LostOffsets, OffsetsExpired, SparkDriverError
-from milepost.spark.output.hadoop import HadoopFiles
+from milepost.spark.output.file_systems import HadoopFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,8 +36,8 @@ class Partition(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """The records of a partition: from offset ``first`` on, and none at ``end`` yet. A partition that is gone has 0 and
-    0.
+    """The records that the brokers have of a partition: those from offset ``first`` up to, but not including, ``end``.
+    Both are 0 for a partition that is gone.
     """
 
     first: int
@@ -58,10 +58,10 @@ def check_offsets(
 ) -> None:
     """Raise `OffsetsExpired` if records are gone that the query with this ``checkpoint`` would read next.
 
-    ``options`` are those of its Kafka source. A query that reads several clusters is checked once for each, with
-    ``source``: the name of the source in Spark's offset log, or its number where it has none. Call this under the epoch
-    and with the settings of the checkpoint location in place, before the query starts. A query that has not begun needs
-    no check. Raises `SparkDriverError` if the brokers do not answer within ``timeout`` seconds.
+    ``options`` are those of its Kafka source. If a query reads several Kafka clusters, call this once for each, with
+    ``source``: the source's name in Spark's offset log, or its number if the log has no names. Call this under the
+    epoch and with the settings of the checkpoint location in place, before the query starts. A query that has not begun
+    needs no check. Raises `SparkDriverError` if the brokers do not answer within ``timeout`` seconds.
     """
     files = HadoopFiles(spark)
     wanted = wanted_offsets(files, checkpoint, source)
@@ -80,8 +80,9 @@ def check_offsets(
 def wanted_offsets(files: HadoopFiles, checkpoint: str, source: str | None = None) -> Offsets:
     """Return the offset at which the query continues in each partition; empty if the query has not begun.
 
-    A committed last batch continues at its end. A batch that was not committed runs again, from the end of the batch
-    before it; the very first batch begins at the offsets that the source noted when it first began.
+    If the last batch in the offset log is committed, the query continues at the end of that batch. If not, the batch
+    runs again, from the end of the batch before it; the first batch of all runs from the offsets that the source stored
+    at its start.
     """
     batch = max(_numbers(files.names(f"{checkpoint}/offsets")), default=None)
     if batch is None:
@@ -100,8 +101,8 @@ def _numbers(names: list[str]) -> set[int]:
 
 
 def _ends(files: HadoopFiles, checkpoint: str, batch: int) -> Iterator[tuple[str, Offsets]]:
-    """Yield the name of each source and the offsets at which the batch ended in it. Version 1 of the log has numbers
-    for names.
+    """Yield, for each source, its name and the offsets at which ``batch`` ended. Version 1 of Spark's offset log has no
+    names; the name is then the number of the source.
     """
     lines = (files.read(f"{checkpoint}/offsets/{batch}") or b"").decode().splitlines()
     for index, line in enumerate(lines[2:]):
@@ -126,7 +127,7 @@ def _parsed(offset: str) -> Offsets:
 
 
 def _merged(parts: Iterator[Offsets]) -> Offsets:
-    """Return the offsets of all parts; of a partition that two sources read, the lower offset."""
+    """Return the offsets of all ``parts`` together; if a partition is in several parts, the lowest of its offsets."""
     merged: Offsets = {}
     for part in parts:
         for partition, offset in part.items():
@@ -176,7 +177,9 @@ def _kept_offsets(
 
 @contextmanager
 def _client(jvm: Any, options: Mapping[str, str], timeout: float) -> Iterator[Any]:
-    """Open a Kafka client; turn Kafka's exceptions into the error that the brokers could not be asked."""
+    """Open a Kafka admin client for the block. Raises `SparkDriverError` in place of the exceptions of Kafka's
+    client.
+    """
     own = {name[len(_OF_KAFKA) :]: value for name, value in options.items() if name.lower().startswith(_OF_KAFKA)}
     limits = {"default.api.timeout.ms": str(round(1000 * timeout)), "request.timeout.ms": str(round(1000 * timeout))}
     try:
@@ -193,7 +196,7 @@ def _client(jvm: Any, options: Mapping[str, str], timeout: float) -> Iterator[An
 
 
 def _offset(jvm: Any, answer: Any, timeout: float) -> int:
-    milliseconds = round(2000 * timeout)  # the Kafka client itself gives up before that
+    milliseconds = round(2000 * timeout)  # the client's own request timeout is shorter
     try:
         return int(answer.get(milliseconds, jvm.java.util.concurrent.TimeUnit.MILLISECONDS).offset())
     except Py4JJavaError as error:

@@ -1,4 +1,4 @@
-"""Leads a job: waits for the epoch, takes the job over, yields it, and undoes all steps in reverse order."""
+"""`lead`: wait for the epoch of a job, take the job over, yield it, and undo all steps in reverse order."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def lead(
         if least is not None and least <= 0:
             raise ValueError(f"{option} must be more than 0, or None")
     chosen = IfDamaged(if_damaged)
-    name = checked_name(job, "job")  # the job's handles and files are in the store of its name
+    name = checked_name(job, "job")  # a job's handles and files are in a store of the same name
     connection = ConnectionArguments(url=url, token=token, token_file=token_file, verify=verify, cert=cert, key=key)
     with Client(**connection, timeout=timeout) as client:
         urls = client.addresses
@@ -142,7 +142,7 @@ def lead(
                 made = Job(spark, name, taken, settings, connection, grace, max_entries)
                 driver.lead(made)
                 try:
-                    # if the session was lost before the driver led the job, the driver stopped nothing
+                    # If the session was lost before driver.lead(made), the driver had no job to stop.
                     taken.session.raise_if_lost()
                 except SessionLost:
                     made.close()
@@ -159,10 +159,11 @@ def lead(
 
 @contextmanager
 def _alone(spark: SparkSession, name: str) -> Iterator[None]:
-    """Refuse a second `lead` of the same job inside one application: Spark ends both queries if one is started twice.
-    Also refuse a job whose name the service cannot distinguish from that of the first one.
+    """Refuse a second `lead` of the same job in one Spark application: Spark would end both runs of the query. Also
+    refuse a job whose name differs from that of a led job only in case, because the service could not tell the epochs
+    of the two apart.
     """
-    # The name of a header carries the epoch of a write, and header names are case-insensitive.
+    # A header's name contains the job of an epoch, and header names are case-insensitive.
     key = (str(spark.sparkContext.applicationId), name.lower())
     with _led_lock:
         other = _led.get(key, name)
@@ -185,7 +186,9 @@ def _alone(spark: SparkSession, name: str) -> Iterator[None]:
 
 
 def _check_session(spark: SparkSession, fence: Mapping[str, str]) -> None:
-    """Raise `UnsafeQuery` for a session from which no job can be led, before the driver waits for the epoch."""
+    """Raise `UnsafeQuery` if no job can be led from this Spark session, because of its settings or because it is
+    stopped.
+    """
     if not hasattr(spark, "_jsparkSession"):
         raise UnsafeQuery(
             "Spark Connect runs foreachBatch on its server, where this driver does not see it: use a classic session"

@@ -1,15 +1,169 @@
-"""The job pointer: the handle that holds the job record, and the compare-and-set that moves it."""
+"""The job pointer: the handle that holds the job record, and the compare-and-set that moves it.
+
+A write to a job's store is repeated until its outcome is certain, done or refused, or until ``outage_timeout`` ends. An
+unknown outcome is resolved by reading back, never by guessing: the digest of a state shows which write it came from.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import threading
+import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import Protocol
 
-from milepost.errors import JobUnknown, NoSafeCheckpoint, NotExist
+from milepost.core.calls.outages import OUTAGES
+from milepost.errors import (
+    AlreadyExists,
+    Fenced,
+    JobUnknown,
+    LabelsLost,
+    MilepostError,
+    NoSafeCheckpoint,
+    NotExist,
+    Problem,
+    SessionLost,
+    SparkDriverError,
+    VersionMismatch,
+)
 from milepost.job_record import JOB, JobRecord, decode
-from milepost.spark.store import ResolvingStore
+from milepost.types import Epoch, Handle
+from milepost.wire import Code, Outcome
+
+_log = logging.getLogger(__name__)
+_PAUSE = 0.25
+
+
+class HandleStore(Protocol):
+    """The methods of `milepost.StateHandleStore` that a driver uses."""
+
+    @property
+    def epoch(self) -> int | None: ...
+    def add_and_lock(self, name: str, state: bytes, labels: Mapping[str, str] | None = None) -> Handle: ...
+    def replace(self, name: str, version: str, state: bytes, labels: Mapping[str, str] | None = None) -> Handle: ...
+    def get(self, name: str) -> Handle: ...
+    def get_and_lock(self, name: str) -> Handle: ...
+    def read(self, name: str, version: str | None = None) -> bytes: ...
+    def current_epoch(self) -> Epoch: ...
+
+
+class ResolvingStore:
+    """A job's store under this driver's epoch. Its writes return or raise only once their outcome is known, or time has
+    run out.
+
+    ``outage_timeout`` is the number of seconds for which a write waits for an outage to end.
+    """
+
+    def __init__(
+        self,
+        store: HandleStore,
+        *,
+        outage_timeout: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.plain = store
+        self._outage_timeout = outage_timeout
+        self._clock = clock
+        self._sleep = sleep
+        self._warned = False
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that each write carries."""
+        if self.plain.epoch is None:
+            raise ValueError("a driver may only write under an epoch")
+        return self.plain.epoch
+
+    def add(self, name: str, state: bytes, labels: Mapping[str, str]) -> Handle:
+        """Add a handle. The bytes of ``state`` must be unique to this write, so that a stored handle with their digest
+        shows that the write was applied.
+        """
+        digest = _digest(state)
+        return self._resolve(
+            lambda: self.plain.add_and_lock(name, state, labels), lambda: self._committed(name, digest)
+        )
+
+    def replace(self, name: str, version: str, state: bytes, labels: Mapping[str, str]) -> Handle:
+        """Replace a handle by compare-and-set.
+
+        Raises `Fenced` in place of `VersionMismatch` if a newer driver leads.
+        """
+        digest = _digest(state)
+        try:
+            return self._resolve(
+                lambda: self.plain.replace(name, version, state, labels), lambda: self._committed(name, digest)
+            )
+        except VersionMismatch as mismatch:
+            self.raise_if_fenced(mismatch)
+            raise
+
+    def raise_if_fenced(self, cause: BaseException | None = None) -> None:
+        """Raise `Fenced`, with ``cause`` as its cause, if the store's current epoch is not this driver's."""
+        current = self.plain.current_epoch().epoch
+        if current != self.epoch:
+            detail = f"epoch {current} leads this job, this driver had {self.epoch}"
+            raise Fenced(Code.FENCED, detail, extras={"current": current}) from cause
+
+    @contextmanager
+    def or_fenced(self) -> Iterator[None]:
+        """Replace a `SparkDriverError` of the block by `Fenced` if a newer driver leads, because its work may have
+        caused the error.
+        """
+        try:
+            yield
+        except SparkDriverError as error:
+            self.raise_if_fenced(error)
+            raise
+
+    def _committed(self, name: str, digest: str) -> Handle | None:
+        try:
+            handle = self.plain.get(name)
+        except NotExist:
+            return None
+        return handle if handle.sha256 == digest else None
+
+    def _resolve(self, write: Callable[[], Handle], committed: Callable[[], Handle | None]) -> Handle:
+        until = self._clock() + self._outage_timeout
+        doubt: Problem | None = None
+        look = conflict = False
+        while True:
+            try:
+                if look and (handle := committed()) is not None:
+                    return handle
+                return write()
+            except LabelsLost as lost:  # the state is stored; only people read the labels of this handle
+                if not self._warned:
+                    _log.warning("%s", lost)
+                self._warned = True
+                return lost.handle
+            except OUTAGES as error:
+                obstacle: MilepostError = error
+            except (AlreadyExists, VersionMismatch):
+                if conflict:
+                    raise
+                look = conflict = True
+                continue
+            except (Fenced, SessionLost):
+                raise  # not repeated: the next driver reads from the record whether it was applied
+            except Problem as error:
+                if error.outcome is not Outcome.UNKNOWN:
+                    if doubt is not None:
+                        raise doubt from error
+                    raise
+                obstacle = doubt = error
+                look, conflict = True, False
+            if self._clock() >= until:
+                # If an earlier attempt may have been applied, raise the error of that attempt, which says so.
+                if doubt is None or doubt is obstacle:
+                    raise obstacle
+                raise doubt from obstacle
+            _log.warning("write not resolved yet, reading back and trying again: %s", obstacle)
+            self._sleep(_PAUSE)
 
 
 class JobPointer:
@@ -26,8 +180,8 @@ class JobPointer:
         """Read the record, or make the first one, with this ``authority`` for the job's checkpoint location. Call this
         only after the epoch was granted.
 
-        Raises `RecordUnreadable`, `JobUnknown` if there is no record but it ``must_exist``, `NoSafeCheckpoint` if an
-        older release stored the checkpoint, and the SDK's errors (`Corrupt`, `BlobMissing`, `Fenced` …).
+        Raises `RecordUnreadable`, `JobUnknown` if there is no record although ``must_exist`` is set, `NoSafeCheckpoint`
+        if an older release stored the checkpoint, and the SDK's errors (`Corrupt`, `BlobMissing`, `Fenced` …).
         """
         try:
             handle = store.plain.get_and_lock(JOB)
@@ -50,8 +204,8 @@ class JobPointer:
         return cls(store, record if record.authority else replace(record, authority=authority), handle.version)
 
     def change(self, change: Callable[[JobRecord], JobRecord]) -> None:
-        """Replace the record by the return value of ``change`` for it. Threads may call this at the same time. Raises
-        the errors of `move`.
+        """Replace the record by ``change(record)``. Threads may call this at the same time. Raises the errors of
+        `move`.
         """
         with self._one_moves:
             self.move(change(self.record))
@@ -64,5 +218,9 @@ class JobPointer:
         """
         state = record.encode()
         handle = self.store.replace(JOB, self._version, state, record.labels)
-        # Decoded from the stored bytes, as the next driver will read it: JSON has no tuples, and only strings as keys.
+        # Keep the record as the next driver will decode it: JSON turns tuples into lists, and keys into strings.
         self.record, self._version = decode(state), handle.version
+
+
+def _digest(state: bytes) -> str:
+    return hashlib.sha256(state).hexdigest()

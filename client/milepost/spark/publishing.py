@@ -1,4 +1,6 @@
-"""Publishers of a batch: their contract, the publisher with a program's own function, and the context that it gets."""
+"""Publishers of a batch: their contract, the publisher that calls a program's own function, and the `BatchContext` that
+the function gets.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,14 @@ MANIFEST_BYTES = 64 * 1024
 
 @dataclass(frozen=True)
 class BatchContext:
-    """One attempt to publish one batch.
+    """An attempt to publish a batch.
 
     **What is protected.** A batch counts as published when the job record says so, and never twice: the record moves by
     compare-and-set under this driver's epoch. Output is exactly once if readers see it only through the record (the
     function writes it under `staging` and names it in its return value), or if the sink is idempotent by (`txnAppId`,
     `txnVersion`), such as Delta with its options ``txnAppId`` and ``txnVersion``. **Every other side effect of the
-    function (mails, inserts, calls) is not protected**: it happens again if a driver dies between the function and the
-    compare-and-set.
+    function (mails, inserts, calls) is not protected**: it happens a second time if a driver dies between the return of
+    the function and the compare-and-set.
 
     ``batchId`` is Spark's number of the batch. ``epoch`` is the driver's, and higher than that of every driver before
     it. ``attempt`` counts how often drivers have entered this batch so far. ``job`` is the job's own identity, the same
@@ -64,14 +66,16 @@ class BatchContext:
         """Return a directory under ``output`` that no other attempt of any driver writes to; each call returns a new
         one.
 
-        Its name is ``batch=<batch>/e<epoch>-<hex>``. The hex digits begin with those of the job, which distinguish its
-        attempts from those of other jobs with the same output.
+        Its name is ``batch=<batch>/e<epoch>-<hex>``. The hex digits begin with digits of the job's identity, which
+        distinguish its directories from those of other jobs with the same output.
         """
         return f"{output.rstrip('/')}/batch={self.batchId}/e{self.epoch}-{attempts_of(self.job)}{uuid.uuid4().hex[:20]}"
 
 
 def attempts_of(job: str) -> str:
-    """Return the part of the name, after the epoch, that all staging directories of a job share."""
+    """Return the digits with which the hex part of each staging directory's name begins; they are the same for all
+    attempts of a job.
+    """
     return job[:12]
 
 
@@ -115,8 +119,8 @@ class OwnFunction:
 def evaluated_once(frame: DataFrame) -> Iterator[DataFrame]:
     """Evaluate the frame completely and once, and yield it with its rows cached until the end of the block.
 
-    A function that then takes, limits, reads twice or reads nothing neither leaves state half-written nor evaluates a
-    second time.
+    So the batch's state is complete, and written once, even if the function in the block reads the frame partly, twice
+    or not at all.
     """
     kept = frame.persist()
     try:
@@ -132,7 +136,7 @@ def evaluate(frame: DataFrame) -> None:
 
 
 def _unpersist(frame: DataFrame) -> None:
-    """Release the cached rows. A failure here says nothing about the batch."""
+    """Release the cached rows. A failure is only logged, because it does not affect the batch."""
     try:
         frame.unpersist()
     except (Py4JError, ConnectionError) as error:

@@ -1,10 +1,11 @@
-"""Recovery of a job by a new driver: read how far its checkpoint and its record have come, and check that the two fit.
+"""Recovery of a job by a new driver: read which batches the checkpoint and the job record contain, and check that the
+two fit.
 
-The checkpoint is where the last driver left it: it contains all that Spark wrote under earlier epochs, and no one can
-write more under them. Let P be the last published batch, and R the batch that Spark runs next, which follows from
-Spark's own logs ``offsets`` and ``commits``. `ExactlyOnce` publishes a batch after Spark has logged its offsets and
-before Spark logs its commit. So R is P + 1; or R is P, if the driver died between these two. In that case Spark runs P
-again, with the offsets that were logged for it, and P is not published again.
+The checkpoint contains all files that Spark wrote under earlier epochs, and no driver can write under those epochs any
+more. Let P be the last published batch, and R the batch that Spark runs next, which follows from Spark's own logs
+``offsets`` and ``commits``. `ExactlyOnce` publishes a batch after Spark has logged its offsets and before Spark logs
+its commit. So R is P + 1; or R is P, if the driver died between these two. In that case Spark runs P again, with the
+offsets that were logged for it, and P is not published again.
 
 Any other state of the checkpoint does not come from such a driver. If the offsets of P are not logged, Spark would
 divide input that was already published into batches anew (`NoSafeCheckpoint`). If R is greater than P + 1, a query
@@ -27,14 +28,16 @@ from milepost.types import DamagedFile
 _log = logging.getLogger(__name__)
 
 WORRYING_ENTRIES = 3
-"""The number of times that a batch may begin without being published before the log reports it."""
+"""From this many beginnings of a batch without its publication on, the driver logs a warning."""
 SET_ASIDE = "set-aside"
 """The directory of a checkpoint that stores the offsets of a batch until the batch before it is committed."""
 
 
 @dataclass(frozen=True)
 class ConfDifference:
-    """A setting whose value in the query's offset log differs from the session's; Spark uses the one in the log."""
+    """A setting whose value in the query's offset log differs from its value in the Spark session. Spark uses the value
+    in the log.
+    """
 
     key: str
     logged: str
@@ -60,13 +63,17 @@ class JobRecovery:
     rewritten: tuple[str, ...] = ()
     query: str | None = None
     damaged: tuple[DamagedFile, ...] = ()
-    """The damaged files of the job, as far as its files were checked."""
+    """The damaged files that the check of the job's files found; empty if there are none, or the check took too
+    long.
+    """
     went_back_to: int | None = None
     """The batch to whose snapshot the job was rolled back because of damaged files; None if it was not."""
     offsets: bytes | None = None
     """The logged offsets of the batch that is replayed."""
     set_aside: int | None = None
-    """The batch that must not run before another driver has put its offsets back (`milepost.spark.fallback`)."""
+    """The batch whose offsets were set aside by a rollback (`milepost.spark.takeover`), and that must not run before a
+    later driver has put them back; None if there is none.
+    """
 
 
 def recover(
@@ -79,7 +86,8 @@ def recover(
     damaged: tuple[DamagedFile, ...] = (),
     went_back_to: int | None = None,
 ) -> JobRecovery:
-    """Read how far the job has come, and check it. Call this after the epoch was granted.
+    """Read which batch the job continues with, and check that its checkpoint fits the job record. Call this after the
+    epoch was granted.
 
     ``setting`` returns the value of a key in the Spark session, ``modified_ms`` the modification time of a file (None:
     it is gone). ``damaged`` and ``went_back_to`` are those of `JobRecovery`.
@@ -121,9 +129,9 @@ def recover(
 
 
 def conf_differences(offsets: bytes, session: Callable[[str], str | None]) -> list[ConfDifference]:
-    """Return the settings in a batch's offset log that differ from those of the session.
+    """Return the settings in ``offsets``, a file of Spark's offset log, that differ from those of the session.
 
-    ``session`` returns the value in force for a key, or None.
+    ``session`` returns the session's value of a setting, or None; a setting without a value there does not differ.
     """
     lines = offsets.decode().splitlines()
     if len(lines) < 2:
@@ -141,7 +149,9 @@ def conf_differences(offsets: bytes, session: Callable[[str], str | None]) -> li
 
 
 def check_published(recovery: JobRecovery, published: int) -> None:
-    """Raise `WrongCheckpoint` if a query has committed batches that were never published."""
+    """Raise `WrongCheckpoint` if the checkpoint contains committed batches that were never published through
+    Milepost.
+    """
     if recovery.resumes_at > published + 1:
         raise WrongCheckpoint(
             f"Spark has committed batch {recovery.resumes_at - 1}, but batch {published} was published last, so what "
@@ -156,8 +166,8 @@ def check_published(recovery: JobRecovery, published: int) -> None:
 
 
 def check_standstill(record: JobRecord, session: Session, most: int | None, lost: Exception) -> None:
-    """Raise `NoProgress` from ``lost`` if the driver of ``session`` stood still in a batch that drivers begin
-    repeatedly, and therefore lost the session: the next driver would lose it, too.
+    """Raise `NoProgress`, caused by ``lost``, if the driver lost ``session`` because its process stood still in a batch
+    that drivers begin repeatedly: the next driver would lose its session in the same way.
 
     ``most`` is the limit on how often a batch may be begun; None: no limit.
     """
@@ -173,7 +183,7 @@ def check_standstill(record: JobRecord, session: Session, most: int | None, lost
 
 
 def newest(checkpoint: Checkpoint, log: str) -> int:
-    """Return the newest batch in one of Spark's logs; -1 if there is none."""
+    """Return the newest batch in ``log``, one of Spark's logs ``offsets`` and ``commits``; -1 if it is empty."""
     return max((int(name) for name in checkpoint.names(log) if name.isdigit()), default=-1)
 
 
@@ -183,8 +193,8 @@ def set_aside(checkpoint: Checkpoint) -> int:
 
 
 def _entries(record: JobRecord, batch: int) -> int:
-    """Return how often drivers began ``batch``. A batch with logged offsets counts as begun once, even if no driver
-    noted it.
+    """Return how often drivers began ``batch``. A batch with logged offsets counts as begun once, even if the job
+    record does not say so.
     """
     noted = record.entries if record.entered == batch else 0
     return noted if batch == record.published else max(noted, 1)

@@ -1,8 +1,8 @@
 """Puts Hadoop settings into a Spark session for as long as jobs are led from it, and takes them out again.
 
-Settings of a session reach the executors with each query, and a query keeps those that it was started with. Several
-jobs may be led from one session: the settings of the job whose query starts next must then be in place. Spark reports
-the settings of a session (in its UI and event log), so this module redacts a secret among them.
+Executors get the settings of a session with each query, and a query keeps the settings with which it was started.
+Several jobs may be led from one session: the settings of the job whose query starts next must then be in place. Spark
+reports the settings of a session (in its UI and event log), so this module redacts a secret among them.
 """
 
 from __future__ import annotations
@@ -41,15 +41,13 @@ _HARMLESS = {
     "dfs.webhdfs.rest-csrf.methods-to-ignore": ("GET,OPTIONS,HEAD,TRACE",),
     HEADER: ("X-XSRF-HEADER",),
 }
-"""Hadoop's own defaults for the settings that carry the epoch: a session with these values has not set them
-otherwise.
-"""
+"""Hadoop's default values of settings in a fence. A session with such a value counts as one that has not set it."""
 
 
 @dataclass
 class _Session:
-    """The session's values before the first job, None for a key that was not set, and the jobs that are led from it,
-    newest last.
+    """A Spark session from which jobs are led: ``before`` has the values of its settings before the first job (None:
+    not set), ``leading`` the settings of the led jobs, newest last.
     """
 
     before: dict[str, str | None] = field(default_factory=dict)
@@ -72,8 +70,8 @@ class SessionSettings:
     def put(self, settings: Mapping[str, str], fence: Mapping[str, str]) -> None:
         """Make these the job's settings, and put them in place.
 
-        Raises `UnsafeQuery` if the session or the application has another value for one of the settings in ``fence``,
-        which other code then seems to need.
+        Raises `UnsafeQuery` if the session or the application has a different value for a setting in ``fence``: other
+        code may need that value.
         """
         with _lock:
             conf = check_free(self._spark, fence)
@@ -93,7 +91,8 @@ class SessionSettings:
             self.place()
 
     def place(self) -> None:
-        """Put the job's settings in place again, and remove those of another job, such as the credential for its files.
+        """Put the job's settings in place again after another job's; settings that only the other job has, such as the
+        credential for its files, are removed.
 
         Raises `UnsafeQuery` once the job's settings were taken out.
         """
@@ -106,7 +105,9 @@ class SessionSettings:
             self._set({**(session.before if session is not None else {}), **self._settings})
 
     def remove(self) -> None:
-        """Take the settings out: restore the values from before, or the settings of another job that is still led."""
+        """Take the job's settings out of the session: put those of another job that is still led in place, or else
+        restore the values from before the first job.
+        """
         with _lock:
             self._removed = True
             session = _sessions.get(self._key)
@@ -120,8 +121,8 @@ class SessionSettings:
             self._set(session.before)
 
     def _set(self, settings: Mapping[str, str | None]) -> None:
-        """Set these keys of the session, or unset those that are None. First wait for queries that need the old
-        values.
+        """Set these settings of the session, and unset those whose value is None. First waits for starting queries that
+        need the old values.
         """
         changed = {key: value for key, value in settings.items() if self._spark.conf.get(key, None) != value}
         if changed:
@@ -135,8 +136,8 @@ class SessionSettings:
     def _wait_for_sources(self) -> None:
         """Wait until every query of the session has prepared its sources.
 
-        Spark does that only after ``start`` has returned, and a file source keeps the settings that the session has
-        then: with those of another job's epoch, the service would refuse the source's log.
+        Spark prepares sources only after ``start`` has returned. A file source then copies the settings of the session;
+        with the epoch of another job among them, the service would refuse its writes to the source's log.
         """
         until = time.monotonic() + _PREPARING_SECONDS
         while preparing := [query for query in self._spark.streams.active if _prepares(query)]:
@@ -158,7 +159,7 @@ def _prepares(query: StreamingQuery) -> bool:
 
 @contextmanager
 def in_place(spark: SparkSession) -> Iterator[SessionSettings]:
-    """Yield an object that puts the settings of a job in place; take them out at the end of the block."""
+    """Yield the `SessionSettings` of a job, and take the settings out of the session at the end of the block."""
     settings = SessionSettings(spark)
     try:
         yield settings
@@ -173,12 +174,14 @@ def in_place(spark: SparkSession) -> Iterator[SessionSettings]:
 
 
 def default_file_system(spark: SparkSession) -> str:
-    """Return the file system of paths without a scheme."""
+    """Return the URI of the file system that Spark uses for paths without a scheme (``fs.defaultFS``)."""
     return str(spark._jsparkSession.sessionState().newHadoopConf().get("fs.defaultFS"))
 
 
 def check_free(spark: SparkSession, fence: Mapping[str, str]) -> Any:
-    """Return the session's Hadoop configuration. Raises `UnsafeQuery` if it has other values for ``fence``."""
+    """Return the session's Hadoop configuration. Raises `UnsafeQuery` if it has different values for the settings in
+    ``fence``.
+    """
     conf: Any = spark._jsparkSession.sessionState().newHadoopConf()
     for key, wanted in fence.items():
         found = conf.get(key)

@@ -1,4 +1,6 @@
-"""The files of a job's checkpoint, read as Spark reads them: with Hadoop's client, under the settings of the query."""
+"""Reads and writes the files of a job's checkpoint as Spark does: with Hadoop's client, and the settings of the
+query.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from py4j.protocol import Py4JJavaError
 
 from milepost.core.checkpoint_location import CheckpointLocation
 from milepost.errors import ConnectionFailed, MilepostError, UnsafeQuery, WrongCheckpoint
-from milepost.spark.output.hadoop import HadoopFiles
+from milepost.spark.output.file_systems import HadoopFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,7 +23,7 @@ _OUTAGES = (
     "org.apache.hadoop.ipc.StandbyException",
     "org.apache.hadoop.ipc.RetriableException",
 )
-"""The prefixes of Java exceptions that mean: the service is unavailable for now."""
+"""The prefixes of the names of Java exceptions that mean that the service is unavailable."""
 _LASTING = ("java.net.UnknownHostException",)
 _DENIED = "org.apache.hadoop.security.AccessControlException"
 
@@ -29,9 +31,10 @@ _T = TypeVar("_T")
 
 
 class CheckpointTree:
-    """The checkpoint of a job, as the driver with the settings in ``location`` sees it. Paths are relative to it.
+    """The checkpoint of a job at ``location``, read and written with the settings of ``location``. Paths are relative
+    to the checkpoint.
 
-    A call retries a single server that does not answer for about ``outage_timeout`` seconds.
+    If the service is a single server that does not answer, a call retries for about ``outage_timeout`` seconds.
     """
 
     def __init__(self, spark: SparkSession, location: CheckpointLocation, outage_timeout: float) -> None:

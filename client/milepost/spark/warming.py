@@ -1,4 +1,6 @@
-"""Prepares the JVM of a standby driver for the take-over: it plans and reads as the query will."""
+"""Warms up the JVM of a standby driver: it plans queries and reads files as the job's query will after the
+take-over.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ _IMPATIENT = {
 _CATALOG, _SPARKS = "spark.sql.defaultCatalog", "spark_catalog"
 _PLANNED = (
     "SELECT id % 2 AS half, count(*) AS number FROM range(10) GROUP BY half",
-    # so that adaptive execution does not postpone generating the code of this query
+    # Adaptive execution postpones the code of a query with an exchange; this query has none.
     "SELECT id + 1 AS next FROM range(10) WHERE id > 1",
 )
 
@@ -47,9 +49,9 @@ def warm_up(spark: SparkSession, urls: Sequence[str], store: str) -> None:
     is large.
 
     A JVM that never planned takes a second longer to start a query, and one that never read takes another second for
-    300 MB of state, because it must load and compile classes. Doing this early saves the time after the grant. Nothing
-    depends on it or waits for it, and it needs no epoch: errors are logged, and appear again under the epoch. If the
-    service uses tokens, a driver without the epoch may not read; the JVM has then at least loaded its classes.
+    300 MB of state, because it must load and compile classes. Doing this early saves the time after the grant. The
+    take-over does not wait for the thread, and errors of the thread are only logged. If the service uses tokens, a
+    driver without the epoch may not read files; the JVM has then at least loaded the classes for reading.
     """
     threading.Thread(target=_prepare, args=(spark, urls, store), name="milepost-warm-up", daemon=True).start()
 
@@ -60,11 +62,12 @@ def _prepare(spark: SparkSession, urls: Sequence[str], store: str) -> None:
 
 
 def _plan(spark: SparkSession) -> None:
-    """Have Spark plan queries and compile their code. No job runs, no listener is called, and the session does not
-    change.
+    """Have Spark plan queries and compile their code, without running a job, calling a listener or changing the
+    session.
 
-    A separate session would construct the configured listeners a second time. If the default catalog is not Spark's,
-    nothing is planned: planning would construct the catalog before its settings are complete.
+    This uses the program's session, because a new one would construct the configured listeners a second time. If the
+    default catalog is not Spark's own, this returns at once: planning would construct the catalog before the program
+    has completed its settings.
     """
     try:
         if spark.conf.get(_CATALOG, _SPARKS) != _SPARKS:

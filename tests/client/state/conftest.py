@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from milepost.state.store import FileStateStoreProvider, MemoryEngine, MemoryFiles, ProviderSettings, StateStoreId
-from milepost.state.store.engines.contract import EngineFactory
+from milepost.state.store.engines.engine import EngineFactory
 from milepost.state.store.engines.rocksdb import RocksDBEngines
 from tests.client.state.support.failing_files import FailingFiles
 

@@ -13,7 +13,7 @@ import pytest
 from milepost.errors import JobUnknown
 from milepost.spark import Job, published_batches
 from milepost.spark.output.claim import claim
-from milepost.spark.output.local import LocalFiles
+from milepost.spark.output.file_systems import LocalFiles
 from testbed.server import ServerProcess
 from tests.spark.jobs import Place, finish
 

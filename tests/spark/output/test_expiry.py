@@ -13,7 +13,7 @@ from milepost.errors import BatchesGone, Fenced, UnsafeQuery
 from milepost.job_record import JOB, JobRecord, decode
 from milepost.spark import BatchContext, published_batches, read_published
 from milepost.spark.output import manifest as manifest_module
-from milepost.spark.output.local import LocalFiles
+from milepost.spark.output.file_systems import LocalFiles
 from milepost.spark.output.manifest import Page, PageLink, PublishedBatch, delete_expired, extended, link_json
 from milepost.wire import Code
 from tests.spark.jobs import Place, finish, made_up

@@ -13,10 +13,10 @@ import milepost
 from milepost.errors import NotExist, RecordUnreadable, UnsafeQuery
 from milepost.job_record import JOB, decode
 from milepost.spark import published_batches, read_published
-from milepost.spark.output import frame as frame_module
 from milepost.spark.output import manifest as manifest_module
+from milepost.spark.output import reader
 from milepost.spark.output import sink as sink_module
-from milepost.spark.output.local import LocalFiles
+from milepost.spark.output.file_systems import LocalFiles
 from tests.spark.jobs import Place, finish
 from tests.spark.trials.queries import KINDS
 
@@ -60,7 +60,7 @@ def test_published_rows_are_read_with_their_batch(place: Place) -> None:
 
 @pytest.mark.parametrize("place", ["", "file:", "hdfs://name", "webhdfs://[::1]:9870"])
 def test_only_names_are_read_literally(place: str) -> None:
-    assert frame_module._literal(f"{place}/a{{b}}/c[1]?*\\") == rf"{place}/a\{{b\}}/c\[1\]\?\*\\"
+    assert reader._literal(f"{place}/a{{b}}/c[1]?*\\") == rf"{place}/a\{{b\}}/c\[1\]\?\*\\"
 
 
 @pytest.mark.promise

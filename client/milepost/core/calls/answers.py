@@ -36,17 +36,17 @@ Reader = Callable[[Answer], T]
 
 
 def whatever(answer: Answer) -> Any:
-    """Accept any answer as it is."""
+    """Return an answer unread, for a request whose answer has no content of interest."""
     return answer
 
 
 def nothing(answer: Answer) -> None:
-    """Accept a 204, which has no body to read."""
+    """Check that the status is 204; such an answer has no content."""
     _check_status(answer, (204,))
 
 
 def version(answer: Answer) -> str:
-    """Read the version from the ETag of an answer without a body."""
+    """Read the version of a handle or a file from the ETag of an answer."""
     _check_status(answer, (200,))
     found = unquote_version(answer.headers.get(Header.ETAG.lower(), ""))
     if found is None:
@@ -119,7 +119,7 @@ def locked(document: Document) -> LockedHandles:
 
 
 def removal(document: Document) -> Removal:
-    """Read the result of a removal."""
+    """Read the result of a removal: whether the handle was removed, and which sessions still lock it."""
     return Removal(members.flag(document["removed"]), members.texts(document, "locks"))
 
 
@@ -271,7 +271,7 @@ def rights(document: Document) -> Rights:
 
 
 def stepped_down(document: Document) -> SteppedDown:
-    """Read which replica stepped down."""
+    """Read which replica stepped down, and at which term it had led."""
     return SteppedDown(members.text(document, "replica"), members.whole(document, "term"))
 
 

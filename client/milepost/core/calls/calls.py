@@ -21,18 +21,21 @@ from milepost.core.effects import Answer, Lost, Operation, Send, Sleep
 from milepost.errors import AccessDenied, ConnectionFailed, Problem
 from milepost.wire import Code, Header, digest_header
 
-# seconds of one attempt, without the time for its bytes: less than a leader's lease, to leave a paused leader in time
+# The seconds of one attempt, beside the time for its bytes. They are fewer than those of a leader's lease, so that a
+# client tries another replica before the lease of a paused leader ends.
 ATTEMPT_TIMEOUT = 3.0
-PROBE_TIMEOUT = 1.0  # seconds to probe whether a replica answers at all, after a large body got no answer
+PROBE_TIMEOUT = 1.0  # seconds to wait for a probe of a replica that did not answer a large body
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 2.0
-# seconds between rounds in search of a leader, who may appear at any moment; longer after a long search
+# The seconds between two rounds in search of a leader. The pause grows with the length of the search.
 SEARCH_PAUSE = 0.25
 SEARCH_PAUSE_PER_SECOND = 0.05
-LEAST_RETRY_AFTER = 1.0  # the header's smallest value; too long a wait if another replica may lead
-# each attempt gets extra time for its bytes at this rate, in addition to attempt_timeout
+# Retry-After counts whole seconds, so no replica can ask for less. A client does not wait that long if another replica
+# may lead.
+LEAST_RETRY_AFTER = 1.0
+# Each attempt gets, in addition to attempt_timeout, the time that its bytes take at this rate.
 SLOWEST_BYTES_PER_SECOND = 1024 * 1024
-KEY_LIFETIME = 9 * 60.0  # the service keeps a key for ten minutes; a later retry could be applied twice
+KEY_LIFETIME = 9 * 60.0  # the service keeps a key for ten minutes; after that it could apply a retry a second time
 
 T = TypeVar("T")
 
@@ -54,8 +57,8 @@ class Key:
 class Reply(Generic[T]):
     """The answer of a call.
 
-    ``value`` is what the reader made of the answer. ``began`` is the monotonic time at which the earliest attempt began
-    to which this may be the answer.
+    ``value`` is what the reader made of the answer. The answer may belong to any of several attempts; ``began`` is the
+    monotonic time at which the earliest of these began.
     """
 
     answer: Answer
@@ -112,12 +115,13 @@ class Caller:
         begins within ``begin_within`` seconds (default: the whole timeout).
 
         One attempt may take ``attempt_timeout`` seconds, beside the wait that the request asks for and the time for its
-        bytes; then the call tries another replica. A change is sent under ``key``, or under a new one. An answer with a
-        code in ``final`` ends the call, even if a retry might help. If the token comes from a function, a call that is
-        refused with 401 is repeated once. If no replica has ever answered this client and it cannot agree on TLS with
-        any of them (for example, one side does not trust the other's certificate), the call fails without waiting,
-        because waiting mends no settings. Raises the errors of `milepost.errors`: a refusal unchanged, `OutcomeUnknown`
-        if an attempt may have been applied, otherwise `Unavailable`, `ConnectionFailed` or `DeadlineExceeded`.
+        bytes; then the call tries another replica. A change is sent under ``key``, or under a new one. A problem whose
+        code is in ``final`` ends the call, even if a retry might help. If the token comes from a function, a call that
+        is refused with 401 is repeated once. If no replica has ever answered this client and TLS fails with each of
+        them (for example because one side does not trust the other's certificate), the call fails without waiting,
+        because waiting does not change settings. Raises the errors of `milepost.errors`: a refusal unchanged,
+        `OutcomeUnknown` if an attempt may have been applied, otherwise `Unavailable`, `ConnectionFailed` or
+        `DeadlineExceeded`.
         """
         started = self.clock()
         deadline = started + (self.timeout if timeout is None else timeout)
@@ -131,7 +135,8 @@ class Caller:
         probing = False
         pauses = 0
         after = 0.0
-        # in addition, no replica that was reached could agree on TLS with this client
+        # True while no replica has ever answered, and no attempt failed for another reason than TLS settings: the call
+        # then fails at once, because a retry would fail in the same way.
         misconfigured = not self._reports.answered_once
         while True:
             if self.clock() < until and (probing or self._must_scout(request)):
@@ -161,8 +166,8 @@ class Caller:
             )
             if isinstance(result, SourceFailed):
                 raise history.source_failed(result)
-            # A leader that has all the bytes and does not answer them may be waiting for its storage, while it answers
-            # other requests.
+            # A leader that received all bytes and did not answer may be waiting for its storage. A small request shows
+            # whether the leader still answers.
             probing = isinstance(result, Lost) and result.timed_out and result.sent and _is_large(request)
             if isinstance(result, Lost) and (result.timed_out or not result.sent) and not probing:
                 round_.silent(min(attempt_timeout, attempt_timeout + self.clock() - began - longest))
@@ -173,13 +178,13 @@ class Caller:
             if isinstance(verdict, Refused) and not renewed and self._credentials.may_have_changed(verdict.problem):
                 renewed = True
                 if request.body is None or not request.body.spent:
-                    continue  # 401 says that nothing was applied
+                    continue  # a retry is safe: a request that got 401 was not applied
             if isinstance(verdict, (Done, Refused)) and not request.local:
                 round_.answered()
                 self._reports.answered(asked, started)
             if isinstance(verdict, Done):
                 if key is not None and Header.REPLAYED.lower() in verdict.answer.headers:
-                    began = key.since  # the answer may belong to the first attempt under the key
+                    began = key.since  # a replayed answer may be that of the first attempt under this key
                 return Reply(verdict.answer, verdict.value, began)
             if isinstance(verdict, Refused):
                 if key is not None:
@@ -219,8 +224,8 @@ class Caller:
             after = 0.0
 
     def _must_scout(self, request: Request[Any]) -> bool:
-        """Return whether to find the leader before sending the bytes: the bytes can be sent only once, or there are too
-        many to send them to the wrong replica.
+        """Return whether to find the leader with a small request before sending the body: the body can be sent only
+        once, or is too large to be sent to a follower in vain.
 
         A replica that refuses a large body may also close the connection while the bytes arrive, and then its redirect
         is lost.
@@ -240,11 +245,11 @@ class Caller:
             why = "the deadline passed" if cut_off or history.answered else "the leader could not be found"
             raise history.exhausted(why) from error
         except Problem:
-            return  # a leader answered the probe; only the answer to the bytes themselves counts
+            return  # the probe found the leader; the bytes may be sent now
 
     def pause(self, pauses: int, longest: float) -> float:
-        """Return how many seconds to pause after ``pauses`` pauses: exponential back-off with jitter, up to
-        ``longest``.
+        """Return the seconds to pause before the next attempt, after ``pauses`` earlier pauses: exponential back-off
+        with jitter, up to ``longest``.
         """
         return self._random.uniform(0.5, 1.0) * min(longest, FIRST_PAUSE * 2.0 ** min(pauses, 16))
 
@@ -264,7 +269,7 @@ def _length_and_digest(request: Request[Any]) -> dict[str, str]:
 
 
 def _longest(request: Request[Any], attempt_timeout: float) -> float:
-    """Return the seconds that one attempt may take; without limit for a body of unknown size."""
+    """Return the seconds that one attempt may take; infinity for a body of unknown size."""
     if request.body is None:
         return attempt_timeout + request.wait
     if request.body.size is None:
@@ -278,8 +283,8 @@ def _longest_search_pause(searched: float) -> float:
 
 
 def _followed(round_: Round, verdict: Verdict, request: Request[Any]) -> Done | Refused | Again | None:
-    """Return None if the redirect to the leader can be followed. A redirect that cannot be followed counts as a useless
-    replica.
+    """Return ``verdict`` unless it is a redirect. For a redirect to the leader, make the leader the next target and
+    return None; if that is impossible, return an `Again`, so that the call tries another replica.
     """
     if not isinstance(verdict, Redirected):
         return verdict

@@ -28,7 +28,9 @@ class Credentials:
         return f"<Credentials: {kind}>"
 
     def may_have_changed(self, problem: Problem) -> bool:
-        """Return whether a new token may help against this refusal."""
+        """Return whether a retry may succeed with a new token: the caller gave a function, and the service refused its
+        token with 401.
+        """
         return callable(self._token) and problem.code is Code.UNAUTHENTICATED
 
     def headers(self) -> Operation[dict[str, str]]:
@@ -55,7 +57,9 @@ def _asked(function: Callable[[], str] | Callable[[], Awaitable[str]]) -> Operat
 
 
 def checked_token(token: object) -> str:
-    """Return the token. A token that a header cannot contain is refused here, where the error does not quote it."""
+    """Return ``token`` if a header can contain it. Raises TypeError or ValueError otherwise; the error does not quote
+    the token.
+    """
     if not isinstance(token, str):
         raise TypeError(f"a token is a str, not {type(token).__name__}")
     if not token.isascii() or not token.isprintable() or not token.strip():

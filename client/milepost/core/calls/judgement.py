@@ -29,7 +29,7 @@ from milepost.errors import (
 from milepost.wire import PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, Code, Header, Outcome
 
 ELSEWHERE = frozenset({Code.NO_LEADER, Code.SHUTTING_DOWN})
-"""The codes after which another replica is worth a try, because the one that answered does not lead."""
+"""The codes with which a replica that does not lead refuses a request; another replica may carry the request out."""
 
 _ASKS_FOR_TIME = frozenset({429, 503})
 _PROXY_WANTS_CREDENTIALS = 407
@@ -85,18 +85,18 @@ class Redirected:
 
 @dataclass(frozen=True)
 class Refused:
-    """The service refused definitively; a retry would not change that."""
+    """The service refused the request with ``problem``, and would refuse a retry as well."""
 
     problem: Problem
 
 
 @dataclass(frozen=True)
 class Again:
-    """Another attempt is worth while, on another replica if ``elsewhere``, and not before ``after`` seconds have
-    passed.
+    """The call should make another attempt, at another replica if ``elsewhere``, after a pause of at least ``after``
+    seconds.
 
-    ``doubt`` says that this attempt may have been applied, or may yet be. ``arrived`` says that a replica received the
-    attempt.
+    ``doubt`` is true if the service may have applied this attempt, or may still apply it. ``arrived`` is true if a
+    replica received the attempt.
     """
 
     error: MilepostError
@@ -110,7 +110,9 @@ Verdict = Done | Redirected | Refused | Again
 
 
 def judge(result: Answer | Lost, request: Request[Any]) -> Verdict:
-    """Return the verdict on ``result``, the result of an attempt at ``request``."""
+    """Decide what ``result``, the answer to an attempt or its loss, means for the call: done, refused, redirected, or
+    another attempt.
+    """
     if isinstance(result, Lost):
         kind = DeadlineExceeded if result.timed_out else ConnectionFailed
         doubt = request.changes and result.sent
@@ -118,7 +120,7 @@ def judge(result: Answer | Lost, request: Request[Any]) -> Verdict:
     if not _TERM.match(result.headers.get(Header.TERM.lower(), "")):
         return _strange(result, request, f"without {Header.TERM}")
     if result.headers.get("content-encoding", "identity").lower() != "identity":
-        return _strange(result, request, "whose bytes were encoded on the way")  # the request asked for plain bytes
+        return _strange(result, request, "whose bytes were encoded on the way")  # the SDK asks for identity encoding
     if 200 <= result.status < 300 or (request.located and result.status == 307 and _locates(result)):
         return _read(result, request)
     if result.status == 307 and (location := result.headers.get(Header.LOCATION.lower())):
@@ -149,8 +151,7 @@ def _read(answer: Answer, request: Request[Any]) -> Done | Again:
     try:
         return Done(answer, request.reader(answer))
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-        # The error describes the problem without quoting the answer: text of an unknown server does not belong in an
-        # error or a log.
+        # The error does not quote the answer: text from an unknown server must not get into an error or a log.
         again = _strange(answer, request, f"whose content is not what was asked for ({type(error).__name__})")
         again.error.__cause__ = error
         return again
@@ -171,8 +172,8 @@ def _strange(answer: Answer, request: Request[Any], what: str) -> Again:
 
 
 def _locates(answer: Answer) -> bool:
-    """Return whether a redirect leads to the bytes of a state, and so carries their digest. A redirect to the leader
-    has no digest.
+    """Return whether a redirect names the location of a state's bytes. Such a redirect carries their digest; a redirect
+    to the leader does not.
     """
     return {Header.REPR_DIGEST.lower(), Header.LOCATION.lower()} <= answer.headers.keys()
 
@@ -188,7 +189,7 @@ def _problem_document(answer: Answer) -> dict[str, object] | None:
 
 
 def _is_whole(document: dict[str, object], status: int) -> bool:
-    """Return whether a document has all members that every problem of the service has.
+    """Return whether a problem document has all members that the service always sends.
 
     The code itself may be unknown: the service may be newer than this client.
     """
@@ -205,7 +206,7 @@ def _is_whole(document: dict[str, object], status: int) -> bool:
 
 
 def _made_up(answer: Answer, path: str) -> dict[str, object]:
-    """Make a problem document from a bare status, for an answer to HEAD, which has no body."""
+    """Make the problem document that belongs to a status: an answer to HEAD has no body that could contain one."""
     code = _CODE_OF_STATUS.get(answer.status, Code.INTERNAL)
     detail = f"status {answer.status} in answer to HEAD {path.partition('?')[0]}"
     if code is Code.FORBIDDEN and path.startswith("/v1/stores/"):
@@ -214,7 +215,7 @@ def _made_up(answer: Answer, path: str) -> dict[str, object]:
 
 
 class History:
-    """The attempts of one call so far, as far as they decide which error ends the call.
+    """What the attempts of one call have shown so far; it decides which error the call raises when it gives up.
 
     ``answered`` is the last problem that a leader answered.
     """
@@ -231,7 +232,9 @@ class History:
         self.arrived = 0
 
     def note(self, verdict: Again, *, cut_off: bool = False) -> None:
-        """Remember an attempt that did not resolve the call; ``cut_off`` says that the call's own deadline ended it."""
+        """Record an attempt after which the call continues or gives up; ``cut_off`` is true if the call's deadline
+        ended the attempt.
+        """
         self._last = verdict.error
         self._cut_off = cut_off
         if self._telling is None or not cut_off:
@@ -271,8 +274,8 @@ class History:
         if self.in_doubt:
             before = "" if self.answered in (None, self._last) else f"; before that: {self.answered}"
             return _unknown(f"{why}; last: {self._last}{before}", self._last)
-        # The deadline may have left the last attempt almost no time, so its error says less than those of the attempts
-        # before.
+        # If the deadline left the last attempt almost no time, the error of an earlier attempt says more than its
+        # timeout does.
         if self._problem is not None and (self._cut_off or isinstance(self._telling, DeadlineExceeded)):
             return self._problem
         if isinstance(self._telling, DeadlineExceeded) or self._telling is None:

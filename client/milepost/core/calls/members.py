@@ -1,6 +1,6 @@
 """Readers for the members of an answer's document; each checks the type of one member.
 
-They raise ``TypeError``, ``ValueError`` or ``LookupError`` for any other type, as the readers in this package do.
+They raise ``TypeError``, ``ValueError`` or ``LookupError`` if the member is missing or has another type.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 
 
 def time(text: object) -> datetime:
-    """Return a time of RFC 3339 in UTC; Python 3.10 itself reads neither ``Z`` nor any number of digits."""
+    """Parse a time of RFC 3339 in UTC. Python 3.10's ``fromisoformat`` accepts neither ``Z`` nor an arbitrary number of
+    decimals.
+    """
     match = _TIME.match(text) if isinstance(text, str) else None
     if match is None:
         raise ValueError("not a time in UTC")
@@ -26,7 +28,7 @@ def time(text: object) -> datetime:
 
 
 def text(document: Document, name: str) -> str:
-    """Return a text."""
+    """Return the member ``name``, which must be a string."""
     value = document[name]
     if not isinstance(value, str):
         raise TypeError(f"{name} is not a string")
@@ -34,12 +36,12 @@ def text(document: Document, name: str) -> str:
 
 
 def text_or_none(document: Document, name: str) -> str | None:
-    """Return a text, or None if the member is null."""
+    """Return the member ``name``, which must be a string; None if it is null or missing."""
     return None if document.get(name) is None else text(document, name)
 
 
 def sha256(document: Document) -> str:
-    """Return a digest in lower-case hex."""
+    """Return the member ``sha256``, which must be a SHA-256 in lower-case hex."""
     found = text(document, "sha256")
     if not _SHA256.match(found):
         raise ValueError("sha256 is not a SHA-256 digest")
@@ -47,7 +49,7 @@ def sha256(document: Document) -> str:
 
 
 def whole(document: Document, name: str) -> int:
-    """Return a whole number of at least 0."""
+    """Return the member ``name``, which must be a whole number of at least 0."""
     value = document[name]
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise TypeError(f"{name} is not a whole number of 0 or more")
@@ -55,9 +57,9 @@ def whole(document: Document, name: str) -> int:
 
 
 def seconds(document: Document, name: str) -> float:
-    """Return a number of seconds that is finite and not negative.
+    """Return the member ``name`` in seconds, which must be a finite number of at least 0.
 
-    Python's JSON parser accepts NaN and Infinity, with which a lease would never end.
+    Python's JSON parser also accepts NaN and Infinity; a lease of that length would never end.
     """
     value = document[name]
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
@@ -66,14 +68,14 @@ def seconds(document: Document, name: str) -> float:
 
 
 def flag(value: object) -> bool:
-    """Return a value that must be true or false."""
+    """Return ``value``, which must be a JSON true or false."""
     if not isinstance(value, bool):
         raise TypeError("a flag is neither true nor false")
     return value
 
 
 def entries(document: Document, name: str) -> list[Any]:
-    """Return a list whose entries may have any type."""
+    """Return the member ``name``, which must be a list; its entries may have any type."""
     value = document[name]
     if not isinstance(value, list):
         raise TypeError(f"{name} is not a list")
@@ -81,7 +83,7 @@ def entries(document: Document, name: str) -> list[Any]:
 
 
 def texts(document: Document, name: str) -> tuple[str, ...]:
-    """Return a list of texts; a missing list is empty."""
+    """Return the member ``name``, which must be a list of strings; an empty tuple if it is missing."""
     found = entries(document, name) if name in document else []
     if not all(isinstance(value, str) for value in found):
         raise TypeError(f"{name} holds an entry that is not a string")
@@ -89,15 +91,15 @@ def texts(document: Document, name: str) -> tuple[str, ...]:
 
 
 def labels(value: object) -> dict[str, str]:
-    """Return the labels of a handle."""
+    """Return ``value`` as the labels of a handle; it must be an object whose values are strings."""
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
         raise TypeError("labels are not an object of strings")
     return dict(value)
 
 
 def next_page(document: Document, after: str | None) -> str | None:
-    """Return the token of the next page, None on the last one; refuse a token that is ``after`` again, because the
-    listing would never end.
+    """Return the token of the next page; None on the last page. Raises ValueError if the token is ``after``, that of
+    the present page, because the listing would never end.
     """
     token = text_or_none(document, "next")
     if token is not None and token == after:

@@ -21,17 +21,17 @@ from milepost.errors import (
 )
 
 OUTAGES = (ConnectionFailed, DeadlineExceeded, Unavailable)
-"""Errors that mean: the service is unavailable for now, and nothing was applied."""
+"""The errors after which the same call may succeed later: the service is unavailable, and nothing was applied."""
 
 OUTAGES_OR_DOUBT = (*OUTAGES, OutcomeUnknown)
-"""The errors of `OUTAGES`, and `OutcomeUnknown`, for calls that are safe to repeat."""
+"""The errors after which a call that is safe to repeat may succeed later: `OUTAGES`, and `OutcomeUnknown`."""
 
 _GONE = (Damaged, NotExist, VersionMismatch)
 
 log = logging.getLogger("milepost.calls")
 
-REMIND_SECONDS = 30.0  # an outage that goes on is logged again after this long
-FLICKER_SECONDS = 1.0  # shorter outages that keep coming back are not logged each time
+REMIND_SECONDS = 30.0  # seconds after which an outage that continues is logged again
+FLICKER_SECONDS = 1.0  # after an outage of fewer seconds, the next one is not logged at once
 _MOST_CHARACTERS = 300
 
 
@@ -39,7 +39,8 @@ def hindrance(error: MilepostError) -> MilepostError | None:
     """Return the error that prevented reading a state, or None if the error says that the state itself is damaged or
     gone.
 
-    If a state ended early, the cause of the error decides: the rest could not be fetched, or the bytes were wrong.
+    For a `StateTruncated`, the cause of the error decides: with a cause, the rest of the state could not be read;
+    without one, the service sent wrong bytes.
     """
     if isinstance(error, StateTruncated):
         cause = error.__cause__
@@ -63,11 +64,12 @@ class Reports:
 
     @property
     def answered_once(self) -> bool:
-        """Return whether any replica has ever answered as a leader does."""
+        """Return whether any replica has ever answered as the leader."""
         return self._leader is not None
 
     def retry(self, call: str, address: str, error: MilepostError, began: float, then: str) -> None:
-        """Log that an attempt at ``call``, begun at ``began``, failed at ``address``; ``then`` says what comes next.
+        """Log that an attempt at ``call``, begun at ``began``, failed at ``address``; ``then`` is the client's next
+        step, in words.
 
         The log omits the query of the call, which may contain secrets.
         """

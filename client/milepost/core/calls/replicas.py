@@ -1,5 +1,5 @@
-"""Chooses the next replica to ask: the leader if it is known, otherwise each replica in turn. Also checks whether a
-request can be sent to a URL at all.
+"""Chooses the next replica to ask: the leader if the client knows it, otherwise each replica in turn. Also checks
+whether a URL is one that a request can be sent to.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class Replicas:
         return next((each for each in self.addresses if each not in asked and not self.suspected(each)), None)
 
     def suspected(self, address: str) -> bool:
-        """Return whether ``address`` left a request unanswered so recently that asking it again would only cost
-        time.
+        """Return whether ``address`` is a suspect: it did not answer a recent request, so asking it again would
+        probably cost time in vain.
         """
         return self._suspected_until.get(address, 0.0) > self._clock()
 
@@ -95,7 +95,7 @@ class Round:
         self._replicas.answered(self.target)
 
     def silent(self, seconds: float) -> None:
-        """Note that the target did not answer for ``seconds``, beside the time that the request itself may need.
+        """Record that the target did not answer within ``seconds`` more than the request itself may need.
 
         The target is then a suspect for ``seconds``.
         """
@@ -103,8 +103,8 @@ class Round:
             self._replicas.suspect(self.target, seconds)
 
     def next(self) -> bool:
-        """Turn to a replica that this round has not asked yet. Returns False, and begins a new round, if none is
-        left.
+        """Make a replica that this round has not asked yet the next target. Returns False, and begins a new round, if
+        none is left.
         """
         self._asked.add(self.target)
         if self._replicas.leader == self.target:
@@ -121,14 +121,14 @@ class Round:
         self._redirects = 0
 
     def follow(self, location: str, path: str) -> str | None:
-        """Turn to the replica that ``location`` names in answer to ``path``; return the reason if that is
-        impossible.
+        """Make the replica in ``location``, the redirect that answered a request for ``path``, the next target. Returns
+        None, or the reason why that is impossible.
         """
         if not location.endswith(path):
             return "the redirect does not lead to the same call at another replica"
         try:
             base = _checked(location.removesuffix(path))
-        except ValueError:  # the ValueError is not chained: it quotes the address, which may contain a secret
+        except ValueError:  # not chained: the ValueError quotes the address, which may contain a secret
             return "the redirect leads to an address that cannot be used"
         if self.target.startswith("https:") and not base.startswith("https:"):
             return f"refused to follow a redirect from https to {base}"
@@ -145,7 +145,7 @@ class Round:
 def _checked(address: str) -> str:
     parts = http_url(address)
     if "@" in address and (parts is None or parts.username or parts.password):
-        # the message does not quote the credentials
+        # The message does not quote the address, which contains credentials.
         raise ValueError("an address must not hold credentials; use a token instead")
     if parts is None:
         raise ValueError(why_unusable(address))
@@ -157,8 +157,8 @@ def _checked(address: str) -> str:
 def http_url(url: str) -> SplitResult | None:
     """Return the parts of an http or https URL whose host can be looked up; None for anything else.
 
-    A host with an empty or an overlong label is refused here, because the system's resolver would raise an error of its
-    own kind for it.
+    A host with an empty or an overlong label is refused here: for such a host, the system's resolver would raise a
+    UnicodeError instead of a network error.
     """
     try:
         parts = urlsplit(url)
@@ -172,7 +172,7 @@ def http_url(url: str) -> SplitResult | None:
 
 
 def why_unusable(url: str) -> str:
-    """Return what is wrong with an address for which `http_url` returns None."""
+    """Return the reason, for an error message, why `http_url` returns None for an address."""
     if not url.lower().startswith(("http://", "https://")):
         return f"the address {url!r} begins neither with http:// nor with https://"
     return f"not an http or https URL: {url!r}"

@@ -1,4 +1,4 @@
-"""Requests before a replica, an attempt and credentials are chosen for them."""
+"""A request to the service, without the parts that differ between its attempts: replica, request id and credentials."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Request(Generic[T]):
     """One request, and the reader that turns its answer into a T (`milepost.core.calls.answers`).
 
     ``wait`` is the number of seconds for which the request asks the service to hold its answer back, or which the
-    service may need for its work. ``local`` marks a request that any replica answers for itself, ``located`` a request
-    whose answer may redirect to the location of the bytes.
+    service may need for its work. ``local`` marks a request that any replica answers for itself, such as one for its
+    status. ``located`` marks a request for bytes: the service may redirect it to a signed URL of the blob store.
     """
 
     method: str
@@ -54,14 +54,16 @@ class Request(Generic[T]):
 
 
 def checked_name(name: str, what: str = "handle") -> str:
-    """Return ``name``, which needs no quoting in a URL. Raises `InvalidName` before anything is sent."""
+    """Return ``name`` if it is a valid name, which needs no quoting in a URL. Raises `InvalidName` otherwise."""
     if not NAME.match(name):
         raise InvalidName(Code.INVALID_NAME, f"not a valid name for a {what}: {name!r} ({NAME_RULE})")
     return name
 
 
 def file_segments(name: str) -> str:
-    """Return the path of a file in a tree, quoted for a URL. Raises `InvalidName` before anything is sent."""
+    """Return the path of a file in a job's tree, quoted for a URL. Raises `InvalidName` for a path that no file can
+    have.
+    """
     segments = name.split("/")
     if any(segment in ("", ".", "..") for segment in segments) or UNSEEN.search(name):
         raise InvalidName(Code.INVALID_NAME, f"not a valid path for a file: {name!r}")
@@ -85,9 +87,7 @@ def json_body(document: Mapping[str, Any]) -> Body:
 
 
 def if_match(version: str) -> dict[str, str]:
-    """Make the header with the condition on ``version``. Raises `InvalidRequest` for an invalid version before anything
-    is sent.
-    """
+    """Make the ``If-Match`` header that requires ``version``. Raises `InvalidRequest` for an invalid version."""
     quoted = quote_version(version)
     if unquote_version(quoted) != version:
         raise InvalidRequest(Code.INVALID_REQUEST, f"not a version: {version!r}")

@@ -1,4 +1,4 @@
-"""The trace of a call: each attempt has its own id, which appears in the logs of both sides."""
+"""The trace of a call: each attempt has its own request id, which the client and the service log."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Trace:
     def ended(
         self, address: str, request: Request[Any], result: Answer | Lost, verdict: Done | Refused | Again | None
     ) -> None:
-        """Log the end of an attempt, and give its id to the error of its verdict.
+        """Log the result of an attempt, and set the request id on the error in ``verdict``.
 
         The log omits the query, which may contain secrets.
         """
@@ -61,6 +61,8 @@ class Trace:
 
 
 def request_id_of(answer: Answer) -> str | None:
-    """Return the id under which the service logged a request: a proxy on the way may have changed the id."""
+    """Return the request id in an answer, under which the service logged the request; None if there is none. It differs
+    from the sent one if a proxy replaced it.
+    """
     found = answer.headers.get(Header.REQUEST_ID.lower(), "")
     return found if _REQUEST_ID.match(found) else None

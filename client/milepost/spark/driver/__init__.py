@@ -1,1 +1,3 @@
-"""The driver around a query: it stands by, watches the JVM, and stops in order."""
+"""The parts of a Spark driver around its query: they watch Spark's JVM, handle SIGTERM, and stop the query between two
+batches.
+"""

@@ -1,4 +1,5 @@
-"""Makes calls to Spark's JVM that neither a hanging JVM nor an interrupted thread can hold up.
+"""Makes calls to Spark's JVM that return even if the JVM hangs, or if an exception cut the thread's previous call
+short.
 
 Py4J gives each thread a connection of its own, on which one call is made at a time.
 """
@@ -25,8 +26,8 @@ _TRACE = re.compile(r"^(?:\s+at |Traceback |JVM stacktrace:)", re.MULTILINE)
 
 
 def within(seconds: float, call: Callable[[], _T]) -> _T:
-    """Make a call in a separate thread, and return its result or raise its exception. Raises TimeoutError after
-    ``seconds``.
+    """Call ``call`` in a separate thread, and return its result or raise its exception. Raises TimeoutError if it takes
+    longer than ``seconds``.
     """
     returned: list[_T] = []
     raised: list[BaseException] = []
@@ -49,7 +50,9 @@ def within(seconds: float, call: Callable[[], _T]) -> _T:
 
 @contextmanager
 def spark_may_be_gone() -> Iterator[None]:
-    """Log that Spark no longer answers, and raise nothing: its queries have ended, and no caller waits."""
+    """Log an error of the connection to Spark's JVM instead of raising it. Use this for steps at the end of a job,
+    which are needless once the JVM has ended.
+    """
     try:
         yield
     except (Py4JError, ConnectionError) as error:
@@ -72,12 +75,13 @@ def forget_connection(spark: SparkSession) -> None:
     """Let this thread's next call to the JVM use a new connection; this call does not block.
 
     An exception that ends a call early, such as one from a signal handler, leaves the answer unread. The next call over
-    the same connection would wait for the JVM to end the first call, and then take that answer for its own.
+    the same connection would read that answer as its own.
     """
     client: Any = getattr(spark.sparkContext._gateway, "_gateway_client", None)
-    find = getattr(client, "get_thread_connection", None)  # other clients of Py4J keep no connection for a thread
+    find = getattr(client, "get_thread_connection", None)  # only Py4J's pinned-thread client has it
     connection = find() if find is not None else None
     if connection is not None and connection.socket is not None:
-        # Close the file descriptor: closing the object could wait for the lock of the reader that the call is in.
+        # Only the file descriptor is closed: closing the connection object could wait for a lock that the interrupted
+        # call holds.
         left, connection.socket = connection.socket, None
         os.close(left.detach())

@@ -1,6 +1,4 @@
-"""The ways to stop a driver, for the three callers that may have to: a SIGTERM handler, a lost session, and the watch
-over progress.
-"""
+"""The ways to stop a driver: after SIGTERM, after the loss of its session, and when it makes no progress."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ _STOP_SECONDS = 10.0
 class Driver:
     """One run of `lead`, which first stands by and then leads a job.
 
-    `lead` passes its methods to `on_sigterm`, `Standby` and `Watch`, which call them from their own threads.
+    `on_sigterm`, `Standby` and `Watch` call its methods from threads of their own.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -39,8 +37,8 @@ class Driver:
         self._error: SparkDriverError | None = None
 
     def lead(self, job: Job) -> None:
-        """Make ``job`` the job to stop from now on. Raises the error that ended this driver, if `fail` was called
-        before.
+        """Record that the driver leads ``job``, which the other methods stop. Raises the error that ended this driver,
+        if `fail` was called before.
         """
         with self._one_changes:
             if self._error is not None:
@@ -48,11 +46,13 @@ class Driver:
             self._job = job
 
     def running(self) -> bool:
-        """Return whether a query can be stopped now or will start."""
+        """Return whether the job has a query to stop, or a publishing function for a query that may start."""
         return self._job is not None and self._job.running
 
     def forget_calls(self) -> None:
-        """Give later calls to Spark a new connection, because an exception may have cut a call short on the old one."""
+        """Make this thread's next call to Spark's JVM use a new connection, because an exception may have cut short a
+        call on the old one.
+        """
         forget_connection(self._spark)
 
     def stop(self) -> None:
@@ -62,7 +62,7 @@ class Driver:
                 self._job.stop()
 
     def abandon(self) -> None:
-        """Stop the query at once: the session is lost."""
+        """Stop the query at once, because the session is lost."""
         if self._job is not None:
             with spark_may_be_gone():
                 self._job.abandon()
@@ -78,16 +78,15 @@ class Driver:
     def fail(self, cancel: Callable[[], None], error: SparkDriverError) -> None:
         """End the driver at once, because ``error`` keeps it from making progress.
 
-        First, nothing more can be published, so nothing that Spark still does counts; if a batch took too long, its
-        query is also asked to stop. Then ``cancel`` ends the session, and a standby can take over. Then Spark's JVM is
-        killed, unless the query has stopped. At last, `Job.awaitTermination` raises ``error``. A step that fails does
-        not prevent those after it.
+        First, the job publishes no more batches; if a batch took too long, its query is also asked to stop. Then
+        ``cancel`` ends the session, and a standby can take over. Then Spark's JVM is killed, unless the query has
+        stopped. At last, `Job.awaitTermination` raises ``error``. A step that fails does not prevent those after it.
         """
         with self._one_changes:
             self._error, job = error, self._job
         _log.error("this driver makes no progress, giving up the epoch so that a standby can take over: %s", error)
         stopped = False
-        with ExitStack() as steps:  # an ExitStack runs the steps in reverse order
+        with ExitStack() as steps:  # the steps run in reverse order, even if one raises
             if job is not None:
                 steps.callback(job.release)
             steps.callback(lambda: None if stopped else end_jvm(self._spark))
@@ -98,11 +97,11 @@ class Driver:
 
     @contextmanager
     def raising_cause(self) -> Iterator[None]:
-        """Raise, at the end of the block, the error that ended the driver, in place of the errors that followed from
-        it.
+        """At the end of the block, raise the error that ended the driver in place of the errors that are consequences
+        of that end.
 
-        If no such error was set but Spark or the connection to it failed because the JVM ends, raise `JvmLost`. If a
-        newer driver leads, raise `Fenced` in place of an exception from Java's code, such as that of starting a query.
+        If `fail` was not called and Spark fails because its JVM ends, raise `JvmLost`. If a newer driver leads, raise
+        `Fenced` in place of an exception from Java's code, such as that of starting a query.
         """
         try:
             yield

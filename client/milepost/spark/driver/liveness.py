@@ -1,8 +1,8 @@
-"""Checks whether Spark's JVM still answers, over a separate connection, because a call on any other could block for
-ever.
+"""Checks whether Spark's JVM still answers, over a separate connection: a call to a JVM that hangs would block its
+thread for ever.
 
-The connection costs the JVM one thread, idle between two questions. At most one question is open at a time, and no call
-waits for its answer, so a JVM that hangs costs one socket and no thread.
+The connection costs the JVM one thread. At most one question is open at a time, and no thread of this process waits for
+the answer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _CONNECT_SECONDS = 1.0
 _END_SECONDS = 10.0
-"""A JVM whose SparkContext is stopped ends within this many seconds, or continues without it."""
+"""The seconds to wait for the end of a JVM whose SparkContext is stopped."""
 _END_POLL_SECONDS = 0.1
 _REFUSALS = 3
 """The number of failed connections in a row, without an answer in between, after which the JVM counts as gone."""
@@ -40,9 +40,8 @@ _GATEWAY_OF_PARENT = "PYSPARK_GATEWAY_PORT"
 class JvmProbe:
     """Asks the JVM for its clock, again and again.
 
-    ``silent`` is the number of seconds for which a question has been open. Only time in which this process itself ran
-    counts: a process that was stopped, or a machine that slept, has not waited. ``gone`` says that the JVM no longer
-    accepts connections.
+    ``silent`` is the number of seconds for which a question has been open. Time during which this process was stopped,
+    or the machine slept, does not count. ``gone`` says that the JVM no longer accepts connections.
     """
 
     def __init__(self, gateway: Any, every: float) -> None:
@@ -55,7 +54,7 @@ class JvmProbe:
         self._refusals = 0
         self._socket: socket.socket | None = None
         self._received = b""
-        self._open = 0  # questions sent and not answered; the login at the start of a connection counts as one
+        self._open = 0  # questions without an answer; the login on a new connection counts as one
         self.silent = 0.0
         self.gone = False
 
@@ -74,7 +73,8 @@ class JvmProbe:
             _log.info("the check whether Spark's JVM is alive failed, connecting again: %s", error)
             self.close()
             self._rest = 0.0
-            # Other failures (no file descriptor left, a timeout) do not prove that the JVM has stopped listening.
+            # Only a refused or reset connection suggests that the JVM has ended; a timeout, or a lack of file
+            # descriptors, does not.
             self._refusals += isinstance(error, ConnectionError)
             self.silent += seconds
             self.gone = self._refusals >= _REFUSALS
@@ -125,11 +125,11 @@ class JvmProbe:
 
 
 def jvm_ends(spark: SparkSession, *, is_stopping: bool) -> bool:
-    """Return whether Spark's JVM has ended, or is about to: its shutdown stops the SparkContext first.
+    """Return whether Spark's JVM has ended or is shutting down. A shutdown stops the SparkContext first.
 
-    During a shutdown the queries fail, in any way. So this waits for a JVM whose SparkContext is stopped to end, but
-    not for long, since a program may have stopped the context itself. If the driver ``is_stopping``, a stopped
-    SparkContext is enough: the shutdown of a JVM may take longer on a busy machine.
+    During a shutdown, queries may fail with any error. So if the SparkContext is stopped, this waits some seconds for
+    the JVM to end; if the JVM does not end, the program itself stopped the context. If the driver ``is_stopping``, a
+    stopped SparkContext is enough: the shutdown of a JVM may take longer on a busy machine.
     """
     until = time.monotonic() + _END_SECONDS
     while not _nobody_listens(spark):
@@ -144,7 +144,9 @@ def jvm_ends(spark: SparkSession, *, is_stopping: bool) -> bool:
 
 
 def context_is_stopped(spark: SparkSession) -> bool:
-    """Return whether the SparkContext is stopped, or cannot be asked; a JVM that hangs has not stopped it."""
+    """Return whether the SparkContext is stopped or its JVM has ended. If the JVM does not answer in time, the context
+    counts as running.
+    """
     context: Any = spark.sparkContext
     found: list[bool] = []
 

@@ -1,4 +1,4 @@
-"""The queries of a job: this module stops them and waits for their end."""
+"""Finds the queries of a job, stops them, and waits for their end."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _POLL_SECONDS = 0.02
 
 
 class JobQueries:
-    """The query that `Job.awaitTermination` waits for, and all others of the session whose checkpoint is in the job's
-    tree. The program itself must stop queries elsewhere.
+    """The queries of a job: the one that `Job.awaitTermination` waits for, and all queries of the Spark session whose
+    checkpoint is in the job's tree. Milepost does not stop queries with a checkpoint elsewhere.
     """
 
     def __init__(self, spark: SparkSession, location: CheckpointLocation) -> None:
@@ -37,10 +37,10 @@ class JobQueries:
         self.awaited: StreamingQuery | None = None
 
     def await_one(self, query: StreamingQuery) -> None:
-        """Note that the program waits for ``query``.
+        """Record that the program waits for ``query``.
 
-        Raises `WrongCheckpoint`, and stops the query, if its checkpoint is not the job's: such a query is not fenced,
-        and no other driver would continue it.
+        Raises `WrongCheckpoint`, and stops the query, if its checkpoint is not the job's: the epoch does not fence such
+        a query, and no later driver would continue it.
         """
         if query is self.awaited:
             return
@@ -52,8 +52,8 @@ class JobQueries:
         self.awaited = query
 
     def any(self) -> bool:
-        """Return whether there is a query to stop; if the program waits for none, this asks Spark, within a time
-        limit.
+        """Return whether the job has a query to stop. If the program waits for none, this asks Spark, for at most
+        `_ASKED_SECONDS`.
         """
         if self.awaited is not None:
             return True
@@ -84,7 +84,7 @@ class JobQueries:
 
 
 class Awaiting:
-    """Waits for each query in a separate thread, because a call to a JVM that hangs never returns."""
+    """Waits for the end of queries. A separate thread calls Spark, because the call never returns if the JVM hangs."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -115,14 +115,16 @@ class Awaiting:
             return ended[0]
 
     def release(self, error: MilepostError) -> None:
-        """Stop waiting, now and later: raise ``error`` instead."""
+        """End the present and all later waits of `end_of` by raising ``error`` from them."""
         with self._changed:
             self._released = error
             self._changed.notify_all()
 
 
 def let_commit(query: StreamingQuery, batch: int) -> None:
-    """Wait a moment for Spark to commit this batch; otherwise the next driver evaluates it again."""
+    """Wait at most `_COMMIT_SECONDS` for Spark to commit ``batch``, so that the next driver need not evaluate the batch
+    again.
+    """
     until = time.monotonic() + _COMMIT_SECONDS
     while query.isActive and committed_by(query) < batch and time.monotonic() < until:
         time.sleep(_POLL_SECONDS)

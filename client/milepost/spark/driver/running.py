@@ -1,7 +1,7 @@
-"""Facts about the running query that PySpark does not show. Only this module reads them from Spark's JVM classes.
+"""Reads facts about a running query that PySpark does not offer: the directory of its checkpoint, and its sources with
+their options.
 
-They come from Spark's ``StreamExecution``: the directory in which the query really runs, and its sources with their
-options.
+They come from Spark's JVM class ``StreamExecution``, which no other module uses.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def check_root(root: str, location: str) -> None:
 
 
 def committed_by(query: StreamingQuery) -> int:
-    """Return the last batch that a query reported, which it does once the batch is committed; -1 before the first."""
+    """Return the last batch that a query has committed, as far as its progress reports show; -1 before the first."""
     progress = query.lastProgress
     return -1 if progress is None else int(progress["batchId"])
 

@@ -1,4 +1,6 @@
-"""Handles SIGTERM: it stops a driver's queries, the driver resigns, and the program ends with status 143."""
+"""Handles SIGTERM in a Spark driver: its queries are stopped, it resigns the epoch, and the program ends with status
+143.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class _Led:
-    """A job that the main thread leads: functions that stop it, say whether it runs, and prepare the program's end.
+    """A job that the main thread leads. ``stop`` stops the job, ``running`` returns whether it runs, and ``ending`` is
+    called before the program ends.
 
-    ``before`` is the previous signal handler. ``idle`` says that there was nothing to stop. ``received`` says that
-    SIGTERM came during the block.
+    ``before`` is the previous signal handler. ``idle`` is true if the job had nothing to stop, ``received`` if SIGTERM
+    came during the block.
     """
 
     stop: Callable[[], None]
@@ -45,15 +48,15 @@ def on_sigterm(
     stop: Callable[[], None], running: Callable[[], bool], ending: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
     """Handle SIGTERM inside the block: call ``stop`` in a separate thread or, if ``running`` returns False, end the
-    program. A SIGTERM during the block also ends the program at the end of the block, unless an exception ends the
-    block: work is unfinished, and the caller of the program must not take it for finished. `JvmLost` is no such
-    exception: the sender of the signal may have sent it to Spark's JVM as well.
+    program. After a SIGTERM during the block, the program ends with status 143 at the end of the block, because its
+    work is unfinished. If an exception ends the block, it is raised instead; but `JvmLost` is only logged, because the
+    signal may have gone to Spark's JVM, too.
 
-    If there are several blocks, SIGTERM stops every running job at once; if one of the jobs does not run yet, the
-    program ends as well, block after block. ``stop`` and ``running`` need threads because a signal handler interrupts a
-    Py4J call of the main thread, and a second call over the same connection would fail. ``ending`` is called right
-    before the program ends, in the signal handler, where it must not block. Python delivers signals only to the main
-    thread; in other threads this function does nothing.
+    Blocks may be nested, one for each job. SIGTERM then stops every running job at once; if one of the jobs does not
+    run yet, the program ends, and leaves one block after the other. ``stop`` and ``running`` need threads because a
+    signal handler interrupts a Py4J call of the main thread, and a second call over the same connection would fail.
+    ``ending`` is called right before the program ends, in the signal handler, where it must not block. Python delivers
+    signals only to the main thread; in other threads this function does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         _log.info("lead() does not run in the main thread, so SIGTERM does not stop the query in order")
@@ -75,7 +78,9 @@ def on_sigterm(
 
 
 def _leave(led: _Led) -> None:
-    """Restore the handler from before ``led``, unless a block that began later is still active."""
+    """Restore the signal handler from before ``led``. If a block that began later is still active, that block restores
+    it at its own end.
+    """
     with _leaving:
         place = _led.index(led)
         later = _led[place + 1 :]
@@ -87,8 +92,8 @@ def _leave(led: _Led) -> None:
 
 
 def _stop(led: _Led) -> None:
-    # This is logged here, not in the handler: the handler may interrupt a write to the log's own stream, which then
-    # fails.
+    # Not logged in the signal handler: the handler may have interrupted a write to the log's stream, in which a second
+    # write fails.
     if led.running():
         _log.info("SIGTERM received, stopping the query")
         led.stop()
@@ -101,7 +106,7 @@ def _stop(led: _Led) -> None:
             if sys.platform == "win32":
                 signal.raise_signal(signal.SIGTERM)
             else:
-                signal.pthread_kill(main, signal.SIGTERM)  # only a signal ends the call that the main thread may be in
+                signal.pthread_kill(main, signal.SIGTERM)  # a signal interrupts a blocking call of the main thread
 
 
 def _handle(_number: int, _frame: FrameType | None) -> None:

@@ -1,8 +1,8 @@
 """Stops a query between two batches instead of inside one.
 
-Spark's own ``query.stop()`` interrupts whatever runs: a publishing function in the middle of its writes, or the few
-steps between its return and the moment at which the batch counts. So `Job.stop` first closes a `BatchGate`, then waits
-for the running batch to end, and only then asks Spark to stop.
+Spark's own ``query.stop()`` interrupts whatever runs: a publishing function in the middle of its writes, or the
+compare-and-set that publishes the batch. So `Job.stop` first closes a `BatchGate`, then waits for the running batch to
+end, and only then asks Spark to stop.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ _POLL_SECONDS = 0.01
 _STOPPED = "py4j.protocol.Py4JJavaError: An error occurred while calling Python: java.lang.InterruptedException"
 """The text by which Spark (``StreamExecution.PROXY_ERROR``) recognizes an interruption among Python errors.
 
-Spark's pattern takes a stack frame for each character from there to the end of the text, so the text must be short:
-that of a real interruption, with Java's own stack trace, ends the query's thread with a StackOverflowError.
+The text must be short: Spark's regular expression uses a stack frame for each of its characters, and fails with a
+StackOverflowError for the text of a real interruption, which contains Java's stack trace.
 """
 
 
 class BatchGate:
-    """A gate that each batch enters. Once it is closed, the batch inside may finish, and no other batch begins."""
+    """A gate that each batch enters when it begins. Once the gate is closed, the batch inside may finish, and no other
+    batch begins.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -57,7 +59,7 @@ class BatchGate:
 
     @property
     def inside(self) -> bool:
-        """Whether the calling thread runs the batch inside, so that it cannot wait for the batch's end."""
+        """Whether the calling thread runs the batch inside. Such a thread must not wait for the end of the batch."""
         with self._changed:
             return self._occupied and self._by == threading.get_ident()
 
@@ -92,7 +94,7 @@ class BatchGate:
             return waited and not self._occupied
 
     def hurry(self) -> None:
-        """End all waits, now and later: the batch inside can no longer be published."""
+        """End present and later waits of `close` at once, because the batch inside can no longer be published."""
         with self._changed:
             self._hurry = True
             self._due = min(self._due, time.monotonic())
@@ -100,14 +102,17 @@ class BatchGate:
 
 
 class BatchStopped(Exception):
-    """Ends a batch that a stop of its query cut short. Spark distinguishes it from a failure by its text."""
+    """Ends the function of a batch during a stop of its query. By the text of this exception, Spark recognizes a stop
+    instead of a failure.
+    """
 
     def __init__(self) -> None:
         super().__init__(_STOPPED)
 
 
 def end_as_stopped(query: StreamingQuery) -> NoReturn:
-    """End the calling batch as one that ``query.stop()`` interrupted, so that it counts neither as run nor as failed.
+    """End the function of a batch as if ``query.stop()`` had interrupted it: Spark then takes the batch neither as
+    committed nor as failed.
 
     Waits until another thread has stopped the query. Raises `Closed` if no thread does.
     """
@@ -121,7 +126,5 @@ def end_as_stopped(query: StreamingQuery) -> NoReturn:
 
 
 def _is_no_stop(record: logging.LogRecord) -> bool:
-    """Keep Py4J from logging a traceback for the exception of an orderly stop, as it does for every exception of a
-    callback.
-    """
+    """Filter out Py4J's log record about `BatchStopped`: Py4J logs a traceback for every exception of a callback."""
     return not (record.exc_info and isinstance(record.exc_info[1], BatchStopped))

@@ -1,6 +1,7 @@
 """Watches a driver from a separate thread: whether Spark's JVM answers, and whether the batch ends.
 
-If either fails, the job makes no progress while its session stays alive, so no standby would ever take over.
+If the JVM hangs or a batch never ends, the session stays alive all the same, so without the watch no standby would ever
+take over.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ _TICK = 0.25
 _JOIN_SECONDS = 30.0
 _MOST_BETWEEN = 5.0
 STUCK_SECONDS = 60.0
-"""The seconds for which a batch may continue after an interruption. A function that hangs in Python does not notice the
-interruption.
+"""The seconds for which a batch may continue after Spark interrupted it. A publishing function that hangs in Python
+does not notice the interruption.
 """
 
 Batch = Callable[[], "tuple[int, float] | None"]
@@ -32,7 +33,7 @@ Batch = Callable[[], "tuple[int, float] | None"]
 
 
 class Watch:
-    """Calls ``fail`` once, with the error, if the driver cannot make progress during the ``with`` block.
+    """During a ``with`` block, checks that the driver makes progress; if not, calls ``fail`` once, with the error.
 
     ``jvm_timeout`` is the number of seconds for which the JVM may be silent, ``batch_timeout`` the number that a batch
     may take; None turns a check off. ``overdue`` returns the seconds for which a batch has continued after the stop
@@ -73,7 +74,7 @@ class Watch:
         try:
             while not self._left.wait(_TICK):
                 now = time.monotonic()
-                # More than two ticks pass only if this process itself was paused; that time does not count.
+                # If more than two ticks have passed, this process was paused; the rest of that time does not count.
                 error = self._trouble(min(now - before, 2 * _TICK))
                 before = now
                 if error is not None:

@@ -1,1 +1,3 @@
-"""Managed state for ``foreachBatch``: one consistent snapshot of all partitions, published with the batch."""
+"""Managed state for ``foreachBatch``: a consistent snapshot of the state of all partitions is published together with
+each batch.
+"""

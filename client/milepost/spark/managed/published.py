@@ -52,19 +52,19 @@ class ManagedState:
 
     def tree_files(self) -> TreeFiles:
         """Return the files of the job's tree under this driver's epoch, the same object for all batches."""
-        from milepost.state.store.files.tree import TreeFiles  # a job without managed state does not need pyarrow
+        from milepost.state.store.files.tree import TreeFiles  # jobs without managed state need no pyarrow
 
         if self._tree_files is None:
             self._tree_files = TreeFiles(**self._access)
         return self._tree_files
 
     def close(self) -> None:
-        """Close the resources of the states, which cannot be processed any more."""
+        """Close the connections to the job's tree. The states cannot be processed any more."""
         if self._tree_files is not None:
             self._tree_files.close()
 
     def enter(self, batch: int) -> None:
-        """Begin a batch."""
+        """Make ``batch`` the batch in flight, with no staged state."""
         self._batch, self._staged = batch, {}
 
     def leave(self) -> None:
@@ -83,13 +83,13 @@ class ManagedState:
 
     @property
     def epoch(self) -> int:
-        """The driver's epoch."""
+        """The epoch of this driver, under which it writes states."""
         return self._pointer.store.epoch
 
     @property
     def directory(self) -> str:
-        """The name of the directory of the job's states, wherever they are stored: the job's own identity, which no
-        other job has.
+        """The name of the directory of the job's states in their storage: the job's identity, which no other job
+        has.
         """
         return self._pointer.record.job
 
@@ -116,7 +116,9 @@ class ManagedState:
         self._found.add(snapshot.name)
 
     def stage(self, name: str, snapshot: dict[str, Any]) -> None:
-        """Publish a snapshot together with the batch."""
+        """Stage the snapshot of the state ``name``, which is then published together with the batch. Raises the errors
+        of `check_unstaged`.
+        """
         self.check_unstaged(name)
         self._staged[name] = snapshot
 
@@ -126,7 +128,9 @@ class ManagedState:
             raise UnsafeQuery(f"the state {name!r} is processed twice in one batch: give each a name of its own")
 
     def staged(self) -> Mapping[str, Any] | None:
-        """Return the documents that the batch publishes: the staged ones, and the earlier ones of all other states."""
+        """Return the snapshots to publish with the batch, by state: the staged ones, and the published ones of all
+        states without a staged one. None if there are none; raises `UnsafeQuery` if their JSON is too large.
+        """
         merged = {**(self._pointer.record.state or {}), **self._staged}
         size = len(json.dumps(merged))
         if size > STATE_BYTES:

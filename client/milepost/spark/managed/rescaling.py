@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 _DELAY = "spark.watermarkDelayMs"
 _UNSET = {"byte": 0, "short": 0, "integer": 0, "long": 0, "boolean": False}
-"""The values of the extra first row of a partition, which is not from the frame: with a null in it, pandas would turn
-the whole numbers of the column into floats.
+"""The values of the extra first row of a partition, which no row of the frame corresponds to. A null there would make
+pandas turn a column of whole numbers into floats.
 """
 
 
@@ -72,7 +72,9 @@ def without_late(frame: DataFrame, watermark: int) -> DataFrame:
 
 
 def parsed_output(output: StructType | str) -> StructType:
-    """Return the type of the output, which may be passed as text."""
+    """Return ``output`` as a struct type; it may also be given as DDL text, such as "id long, count int". Raises
+    `UnsafeQuery` for any other type.
+    """
     from pyspark.sql.types import StructType
 
     found: Any = StructType.fromDDL(output) if isinstance(output, str) else output

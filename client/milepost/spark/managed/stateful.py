@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from milepost.spark.job import Job
 
 _INLINE_BYTES = 16 * 1024 * 1024
-"""The most bytes of output, of all tasks together, that go to the driver directly; the rest goes through files."""
+"""The most bytes of output that all tasks together return to the driver; further output goes through files."""
 
 _log = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ def stateful(
         count = before.partitions if before else min(spark.sparkContext.defaultParallelism, key_groups)
     if not 1 <= count <= groups.count:
         raise UnsafeQuery(f"{groups.count} key groups are for 1 to {groups.count} partitions, not {count}")
-    store_of(name, 1, count, 0)  # raises for a name that no state can have
+    store_of(name, 1, count, 0)  # raises InvalidUse if no state can have this name
     mode = TimeMode.of(time_mode)
     variables, dropped = _variables(cloudpickle, processor, mode, before)
     output = parsed_output(output_type)
@@ -184,7 +184,9 @@ def _run(frame: DataFrame, grouping: GroupingKey, work: Work) -> tuple[Commits, 
 def _frame_of(
     spark: SparkSession, outputs: tuple[list[bytes], list[str]], output: StructType, loading: bytes
 ) -> DataFrame:
-    """Make a frame of the output. Each evaluation of it returns the same rows."""
+    """Make a frame of the tasks' output. Evaluating it does not process the state again, so each evaluation returns the
+    same rows.
+    """
     import pyarrow as pa
 
     inline, paths = outputs
@@ -203,8 +205,8 @@ def _frame_of(
 def _variables(
     cloudpickle: Any, processor: Any, mode: TimeMode, before: Snapshot | None
 ) -> tuple[dict[str, StateVariable], list[StateVariable]]:
-    """Return the variables of the batch, and those that it removes. The processor's ``init`` is called on a copy, as
-    Spark does, and the copy is closed again.
+    """Return the state variables of the batch, and the variables that it removes. To find them, this calls the
+    processor's ``init`` on a copy, as Spark does, and closes the copy again.
     """
     copy = cloudpickle.loads(cloudpickle.dumps(processor))
     asked, deleted = declared(copy.init, mode, _parsed)
@@ -250,7 +252,9 @@ def _shown(columns: Sequence[tuple[str, str]]) -> str:
 
 
 def _remove_outputs(files: StateFiles, name: str, batch: int) -> None:
-    """Remove the output files of earlier batches, which are published already. A failure is only logged."""
+    """Remove the tasks' output files of earlier batches, which are no longer needed because those batches are
+    published. A failure is only logged.
+    """
     try:
         for info in files.list(output_directory(name)):
             number = info.name.rpartition("/")[2].partition("_")[0]

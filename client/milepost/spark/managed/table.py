@@ -1,4 +1,4 @@
-"""Reads the managed state of a job: `read_state`."""
+"""Reads the published managed state of a job: `state_reader` without Spark, `read_state` as a frame."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ def _struct(columns: Any) -> JsonType:
 
 
 def _plain(kind: JsonType, value: Any) -> Any:
-    """Convert a value for Arrow: rows into dicts, and times without a zone, which are in this machine's, into times
-    with a zone.
+    """Convert a value for Arrow: rows become dicts, and times without a time zone, which are local times, get the local
+    time zone.
     """
     if value is None:
         return None

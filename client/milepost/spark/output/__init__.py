@@ -1,1 +1,3 @@
-"""The output of a job: the files that a manifest names, the claim on an output directory, and the readers."""
+"""The output of `Job.files`: published files, the manifest that lists them, the claim on an output directory, and the
+readers.
+"""

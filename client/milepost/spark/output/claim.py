@@ -1,8 +1,8 @@
 """Claims: each job stores its identity beside its output, so that another job cannot publish there by mistake.
 
-If the address leads to another service, or the service's storage was emptied, the service does not know the job's name,
-or knows another job by it. A driver would then begin the job at batch 0, under another transaction id, and publish
-again input that is published already. The claim shows this before the first batch.
+If a driver's address leads to the wrong service, or the service's storage was emptied, the service does not know the
+job, or knows a different job of the same name. Without claims, the driver would begin the job at batch 0, under another
+transaction id, and publish the same input a second time. With claims, it fails before the first batch.
 
 A claim is one small file in `DIRECTORY`. Its *name* contains all its information, so even a file that is only half
 written is a valid claim.
@@ -33,7 +33,7 @@ class Files(Protocol):
 
 
 def claim(files: Files, output: str, store: str, job: str) -> None:
-    """Claim ``output`` for ``job``, which its service knows by the name ``store``.
+    """Claim the directory ``output`` for the job whose identity is ``job`` and whose name is ``store``.
 
     Jobs with other names may share the output. Raises `JobUnknown` if a different job of the same name has claimed it
     before.
@@ -46,8 +46,7 @@ def claim(files: Files, output: str, store: str, job: str) -> None:
         try:
             files.write_new(f"{directory}/{own}", content.encode())
         except (FileExistsError, Py4JJavaError) as error:
-            # An older driver of this job, which does not know yet that a newer one leads, may have written the claim
-            # first.
+            # A deposed driver of this job may have written the claim first.
             if own not in _claims(files, directory, store):
                 raise
             _log.info(
@@ -56,7 +55,8 @@ def claim(files: Files, output: str, store: str, job: str) -> None:
                 own,
                 describe(error),
             )
-        # if two jobs begin at the same time, at least one of them sees the other's claim
+        # Read again after writing: if two jobs of this name begin at the same time, at least one of them then finds two
+        # claims.
         known = _claims(files, directory, store)
     others = [name for name in known if name != own]
     if others:

@@ -2,8 +2,8 @@
 
 A page is a file that lists the batches since the page before it. A page never changes: while the newest page is not
 full, each batch writes a copy of it with one more entry, under a new name, and the job record then names the copy. A
-full page stays, and the next page links to it. So the job record always stays small, a batch costs one small file, and
-reading all batches takes one request for each page. Every link carries the digest of the page that it names.
+full page stays, and the next page links to it. So the job record stays small, each batch costs one small file, and a
+reader of all batches reads one file for each page. Every link carries the digest of the page that it names.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ class Page:
 
     def encode(self) -> bytes:
         """Return the bytes of the page's file."""
-        schemas = list(dict.fromkeys(b.schema for b in self.batches))  # usually a single schema, which may be long
+        schemas = list(dict.fromkeys(b.schema for b in self.batches))  # each once: batches usually share a long schema
         place = {schema: number for number, schema in enumerate(schemas)}
         return json.dumps(
             {
                 "schema": SCHEMA,
-                "frame": self.frame,  # the schema that older releases read, which did not store the other schemas
+                "frame": self.frame,  # older releases read the newest batch's schema here
                 "frames": schemas,
                 "frame_of": [place[b.schema] for b in self.batches],
                 "columns": self.columns,
@@ -89,10 +89,12 @@ class Page:
 
 
 def extended(newest: tuple[PageLink, Page] | None, batch: PublishedBatch, columns: str) -> Page:
-    """Return the page that follows when ``batch`` is published: the newest page with one more entry, or a new one.
+    """Return the page to write when ``batch`` is published: a copy of the newest page with one more entry, or a new
+    page.
 
-    ``newest`` is the page that the job record names, with the link to it; None if nothing was published yet. If that
-    page is full, the new one lists ``batch`` alone and links to it. ``columns`` are those of the new page.
+    ``newest`` is the page that the job record names, with the link to it; None if nothing was published yet. If the
+    newest page is full, the new page lists only ``batch`` and links to the newest page. ``columns`` are those of the
+    returned page.
     """
     if newest is None:
         return Page((batch,), columns)
@@ -103,7 +105,8 @@ def extended(newest: tuple[PageLink, Page] | None, batch: PublishedBatch, column
 
 
 def pages(newest: PageLink | None, read: Callable[[str], bytes | None], since: int = 0) -> Iterator[Page]:
-    """Yield, newest first, every page that lists a batch from ``since`` on; the last one may list older batches, too.
+    """Yield, newest first, every page that lists the batch ``since`` or a later one; the last yielded page may list
+    older batches, too.
 
     Raises the errors of `load`.
     """
@@ -149,11 +152,12 @@ class Files(Protocol):
 
 
 def delete_expired(files: Files, output: str, newest: PageLink, before: int) -> None:
-    """Delete the remaining files of the batches below ``before``, which are expired. ``newest`` is a page that lists a
-    batch that is not.
+    """Delete the remaining files of the batches below ``before``, which are expired. The page ``newest`` lists at least
+    one batch that has not expired.
 
-    The job record lists them as expired first, so no reader looks for files that may be gone. The oldest files are
-    deleted first, and the pages that lead to them last; so the next call finds the rest, wherever this one ended.
+    Before this call, the job record must list the batches as expired, so that no reader looks for their files. The
+    oldest files are deleted first, and each page after the files that it lists, so that a later call can continue an
+    interrupted one.
 
     Raises `RecordUnreadable` if a page is damaged.
     """
@@ -161,7 +165,7 @@ def delete_expired(files: Files, output: str, newest: PageLink, before: int) -> 
         for batch in page.batches:
             if batch.batch < before:
                 files.delete(f"{output}/{batch.directory}")
-                files.delete_empty(f"{output}/{batch.directory.rpartition('/')[0]}")  # jobs may share an output
+                files.delete_empty(f"{output}/{batch.directory.rpartition('/')[0]}")  # kept if another job uses it
         if link.last < before:
             files.delete(f"{output}/{link.file}")
 
@@ -181,8 +185,8 @@ def _chain(files: Files, output: str, newest: PageLink) -> list[tuple[PageLink, 
 
 
 def _of_newest(frame: str, raw: Mapping[str, Any]) -> list[str]:
-    """Return the schema of each batch of a page from an older release, which stored that of the newest batch alone; the
-    others are empty, that is, unknown.
+    """Return the schema of each batch of a page that an older release wrote. Such a page has only the schema of its
+    newest batch; the schemas of all other batches are "", which means unknown.
     """
     return [""] * (len(raw["batches"]) - 1) + [frame]
 

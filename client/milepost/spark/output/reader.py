@@ -1,11 +1,21 @@
-"""Reads the published batches of a job, and no others."""
+"""Reads the rows and the list of a job's published batches.
+
+Spark checks that each given path exists when a frame over files is made. For the output of its own streaming queries,
+Spark reads names and sizes from a log (``_spark_metadata``) instead, and opens a file only when a task reads it; a
+filter on partition columns prunes before that. So this module writes such a log into a directory that it deletes once
+the frame is made.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from milepost.client import Client
 from milepost.core.calls.credentials import Token
@@ -13,9 +23,7 @@ from milepost.drivers.connections import Verify
 from milepost.drivers.environment import File
 from milepost.errors import BatchesGone, RecordUnreadable
 from milepost.job_record import JOB, JobRecord, decode
-from milepost.spark.output.frame import frame_over
-from milepost.spark.output.hadoop import HadoopFiles
-from milepost.spark.output.local import SCHEME, LocalFiles
+from milepost.spark.output.file_systems import SCHEME, HadoopFiles, LocalFiles
 from milepost.spark.output.manifest import Page, PublishedBatch, pages
 from milepost.spark.output.schemas import united
 from milepost.spark.output.sink import published_page
@@ -30,6 +38,16 @@ _RANGES = 10
 _log = logging.getLogger(__name__)
 _READS = 5
 """The most attempts at reading the job record, which is read again if its pages were replaced meanwhile."""
+_LOG_VERSION = "v1"
+_LOG_IGNORED = "spark.sql.streaming.fileStreamSink.ignoreMetadata"
+_PLACE = re.compile(r"\w+://[^/]*|\w+:|")
+_PATTERN = re.compile(r"[\\*?\[\]{}]")
+"""The characters that Spark takes for a pattern in a path to read, unless a backslash precedes them."""
+_NULLABLE = ("nullable", "containsNull", "valueContainsNull")
+_NOT_IN_URIS = re.compile(r"[\x00-\x20\"#%<>?\[\\\]^`{|}\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
+"""The characters that Java escapes in the path of a URI. Spark's functions for the file of a row, such as
+``input_file_name``, return escaped paths.
+"""
 
 
 def published_batches(
@@ -45,7 +63,7 @@ def published_batches(
     cert: File | None = None,
     key: File | None = None,
 ) -> list[PublishedBatch]:
-    """List the batches that `Job.files` has published so far; with ``batches`` only those numbers.
+    """List the batches that `Job.files` has published so far; with ``batches`` only the batches of those numbers.
 
     The call reads only the pages from the smallest number on. It leaves out batches that expired (`Job.expire`), with a
     warning in the log; if ``batches`` names one of them, it raises `BatchesGone`.
@@ -74,13 +92,13 @@ def read_published(
 ) -> DataFrame:
     """Read the rows that `Job.files` has published so far; the column ``batch`` (long) has the batch of each row.
 
-    A filter on that column prunes: Spark neither opens nor checks files of other batches. If files that it must read
-    are gone, Spark raises FAILED_READ_FILE with the path of the first, which names the batch (``batch=3``). Below a
-    directory with ``=`` in its name Spark checks all files at once, as with ``batches``.
+    A filter on that column prunes: Spark neither opens nor checks files of other batches. If files that Spark must read
+    are gone, Spark raises FAILED_READ_FILE with the path of the first one, which contains the batch (``batch=3``).
+    Below a directory with ``=`` in its name Spark checks all files at once, as with ``batches``.
 
-    With ``batches`` only those are read, and the call checks all their files at once: `BatchesGone` lists the batches
-    whose files are gone, or which are expired (`Job.expire`). Without ``batches``, expired ones are left out, with a
-    warning in the log.
+    With ``batches`` only the batches of those numbers are read, and the call itself checks that all their files exist:
+    `BatchesGone` lists the batches whose files are gone, or which are expired (`Job.expire`). Without ``batches``,
+    expired ones are left out, with a warning in the log.
 
     The schema is that of the newest batch, unless ``schema`` is given; columns that older files lack are null. A batch
     whose rows Spark would misread with that schema raises `UnsafeQuery`. Before the first publication, the frame is
@@ -101,7 +119,7 @@ def read_published(
     if not files:
         return spark.createDataFrame([], schema)
     try:
-        return frame_over(spark, published.output, files, schema, look=batches is not None)
+        return _frame_over(spark, published.output, files, schema, look=batches is not None)
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
@@ -114,9 +132,9 @@ def read_published(
 
 
 class _Published:
-    """The result of one reading of the job record and its pages.
+    """A consistent reading of the job record and of the pages of its manifest.
 
-    A page that is gone was replaced after the record was read, so the record is read again.
+    If a page is missing, a driver replaced it after the record was read; the record is then read again.
     """
 
     def __init__(
@@ -181,3 +199,69 @@ def _listed(batches: Sequence[int]) -> str:
             ranges.append([batch, batch])
     told = [str(first) if first == last else f"{first} to {last}" for first, last in ranges[:_RANGES]]
     return ", ".join(told) + (", …" if len(ranges) > _RANGES else "")
+
+
+def _frame_over(
+    spark: SparkSession, output: str, files: Sequence[tuple[str, int]], schema: StructType, *, look: bool
+) -> DataFrame:
+    """Return a frame of Parquet ``files``, each given by its path below ``output`` and its size in bytes. Names of
+    directories below ``output`` such as ``batch=3`` become values of columns. All columns are nullable, because a file
+    may lack them.
+
+    With ``look``, Spark first checks that all files exist, and raises PATH_NOT_FOUND. Spark also checks this in two
+    cases without ``look``: if the path of ``output`` contains ``=``, because with a log Spark would read a column from
+    that name, and if the session's settings make Spark ignore such logs.
+    """
+    reader = spark.read.schema(type(schema).fromJson(_nullable(schema.jsonValue()))).option(
+        "ignoreMissingFiles", "false"
+    )
+    if look or "=" in output or str(spark.conf.get(_LOG_IGNORED, "false")).lower() == "true":
+        return reader.option("basePath", output).parquet(*(_literal(f"{output}/{path}") for path, _ in files))
+    with TemporaryDirectory(prefix="milepost-read-") as directory:
+        log = Path(directory, "_spark_metadata", "0.compact")  # Spark reads this name under any compactInterval setting
+        log.parent.mkdir()
+        log.write_text("\n".join([_LOG_VERSION, *(_entry(f"{output}/{path}", size) for path, size in files)]))
+        return reader.parquet(f"file:{directory}")
+
+
+def _nullable(kind: Any) -> Any:
+    """Return the JSON of a type with every field, element and value made nullable, as Spark does when it reads files
+    without such a log.
+    """
+    if isinstance(kind, list):
+        return [_nullable(each) for each in kind]
+    if not isinstance(kind, dict):
+        return kind
+    return {key: True if key in _NULLABLE else _nullable(value) for key, value in kind.items()}
+
+
+def _entry(uri: str, size: int) -> str:
+    """Return the line of ``_spark_metadata`` about a file; values that a manifest lacks, such as the modification time,
+    are 0.
+    """
+    place, path = _divided(uri)
+    place = "file://" if place == "file:" else place  # Spark uses this form for the names of files that it lists itself
+    return json.dumps(
+        {
+            "path": place + _NOT_IN_URIS.sub(lambda found: quote(found[0], safe=""), path),
+            "size": size,
+            "isDir": False,
+            "modificationTime": 0,
+            "blockReplication": 0,
+            "blockSize": 0,
+            "action": "add",
+        }
+    )
+
+
+def _literal(uri: str) -> str:
+    """Return ``uri`` with the pattern characters in its path escaped, so that Spark reads exactly this file."""
+    place, path = _divided(uri)
+    return place + _PATTERN.sub(r"\\\g<0>", path)
+
+
+def _divided(uri: str) -> tuple[str, str]:
+    """Split a URI into scheme with authority, in which brackets are no pattern, and path."""
+    place = _PLACE.match(uri)
+    assert place is not None
+    return place[0], uri[place.end() :]

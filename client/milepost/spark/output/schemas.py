@@ -1,9 +1,9 @@
-"""Decides which schemas Spark's Parquet reader can read together, so that each file keeps the values that were written.
+"""Decides whether Spark's Parquet reader can read files of one schema with another schema without changing a value.
 
-One schema reads all files, whatever schema each was written with. The reader refuses some other types, and silently
-misreads others: an int read as a short loses its upper bits, and read as a date becomes a day. Both of Spark's readers
-count, the vectorized one and the row-based one, since a setting of the session chooses between them. Schemas are
-Spark's JSON.
+A frame over published files has one schema, while each file was written with its own. If a column's types differ, the
+reader either fails or silently misreads values: an int read as a short loses its upper bits, and an int read as a date
+becomes a day. Spark has a vectorized and a row-based reader, between which a setting of the session chooses; a type
+must be safe with both. Schemas are in Spark's JSON.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _WIDER: Mapping[str, frozenset[str]] = {
     "date": frozenset({"timestamp_ntz"}),
     "string": frozenset({"binary"}),
 }
-"""The types that read the values of another type unchanged; tests/spark/output/test_schemas.py has read each pair."""
+"""For each type, the other types as which Spark's readers return its values unchanged;
+tests/spark/output/test_schemas.py tries each pair.
+"""
 _DIGITS: Mapping[str, int] = {"byte": 10, "short": 10, "integer": 10, "long": 20}
 """The digits before the point that a decimal needs to read a whole number. Parquet files have no type below int."""
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
@@ -44,7 +46,7 @@ def united(published: str, frame: str, advice: str) -> str:
 
 
 class _Differs(Exception):
-    """Two types; Spark does not read values of the first as the second."""
+    """Raised for two types of a column, if Spark does not read values of the first type unchanged as the second."""
 
     def __init__(self, old: Any, new: Any, path: tuple[str, ...]) -> None:
         super().__init__(
@@ -64,7 +66,7 @@ def _united(old: Any, new: Any, path: tuple[str, ...]) -> Any:
     if kinds == ("map", "map"):
         value = _united(old["valueType"], new["valueType"], (*path, "value"))
         key = old["keyType"], new["keyType"]
-        # Keys are not united field by field: two keys that differ in one field alone would become equal without it.
+        # A key's fields must be the same in both: if a field were dropped, two different keys could become equal.
         if _plain(key[0]) == _plain(key[1]) or (isinstance(key[0], str) and _widens(*key)):
             return {**new, "valueType": value}
         raise _Differs(*key, (*path, "key"))
@@ -74,7 +76,9 @@ def _united(old: Any, new: Any, path: tuple[str, ...]) -> Any:
 
 
 def _fields(old: Sequence[Any], new: Sequence[Any], path: tuple[str, ...]) -> Iterator[Any]:
-    """Yield the fields of ``new``, each with its earlier version, and then those that only ``old`` has."""
+    """Yield the fields of ``new``, each united with the field of the same name in ``old``, and then the fields that
+    only ``old`` has.
+    """
     left = list(old)
     for field in new:
         known = _named(left, field["name"])
@@ -112,7 +116,7 @@ def _widens(old: Any, new: Any) -> bool:
 
 
 def _plain(kind: Any) -> Any:
-    """Return a type without nullability and metadata such as comments, which say nothing about its values."""
+    """Return a type without nullability and metadata such as comments, which do not affect how values are read."""
     if isinstance(kind, dict):
         return {key: _plain(value) for key, value in kind.items() if key not in _SAYS_NOTHING}
     return [_plain(each) for each in kind] if isinstance(kind, list) else kind

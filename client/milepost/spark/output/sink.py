@@ -18,8 +18,7 @@ from py4j.protocol import Py4JError
 from milepost.errors import RecordUnreadable, UnsafeQuery
 from milepost.job_record import KIND, JobRecord, published_by_files
 from milepost.spark.driver.calls import describe
-from milepost.spark.output.hadoop import HadoopFiles
-from milepost.spark.output.local import SCHEME, LocalFiles
+from milepost.spark.output.file_systems import SCHEME, HadoopFiles, LocalFiles
 from milepost.spark.output.manifest import (
     DIRECTORY,
     Page,
@@ -37,12 +36,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 KEPT_HEADS = 8
-"""The number of replaced copies of the newest page that stay, for readers that read the job record before."""
+"""The number of replaced pages that are kept, for readers that read the job record before the replacement."""
 
 _ATTEMPT = re.compile(r"e(?P<epoch>\d+)-(?P<unique>[0-9a-f]+)\Z")
 _PAGE = re.compile(r"batch-(?P<batch>\d+)-e(?P<epoch>\d+)-(?P<unique>[0-9a-f]+)\.json\Z")
 _LOCAL = re.compile(r"local(?:\[.*\])?")
-"""The pattern of masters with which tasks run in the driver's JVM."""
+"""The pattern of Spark masters with which tasks run in the driver's own JVM."""
 _MOST = 64
 _OWN_DISKS = (
     "executors have disks of their own there; give job.files a directory that they and all drivers have in common, "
@@ -80,7 +79,7 @@ class FilesSink:
     def publish(self, frame: DataFrame, context: BatchContext) -> dict[str, Any]:
         """See `Publisher.publish`. Readers do not see the new files before the batch is published."""
         if self._transform is None:
-            # the write evaluates every partition to its end, exactly once
+            # Not cached: the write itself evaluates every partition to its end, exactly once.
             return self._write(frame, context)
         with evaluated_once(frame) as kept:
             return self._write(self._transform(kept, context), context)
@@ -109,7 +108,9 @@ class FilesSink:
         return {"kind": KIND, "output": self._output, "page": link_json(self._newest[0])}
 
     def _begin(self, frame: DataFrame, context: BatchContext) -> None:
-        """Read the last published page, to continue from it, and delete the remains of dead drivers' attempts."""
+        """Read the last published page, which the next one continues, and delete files that attempts of earlier drivers
+        left behind.
+        """
         link = published_page(context.previous_manifest, context.batchId - 1, self._output)
         if isinstance(self._files, LocalFiles):
             _check_common(frame.sparkSession, self._files, context.staging(self._output))
@@ -127,7 +128,7 @@ class FilesSink:
     def _sweep(self, batch: int, context: BatchContext, keep: str = "") -> None:
         """Delete the staging directories of ``batch`` that drivers of older epochs of this job wrote, except ``keep``.
 
-        It never deletes those of newer epochs: a newer driver may lead by now, without this one knowing it yet.
+        Directories of newer epochs stay: a newer driver may lead by now, although this driver does not know that yet.
         """
         for name in self._names(f"batch={batch}"):
             if _is_older(_ATTEMPT.match(name), context) and f"batch={batch}/{name}" != keep:
@@ -137,7 +138,8 @@ class FilesSink:
         """Delete pages of older epochs of this job that no link leads to: replaced pages, and pages that were never
         published.
 
-        It skips pages of batches before those of the two newest pages: earlier drivers have deleted those.
+        Pages of batches before those of the two newest pages are skipped, because earlier drivers have deleted the
+        replaced ones among them.
         """
         kept: set[str] = set()
         first = 0
@@ -151,8 +153,8 @@ class FilesSink:
                 self._clear(path)
 
     def _retire(self, page: Page) -> None:
-        """Note that ``page`` replaces the newest page, unless it links to that one, and delete the oldest of the
-        replaced pages.
+        """Record that ``page`` replaces the newest page, unless it links to the newest page, and delete replaced pages
+        beyond the last `KEPT_HEADS`.
         """
         if self._newest is None or page.previous == self._newest[0]:
             return
@@ -189,13 +191,13 @@ class FilesSink:
 
 
 def _stage(frame: DataFrame, directory: str) -> None:
-    """Write all rows. Spark runs every partition to its end for this, including one that turns out to be empty."""
+    """Write all rows into ``directory``. For this, Spark evaluates every partition to its end, including empty ones."""
     frame.write.parquet(directory)
 
 
 def _check_written(files: Iterable[tuple[str, int]], directory: str) -> None:
     """Raise `UnsafeQuery` if the file of the first partition is not among the ``files`` that the driver finds: Spark
-    writes this file even without rows. File names that are not Spark's prove nothing.
+    writes this file even without rows. If a file's name is not one that Spark gives, the check is skipped.
 
     Each executor of a cluster writes a ``file:`` path to the disk of its own machine, and Spark's write succeeds
     anyway. The driver, which lists the files of a batch, then finds only those of its own machine, or none.
@@ -209,11 +211,11 @@ def _check_written(files: Iterable[tuple[str, int]], directory: str) -> None:
 
 
 def _check_common(spark: SparkSession, files: LocalFiles, directory: str) -> None:
-    """Raise `UnsafeQuery` if tasks do not see the files that the driver writes into ``directory``, a new one, which is
-    then deleted.
+    """Raise `UnsafeQuery` if Spark's tasks do not see a file that the driver writes into ``directory``. The directory
+    must be new, and is deleted afterwards.
 
-    The check runs as many tasks as can run at once, so that every executor present by then gets some. The tasks need no
-    Python.
+    The check runs as many tasks as can run at once, so that every executor that has started by then gets some. The
+    tasks need no Python.
     """
     context = spark.sparkContext
     if _LOCAL.fullmatch(str(context.master)):
@@ -233,7 +235,9 @@ def _check_common(spark: SparkSession, files: LocalFiles, directory: str) -> Non
 
 
 def _is_older(match: re.Match[str] | None, context: BatchContext) -> bool:
-    """Return whether a name belongs to the same job and to an older epoch than this one."""
+    """Return whether the name of a page or a staging directory, in ``match``, belongs to this job and to an older epoch
+    than the driver's.
+    """
     own = match is not None and match["unique"].startswith(attempts_of(context.job))
     return match is not None and own and int(match["epoch"]) < context.epoch
 
@@ -241,8 +245,8 @@ def _is_older(match: re.Match[str] | None, context: BatchContext) -> bool:
 def published_page(manifest: Any, published: int, output: str | None = None) -> PageLink | None:
     """Return the link to the newest page from a job record's manifest; None before the first publication.
 
-    ``published`` is the last published batch: a user's own function may have returned None for it. Raises `UnsafeQuery`
-    if the job published in another way, or into another directory than ``output``.
+    ``published`` is the last published batch: if a batch was published but the manifest is None, a user's own function
+    published it. Raises `UnsafeQuery` if the job published in another way, or into another directory than ``output``.
     """
     if manifest is None and published < 0:
         return None

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from milepost.state.errors import InvalidUse, StateError
 from milepost.state.store.contract.values import StateStoreId
-from milepost.state.store.engines.contract import EngineFactory
-from milepost.state.store.engines.memory import MemoryEngine
+from milepost.state.store.engines.engine import EngineFactory, MemoryEngine
 from milepost.state.store.files.contract import StateFiles
 from milepost.state.store.provider import FileStateStoreProvider
 from milepost.state.store.settings import ProviderSettings

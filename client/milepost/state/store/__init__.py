@@ -1,16 +1,15 @@
 """Versioned stores of keys and values, with the contract of Spark's state stores.
 
-`FileStateStoreProvider` keeps each version as files in a `StateFiles`: `LocalFiles` is a directory, `TreeFiles` a
-directory in the tree of a job, fenced by its driver's epoch, and `MemoryFiles` is for tests. An engine holds an open
-version: in memory (`MemoryEngine`) or in RocksDB (`milepost.state.store.engines.rocksdb.RocksDBEngines`).
+`FileStateStoreProvider` stores each version as files, in one of three kinds of `StateFiles`: `LocalFiles` is a local
+directory, `TreeFiles` a directory in the tree of a job, fenced by its driver's epoch, and `MemoryFiles` is for tests.
+An engine holds an open version: in memory (`MemoryEngine`) or in RocksDB
+(`milepost.state.store.engines.rocksdb.RocksDBEngines`).
 
-`LoadedStores` report to a `StateStoreCoordinator` which stores this process has loaded, and unload those that another
+`LoadedStores` tells a `StateStoreCoordinator` which stores this process has loaded, and unloads the stores that another
 executor has loaded since.
 """
 
-from milepost.state.store.contract.coordinator import StateStoreCoordinator
-from milepost.state.store.contract.provider import StateStoreProvider
-from milepost.state.store.contract.stores import ReadStateStore, StateStore
+from milepost.state.store.contract.stores import ReadStateStore, StateStore, StateStoreProvider
 from milepost.state.store.contract.values import (
     DEFAULT_FAMILY,
     Change,
@@ -20,8 +19,8 @@ from milepost.state.store.contract.values import (
     StateStoreId,
     StateStoreMetrics,
 )
-from milepost.state.store.coordinators import InProcessRecord, this_executor
-from milepost.state.store.engines.memory import MemoryEngine
+from milepost.state.store.coordinators import InProcessRecord, StateStoreCoordinator, this_executor
+from milepost.state.store.engines.engine import MemoryEngine
 from milepost.state.store.files.contract import Created, FileInfo, StateFiles
 from milepost.state.store.files.local import LocalFiles, MemoryFiles
 from milepost.state.store.files.tree import TreeFiles

@@ -1,4 +1,4 @@
-"""Removes the files that no kept version, no pin and no snapshot needs."""
+"""Removes the files of a store that no kept version, no pin and no snapshot needs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _log = logging.getLogger(__name__)
 def clean(history: History, newest: Commit, *, keep: int, grace: float) -> int:
     """Remove the files that neither the last ``keep`` versions up to ``newest`` nor a pin need.
 
-    A file that belongs neither to ``newest`` nor to a version before it, and a file of a run that no snapshot names, is
-    removed only if it is older than ``grace`` and of a version before all that are kept: another writer may still need
-    it. If the needed files cannot be determined, nothing is removed. Returns the number of removed files.
+    Only files of versions before the oldest kept one are removed. Some of these may belong to another writer, namely
+    those of commits that are not predecessors of ``newest``, and runs that no snapshot names: they are removed only
+    once they are older than ``grace`` seconds. If the needed files cannot be determined, nothing is removed. Returns
+    the number of removed files.
     """
     oldest = newest[0] - keep + 1
     if oldest <= 1:
@@ -46,7 +47,8 @@ def clean(history: History, newest: Commit, *, keep: int, grace: float) -> int:
 
 def _needed(history: History, listing: Listing, newest: Commit, oldest: int) -> Iterable[StateFileName]:
     """Iterate over the files that are needed to open the versions from ``oldest`` to ``newest``, and to list their
-    changes: the commits down to the newest whole snapshot that is not after ``oldest``, and that snapshot.
+    changes: the newest whole snapshot of ``oldest`` or an earlier version, all commits from that version on, and their
+    whole snapshots.
     """
     for commit in history.lineage(newest):
         name = StateFileName(Kind.DELTA, *commit)
@@ -77,13 +79,13 @@ def _named_by(history: History, snapshots: Iterable[StateFileName]) -> list[Stat
 
 
 def _past(history: History, newest: Commit) -> set[Commit]:
-    """Return the commits that led to ``newest``, as far as they still exist."""
+    """Return the commit ``newest`` and its predecessors, as far back as their files exist."""
     found = set()
     try:
         for commit in history.lineage(newest):
             found.add(commit)
     except (VersionNotFound, StateDamaged):
-        pass  # the stored history goes back no further
+        pass  # the files of older commits were removed
     return found
 
 

@@ -1,4 +1,6 @@
-"""A coordinator within one process, for jobs whose executors all run in that process."""
+"""A coordinator knows which executor has loaded which store. This module has its contract, and a coordinator for
+executors that run in one process.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +8,67 @@ import os
 import secrets
 import socket
 import threading
-from collections.abc import Collection, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping
 
-from milepost.state.store.contract.coordinator import StateStoreCoordinator
 from milepost.state.store.contract.values import ExecutorLocation, StateStoreId
+
+
+class StateStoreCoordinator(ABC):
+    """Records which executor has loaded which store of one run of a query; one executor reports to it and asks it
+    (``StateStoreCoordinatorRef``).
+
+    The answers are hints, on which correctness does not depend. So no method raises an error if the coordinator cannot
+    be reached; each method documents its answer in that case. Threads may share a coordinator; a forked process makes
+    its own.
+    """
+
+    @abstractmethod
+    def report_active(self, store: StateStoreId, others: Collection[StateStoreId]) -> Collection[StateStoreId]:
+        """Report that this executor has loaded a store, whichever executor had it before (``reportActiveInstance``).
+
+        Returns those of ``others``, further stores that this executor has loaded, that another executor has loaded
+        since; none if the coordinator cannot be reached.
+        """
+
+    @abstractmethod
+    def verify_active(self, stores: Collection[StateStoreId]) -> Collection[StateStoreId]:
+        """Return those of the stores that still belong to this executor (``verifyIfInstanceActive``); all of them if
+        the coordinator cannot be reached. If the coordinator has forgotten a store, and no other executor has reported
+        it, the store belongs to this executor again.
+        """
+
+    @abstractmethod
+    def locations(self, stores: Collection[StateStoreId]) -> Mapping[StateStoreId, ExecutorLocation]:
+        """Return the executors that have loaded these stores (``getLocation``).
+
+        A store that no executor has loaded is left out. The result is empty if the coordinator cannot be reached.
+        """
+
+    @abstractmethod
+    def snapshot_made(self, store: StateStoreId, version: int) -> None:
+        """Report that a snapshot of this version of a store exists (``snapshotUploaded``)."""
+
+    @abstractmethod
+    def deactivate(self, stores: Collection[StateStoreId]) -> None:
+        """Report that this executor no longer has these stores loaded. Stores that another executor has loaded since
+        stay with that executor.
+        """
+
+    def preferred_executors(
+        self, operator: int, partitions: Iterable[int], name: str = "default"
+    ) -> dict[int, ExecutorLocation]:
+        """Return, by partition, the executor that has an operator's store loaded (``StateStoreRDD``'s preferred
+        locations). Partitions that no executor has loaded are left out.
+        """
+        stores = [StateStoreId(operator, partition, name) for partition in partitions]
+        return {store.partition: location for store, location in self.locations(stores).items()}
 
 
 def this_executor() -> ExecutorLocation:
     """Return a location for this process, with an id that no other process has or will have.
 
-    Each Python worker is an executor of its own, since its loaded stores are in its own memory.
+    Each Python worker process counts as an executor, since it holds its loaded stores in its own memory.
     """
     host = os.environ.get("SPARK_LOCAL_HOSTNAME") or socket.gethostname()
     executor = os.environ.get("SPARK_EXECUTOR_ID", "python")

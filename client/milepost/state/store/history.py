@@ -1,4 +1,4 @@
-"""Reads from the files of a store which commits exist, what preceded each, and what each changed."""
+"""Reads the history of a store from its files: its commits, their predecessors, and their changes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KINDS = {Op.PUT: ChangeKind.PUT, Op.REMOVE: ChangeKind.REMOVE, Op.APPEND: Chang
 
 @dataclass(frozen=True)
 class Listing:
-    """The files of a store at one moment; files with unknown names are ignored."""
+    """The files of a store at the time of a listing, by kind; files with other names than a store's are left out."""
 
     infos: dict[StateFileName, FileInfo] = field(default_factory=dict)
     commits: dict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -36,8 +36,8 @@ class Listing:
     def lacks(self, snapshot: SnapshotHead) -> str | None:
         """Return the name of a missing file that a snapshot names; None if the snapshot is whole.
 
-        A process that writes a snapshot slowly may name files that others removed meanwhile, since they have a newer
-        snapshot.
+        A file may be missing because another process made a newer snapshot, and removed older files, while this
+        snapshot was being written.
         """
         parts = (part.name for run in snapshot.runs for part in run.parts)
         return next((part for part in parts if parse_name(part) not in self.infos), None)
@@ -53,7 +53,7 @@ class History:
         self._lock = threading.Lock()
 
     def path(self, name: StateFileName) -> str:
-        """Return the path of a file."""
+        """Return the path of a file of this store in its `StateFiles`."""
         return f"{self.store.directory}/{name}"
 
     def list(self) -> Listing:
@@ -73,7 +73,9 @@ class History:
         return listing
 
     def find(self, listing: Listing, version: int, id: str | None) -> Commit:
-        """Return the commit of a version. Raises `VersionNotFound`, `Diverged`."""
+        """Return the commit with this version and ``id``; with None as id, the only commit of the version. Raises
+        `VersionNotFound`, and `Diverged` if there are several.
+        """
         ids = listing.commits.get(version, [])
         if id is None and len(ids) > 1:
             raise Diverged(
@@ -88,8 +90,8 @@ class History:
         return version, id or ids[0]
 
     def create(self, name: StateFileName, file: Written) -> int:
-        """Create a file, and return its size. The name proves the content, so it is the same file whichever process
-        wrote it.
+        """Create a file, and return its size. If the file exists already with the same content, the call succeeds as
+        well.
 
         Raises `WriteUnknown` if it is unknown whether the file exists, `StateDamaged` if the name has other content.
         """
@@ -116,11 +118,13 @@ class History:
         return opened.head, opened
 
     def delta(self, commit: Commit) -> DeltaHead:
-        """Return the head of a commit's delta file, from memory if it is there. Raises the errors of `open_delta`."""
+        """Return the head of a commit's file, from this object's cache or from the file. Raises the errors of
+        `open_delta`.
+        """
         return self._heads.get(commit) or self.open_delta(commit)[0]
 
     def remember(self, commit: Commit, head: DeltaHead) -> None:
-        """Keep the head of a commit in memory, so that it is not read again."""
+        """Put the head of a commit into the cache of `delta`."""
         with self._lock:
             self._heads[commit] = head
             while len(self._heads) > _HEADS_KEPT:
@@ -134,8 +138,8 @@ class History:
         return opened.head
 
     def lineage(self, commit: Commit) -> Iterator[Commit]:
-        """Iterate over a commit and those before it, newest first, down to version 1. Raises `VersionNotFound` on the
-        way if a commit that names its predecessors is missing.
+        """Iterate over a commit and its predecessors, newest first, down to version 1. The iteration raises
+        `VersionNotFound` if it must read the file of a commit that is missing.
         """
         yield commit
         while commit[0] > 1:
@@ -147,7 +151,9 @@ class History:
 
 
 def changes_of(history: History, commits: Sequence[Commit], family: str | None) -> Iterator[Change]:
-    """Iterate over the changes of these commits, in one family or in all. Raises `StateDamaged`, `VersionNotFound`."""
+    """Iterate over the changes of these commits, in the column family ``family`` or, with None, in all. Raises
+    `StateDamaged`, `VersionNotFound`.
+    """
     for commit in commits:
         head, opened = history.open_delta(commit)
         names = {one.number: (name, one.multiple) for name, one in head.families.by_name.items()}

@@ -1,4 +1,4 @@
-"""The stores of a run that this process has loaded; those that another executor loads are unloaded."""
+"""Keeps track of the stores that this process has loaded, and unloads those that another executor has loaded since."""
 
 from __future__ import annotations
 
@@ -8,30 +8,33 @@ import weakref
 from collections.abc import Callable, Collection
 from typing import Protocol
 
-from milepost.state.store.contract.coordinator import StateStoreCoordinator
 from milepost.state.store.contract.values import StateStoreId
+from milepost.state.store.coordinators import StateStoreCoordinator
 
 _MOST_OTHERS = 100
-"""The most other stores that one report asks about, so that it is one request. Verification asks about all stores."""
+"""The most further stores whose owner is asked together with a report, so that the request stays small. `are_ours` asks
+about all stores.
+"""
 
 
 class Unloading(Protocol):
-    """A provider that can unload its store."""
+    """The methods of a provider that `LoadedStores` needs."""
 
     @property
     def state_store_id(self) -> StateStoreId:
         """The id of the provider's store."""
 
     def unload(self) -> None:
-        """Unload the versions that no store has open."""
+        """Unload all loaded versions of the store that are not open."""
 
 
 class LoadedStores:
-    """The providers of this process that have loaded something, as reported to its ``coordinator``.
+    """The providers of this process that have loaded a version of their store; the ``coordinator`` gets a report of
+    each.
 
-    Make one in each process, for all providers of a run. It does the work of Spark's ``StateStore`` object beyond its
-    ``loadedProviders``: it reports each opened store, and unloads a store that another executor has loaded since, at
-    once if the answer to a report says so, else before maintenance.
+    Make one in each process, for all providers of a run. Like Spark's ``StateStore`` object, it reports each opened
+    store, and unloads a store that another executor has loaded since. It learns of such a store from the answer to a
+    report, or from the check before maintenance.
     """
 
     def __init__(
@@ -41,8 +44,8 @@ class LoadedStores:
         verified_for: float = 20.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Make an empty registry. It verifies all stores together, and again once ``verified_for`` seconds have
-        passed.
+        """Make an empty registry. A verification covers all stores, and its result is used for ``verified_for``
+        seconds.
         """
         self._coordinator = coordinator
         self._verified_for = verified_for
@@ -55,13 +58,13 @@ class LoadedStores:
 
     @property
     def stores(self) -> list[StateStoreId]:
-        """The stores that this process has loaded, as far as it knows."""
+        """The stores of which this process has a loaded version."""
         with self._lock:
             return list({provider.state_store_id: None for provider in self._providers})
 
     def opened(self, provider: Unloading) -> None:
-        """Report that a provider has opened its store, and unload stores that the answer shows to be another
-        executor's.
+        """Report that a provider has opened its store; unload the stores that, by the answer, another executor has
+        loaded since.
         """
         store = provider.state_store_id
         with self._lock:
@@ -73,7 +76,9 @@ class LoadedStores:
         )
 
     def are_ours(self, provider: Unloading) -> bool:
-        """Return whether a provider's store is loaded and still this executor's; unload all stores that are not."""
+        """Return whether a provider's store is loaded, and no other executor has loaded it since. Unload all stores
+        that another executor has loaded.
+        """
         with self._verifying:
             at = self._verified_at
             if at is None or self._clock() - at >= self._verified_for:
@@ -87,7 +92,7 @@ class LoadedStores:
         self._coordinator.snapshot_made(provider.state_store_id, version)
 
     def closed(self, provider: Unloading) -> None:
-        """Report that a provider has nothing loaded any more, because it was closed."""
+        """Report that a provider was closed, so that it has no loaded version any more."""
         store = provider.state_store_id
         with self._lock:
             was_loaded = provider in self._providers
@@ -105,8 +110,8 @@ class LoadedStores:
     def _ask_and_unload(
         self, stores: Collection[StateStoreId], ask: Callable[[Collection[StateStoreId]], Collection[StateStoreId]]
     ) -> None:
-        """Unload those of the stores that ``ask`` reports as another executor's, except stores that were opened since
-        the question.
+        """Call ``ask`` with the stores; it returns those that another executor has loaded, and this unloads them. A
+        store that this process opens during the call stays loaded.
         """
         with self._lock:
             before = {store: self._times_opened.get(store) for store in stores}

@@ -1,5 +1,5 @@
-"""The loaded versions of a store. This module brings an engine to a version, from another loaded one, from a snapshot,
-or from nothing; it keeps versions in use, and idle ones that may be needed again.
+"""The loaded versions of a store. This module loads a version into an engine, starting from another loaded version,
+from a snapshot, or from an empty engine; and it keeps loaded versions that are in use or may be needed again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from milepost.state.errors import FileMissing, StateDamaged, VersionNotFound
-from milepost.state.store.engines.contract import Engine
+from milepost.state.store.engines.engine import Engine
 from milepost.state.store.format.files import OpenedFile
 from milepost.state.store.format.heads import Commit, DeltaHead, Run, RunHead, SnapshotHead
 from milepost.state.store.format.names import Kind, StateFileName, parse_name
@@ -23,8 +23,8 @@ _CHUNK = 1024
 
 @dataclass
 class Loaded:
-    """An engine, and the version that it holds. ``commit`` is None for version 0; a ``broken`` engine holds no
-    version.
+    """An engine, and the version that the engine holds. ``commit`` is None for version 0. If ``broken``, the content of
+    the engine is not that of any version.
     """
 
     engine: Engine
@@ -35,13 +35,15 @@ class Loaded:
 
     @property
     def version(self) -> int:
-        """The number of the version."""
+        """The number of the loaded version; 0 for the empty version."""
         return self.commit[0] if self.commit else 0
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The way to a commit: from a loaded version, a snapshot, or nothing; then through these commits, oldest first."""
+    """How to load a commit: start from the ``loaded`` version, from the ``snapshot``, or from an empty engine if both
+    are None; then apply the commits ``deltas``, oldest first.
+    """
 
     loaded: Loaded | None
     snapshot: SnapshotHead | None
@@ -55,9 +57,11 @@ def plan(
     take: Callable[[Commit], Loaded | None],
     snapshot_version: int | None = None,
 ) -> Plan:
-    """Find the shortest way to a commit. ``take`` returns the loaded version of a commit, if there is one.
+    """Make the plan that loads a commit with the fewest further commits. ``take`` returns the loaded version of a
+    commit, or None.
 
-    ``snapshot_version`` allows only this snapshot as the beginning. Raises `VersionNotFound`, `StateDamaged`.
+    With ``snapshot_version``, the plan starts from the snapshot of that version, or fails. Raises `VersionNotFound`,
+    `StateDamaged`.
     """
     deltas: list[Commit] = []
     damaged: StateDamaged | None = None
@@ -69,7 +73,7 @@ def plan(
                 try:
                     return Plan(None, _whole(history, listing, name), deltas[::-1])
                 except FileMissing:
-                    continue  # a newer snapshot took its place
+                    continue  # removed meanwhile, because a newer snapshot replaces it
                 except StateDamaged as error:
                     damaged = damaged or error
                     _log.warning("%s; loading version %d from an older snapshot", error, target[0])
@@ -94,8 +98,10 @@ def _whole(history: History, listing: Listing, name: StateFileName) -> SnapshotH
 
 
 def follow(history: History, way: Plan, target: Commit, loaded: Loaded) -> None:
-    """Bring ``loaded`` to a commit. After a failure ``loaded`` is broken. Raises `StateDamaged`, `EngineFailed`."""
-    loaded.broken = True  # until the store reaches the commit
+    """Carry the plan ``way`` out: change ``loaded`` into the commit ``target``. After a failure ``loaded`` is broken.
+    Raises `StateDamaged`, `EngineFailed`.
+    """
+    loaded.broken = True  # until all changes up to the commit are applied
     head = history.delta(target)
     families = head.families.numbers
     for number in loaded.families.numbers - families:
@@ -110,8 +116,8 @@ def follow(history: History, way: Plan, target: Commit, loaded: Loaded) -> None:
 
 
 def open_part(history: History, run: Run, part: str) -> OpenedFile:
-    """Open a file of a run. Raises `StateDamaged`, also if the file is missing, because an existing snapshot names
-    it.
+    """Open a file of a run. Raises `StateDamaged`, also for a missing file, because an existing snapshot names the
+    file.
     """
     name = parse_name(part)
     path = f"{history.store.directory}/{part}"
@@ -130,7 +136,9 @@ def open_part(history: History, run: Run, part: str) -> OpenedFile:
 
 
 def apply_rows(engine: Engine, batches: Iterable[list[Row]], families: frozenset[int]) -> None:
-    """Apply rows to an engine, except rows of families that no longer exist."""
+    """Apply the rows of record batches to an engine. Rows of column families whose number is not in ``families`` are
+    skipped.
+    """
     for batch in batches:
         if _number(batch[0]) == _number(batch[-1]):
             if _number(batch[0]) not in families:
@@ -143,7 +151,7 @@ def apply_rows(engine: Engine, batches: Iterable[list[Row]], families: frozenset
 
 
 def remove_family(engine: Engine, number: int) -> int:
-    """Remove all keys of a family from an engine, and return how many there were."""
+    """Remove all keys of the column family ``number`` from an engine, and return how many there were."""
     prefix = prefix_of(number)
     count = 0
     while True:
@@ -159,7 +167,9 @@ def _number(row: Row) -> int:
 
 
 class VersionCache:
-    """The loaded versions of one store. A version that is read is shared by its readers; one that is written is not."""
+    """The loaded versions of one store. Several readers share a loaded version; a writer has its version
+    exclusively.
+    """
 
     def __init__(self, most_idle: int) -> None:
         """Make an empty cache, which keeps at most ``most_idle`` idle versions, the most recently used ones."""
@@ -189,13 +199,15 @@ class VersionCache:
         return None
 
     def share(self, loaded: Loaded) -> None:
-        """Let other readers share a version that the caller holds exclusively."""
+        """Make a version that the caller holds exclusively available to other readers, by `join`."""
         with self._lock:
             self._shared.append(loaded)
             self._readers[id(loaded)] = 1
 
     def put_back(self, loaded: Loaded) -> None:
-        """Return a version that was taken, joined or newly loaded."""
+        """Give back a version that the caller took, joined or loaded. It stays loaded as an idle version, unless there
+        are too many.
+        """
         with self._lock:
             if id(loaded) in self._readers:
                 self._readers[id(loaded)] -= 1
@@ -219,7 +231,7 @@ class VersionCache:
             loaded.engine.close()
 
     def close(self) -> None:
-        """Close the idle versions; one in use is closed when it is put back."""
+        """Close the idle versions. A version in use is closed when it is put back."""
         with self._lock:
             self._closed = True
         self.clear()

@@ -1,4 +1,4 @@
-"""Maintains the stores of this process at regular intervals, in one thread that ends with the process."""
+"""Maintains the stores of this process at regular intervals, in one daemon thread."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ log = logging.getLogger(__name__)
 
 
 class Maintained(Protocol):
-    """An object that needs maintenance."""
+    """The method that `Maintenance` calls at regular intervals."""
 
     def do_maintenance(self) -> None:
         """Make a snapshot if one is due, and clean up."""
 
 
 class Maintenance:
-    """One thread that maintains all added objects that are still in use. It ends when none is left, and with the
-    process.
+    """A daemon thread that maintains all added objects to which the program still refers. The thread ends when none is
+    left.
     """
 
     def __init__(self) -> None:
         self._begin()
 
     def _begin(self) -> None:
-        """Reset to nothing to maintain, an unlocked lock, and no thread."""
+        """Reset this object: no objects to maintain, a new lock, and no thread."""
         self._changed = threading.Condition()
         self._due: weakref.WeakKeyDictionary[Maintained, tuple[float, float]] = weakref.WeakKeyDictionary()
         self._thread: threading.Thread | None = None
@@ -45,14 +45,14 @@ class Maintenance:
             self._changed.notify()
 
     def remove(self, one: Maintained) -> None:
-        """Stop maintaining this object. A run that has begun continues."""
+        """Stop maintaining this object. A maintenance run that has begun is completed."""
         with self._changed:
             self._due.pop(one, None)
             self._changed.notify()
 
     def after_fork(self) -> None:
-        """Reset in a forked process, which inherits the providers, but neither the thread nor the holder of the
-        lock.
+        """Reset this object in a forked process: the process has no maintenance thread, and the inherited lock may be
+        held by a thread of the parent.
         """
         self._begin()
 

@@ -1,5 +1,5 @@
-"""Merges runs and commits into larger runs, by size, so that a change is rewritten a few times instead of with each
-snapshot.
+"""Writes snapshots. A snapshot merges recent commits and runs of similar size into a larger run, and keeps larger runs
+unchanged; so a change is rewritten a few times, not with each snapshot.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from milepost.state.store.rows import PREFIX_BYTES, Op, Row, fold
 def merged(sources: Sequence[Iterable[Row]], families: frozenset[int], *, bottom: bool) -> Iterator[Row]:
     """Merge sorted rows, oldest source first, into sorted rows in which each key appears once.
 
-    At the ``bottom`` there are no older rows: removals are dropped, and appends become puts. Rows of families that no
-    longer exist are always dropped.
+    ``bottom`` says that no older rows exist: the result then contains no removals, and puts in place of appends. Rows
+    of column families whose number is not in ``families`` are dropped.
     """
     newest_first = [_tagged(source, -age) for age, source in enumerate(sources)]
     for key, group in groupby(heapq.merge(*newest_first), key=itemgetter(0)):
@@ -37,9 +37,11 @@ def merged(sources: Sequence[Iterable[Row]], families: frozenset[int], *, bottom
 
 
 def runs_to_keep(runs: Sequence[Run], *, merge_after: int, ratio: float) -> int:
-    """Return how many of the runs, oldest first, stay unchanged; the others are merged into one.
+    """Return how many of the ``runs``, oldest first, a snapshot keeps unchanged; it merges the remaining ones into one
+    run.
 
-    Nothing is merged before ``merge_after`` commits are runs by themselves.
+    No run is merged as long as fewer than ``merge_after`` of the newest runs are single commits. A run is kept if it is
+    at least ``ratio`` times as large as all newer merged runs together.
     """
     keep = len(runs)
     while keep > 0 and runs[keep - 1].is_commit:
@@ -62,10 +64,11 @@ def make_snapshot(
     ratio: float,
     part_bytes: int,
 ) -> tuple[SnapshotHead, int]:
-    """Write a snapshot of the newest of the commits ``deltas``, oldest first, that came after the snapshot ``before``.
+    """Write a snapshot of the last commit in ``deltas``. These are the commits after the snapshot ``before``, oldest
+    first.
 
-    Returns its head, and the number of bytes written. Files that were written before a failure have no snapshot that
-    names them, and are removed once they are old.
+    Returns its head, and the number of bytes written. After a failure, no snapshot names the files that were already
+    written; clean-up removes them once they are old.
     """
     target = deltas[-1]
     runs = [*(before.runs if before else ()), *(_run_of(history, commit) for commit in deltas)]
@@ -92,7 +95,7 @@ def _part(name: StateFileName, blocks: Sequence[Block]) -> RunPart:
 
 
 def _merge(history: History, runs: Sequence[Run], target: Commit, *, bottom: bool, part_bytes: int) -> tuple[Run, int]:
-    """Write several runs as one, and return it and the number of bytes."""
+    """Merge several runs into one, up to the commit ``target``; return the new run and the number of bytes written."""
     after, families = runs[0].after, history.delta(target).families.numbers
     parts, written = [], 0
     rows = merged([_rows_of(history, run) for run in runs], families, bottom=bottom)

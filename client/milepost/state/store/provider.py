@@ -1,4 +1,4 @@
-"""Opens the versions of a store that is kept in files."""
+"""The provider of a store whose versions are stored as files."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from itertools import takewhile
 
 from milepost.state.errors import InvalidUse, StateDamaged, VersionNotFound
 from milepost.state.store.cleaning import clean
-from milepost.state.store.committing import METRICS, Committer
-from milepost.state.store.contract.provider import StateStoreProvider
-from milepost.state.store.contract.stores import ReadStateStore, StateStore
+from milepost.state.store.contract.stores import ReadStateStore, StateStore, StateStoreProvider
 from milepost.state.store.contract.values import DEFAULT_FAMILY, Change, StateStoreId
 from milepost.state.store.files.contract import StateFiles
 from milepost.state.store.format.heads import Commit, SnapshotHead
@@ -26,17 +24,17 @@ from milepost.state.store.ranges import RangeReader
 from milepost.state.store.reading_store import FileReadStore
 from milepost.state.store.rows import Families
 from milepost.state.store.settings import ProviderSettings
-from milepost.state.store.writing_store import FileStateStore
+from milepost.state.store.writing_store import METRICS, Committer, FileStateStore
 
 _log = logging.getLogger(__name__)
 _MOST_LINEAGE = 100
 _MOST_MERGED = 100
-"""The most commits that are merged at once: each needs up to a megabyte of memory during the merge."""
+"""The most commits that one merge reads: each needs up to a megabyte of memory during the merge."""
 
 
 class FileStateStoreProvider(StateStoreProvider):
-    """Keeps each version of one store as files: commits with their changes, runs that were merged from these, and
-    snapshots that name the runs with which a reader begins.
+    """Stores the versions of one store as files: a commit contains the changes of a version, a run the merged changes
+    of several commits, and a snapshot names the runs that together are the state of a version.
     """
 
     def __init__(
@@ -45,9 +43,10 @@ class FileStateStoreProvider(StateStoreProvider):
         settings: ProviderSettings | None = None,
         loaded_stores: LoadedStores | None = None,
     ) -> None:
-        """``files`` is the place of all state; the store has its own directory there.
+        """``files`` stores the files; each store has its own directory there.
 
-        ``loaded_stores`` are those of this process, for a store that other executors may load as well.
+        ``loaded_stores`` is the registry of this process; it is necessary only if other executors may load the store as
+        well.
         """
         self._files = files
         self._loaded_stores = loaded_stores
@@ -152,7 +151,7 @@ class FileStateStoreProvider(StateStoreProvider):
             file = StateFileName(Kind.PIN, *commit, name)
             self._files.create(self._history.path(file), b"pinned\n")
             try:
-                # a clean-up that ran meanwhile did not know of the pin
+                # Check again after the pin is stored: a clean-up that ran at the same time may not have seen the pin.
                 plan(self._history, self._list(), commit, lambda _: None)
             except (VersionNotFound, StateDamaged):
                 self._files.delete(self._history.path(file))
@@ -191,7 +190,7 @@ class FileStateStoreProvider(StateStoreProvider):
     def unload(self) -> None:
         """Unload the versions that no store has open, since another executor continues with this store (``unload``).
 
-        The provider remains usable, and loads again what it needs.
+        The provider remains usable, and loads versions again when they are opened.
         """
         self._versions.clear()
 
@@ -221,7 +220,7 @@ class FileStateStoreProvider(StateStoreProvider):
         return self._bring(listing, commit, snapshot_version)
 
     def _bring(self, listing: Listing, commit: Commit | None, snapshot_version: int | None = None) -> Loaded:
-        """Return a loaded commit for the caller's exclusive use."""
+        """Load a commit, or take it from the cache, for the caller's exclusive use."""
         if commit is None:
             return self._versions.take(None) or Loaded(self._settings.engines(), None, self._first)
         way = plan(self._history, listing, commit, self._versions.take, snapshot_version)
@@ -248,7 +247,9 @@ class FileStateStoreProvider(StateStoreProvider):
         self._versions.put_back(loaded)
 
     def _lineage_of(self, loaded: Loaded) -> tuple[Commit, ...]:
-        """Return the commits from the loaded one back to a snapshot, or as far as they are known and still exist."""
+        """Return the loaded commit and its predecessors, newest first, back to one that has a snapshot. The result is
+        shorter if a commit is missing, or after `_MOST_LINEAGE` commits.
+        """
         found: list[Commit] = []
         if loaded.commit is not None:
             with suppress(VersionNotFound, StateDamaged):

@@ -1,5 +1,5 @@
-"""Reads ranges of keys of one version from its files, so that a task that takes over a part of a store need not load
-all of it.
+"""Reads ranges of keys of one version from its files, so that a task that needs only a part of a store need not load
+the whole version.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from milepost.state.store.rows import PREFIX_BYTES, Families, Row, after_prefix,
 
 
 class RangeReader:
-    """One version of a store, whose ranges are read straight from the files.
+    """One version of a store, of which ranges of keys are read directly from the files.
 
     It reads only the files and the record batches that may contain a range, verifies each batch before using it, and
-    keeps one batch of each file in memory. `FileStateStoreProvider.get_range_reader` makes it. It keeps nothing open,
-    so after a clean-up of the version its next read fails. Every read raises `StateDamaged` and `FilesError`.
+    keeps one batch of each file in memory. `FileStateStoreProvider.get_range_reader` makes it. It holds no lock on the
+    files: once clean-up has removed the version, reads fail. Every read may raise `StateDamaged` and `FilesError`.
     """
 
     def __init__(
         self, history: History, families: Families, way: Plan | None, opened: Mapping[str, OpenedFile]
     ) -> None:
-        """Make a reader; ``way`` lists the files that lead to the version, None for the empty version 0. ``opened`` has
-        the commits that are open already, by their ids.
+        """Make a reader; ``way`` is the plan that loads the version, None for the empty version 0. ``opened`` contains
+        files of commits that are open already, by the id of the commit.
         """
         self._history = history
         self._families = families
@@ -49,14 +49,16 @@ class RangeReader:
     def range_scan_lists(
         self, start: bytes | None, end: bytes | None, family: str = DEFAULT_FAMILY
     ) -> Iterator[tuple[bytes, list[bytes]]]:
-        """Iterate over a range of a family with several values for a key: each key with the list of its values."""
+        """Iterate over a range of a column family with several values for each key, and yield each key with the list of
+        its values.
+        """
         return ((key, list(unframed(value))) for key, value in self._rows(start, end, family, multiple=True))
 
     def entries(
         self, start: bytes | None, end: bytes | None, family: str = DEFAULT_FAMILY
     ) -> Iterator[tuple[bytes, list[bytes]]]:
-        """Iterate over a range of a family of any kind: each key with all its values, a single one if the family keeps
-        one.
+        """Iterate over a range of a column family of any kind, and yield each key with the list of its values; the list
+        has one entry if the family has one value for each key.
         """
         if self._families.named(family).multiple:
             return self.range_scan_lists(start, end, family)

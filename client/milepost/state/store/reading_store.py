@@ -1,8 +1,8 @@
-"""A version of a store that is open for reading."""
+"""A version of a store that is open for reading, seen through its uncommitted changes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from milepost.state.errors import EngineFailed, InvalidUse, StoreEnded
@@ -10,17 +10,100 @@ from milepost.state.store.contract.stores import Pairs, ReadStateStore
 from milepost.state.store.contract.values import DEFAULT_FAMILY, StateStoreId
 from milepost.state.store.format.heads import Commit
 from milepost.state.store.loading import Loaded
-from milepost.state.store.overlay import Overlay, merged_view
-from milepost.state.store.rows import PREFIX_BYTES, Family, Op, after_prefix, outcome, unframed
+from milepost.state.store.rows import PREFIX_BYTES, Family, Op, Row, Update, after_prefix, fold, outcome, unframed
+from milepost.state.store.sorted_map import SortedMap, View
 
 T = TypeVar("T")
+_Pending = tuple[int, "bytes | list[bytes]"]
+"""An operation and its value. The value of appends is a list of pieces, which are joined when it is read: joining at
+each append would take quadratic time.
+"""
+
+
+class Overlay:
+    """The uncommitted changes of a store: for each changed key, the one update that has the effect of all its
+    changes.
+    """
+
+    def __init__(self) -> None:
+        self._map: SortedMap[_Pending] = SortedMap()
+
+    def __len__(self) -> int:
+        return len(self._map)
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Replace the update of a key by one that sets its value."""
+        self._map.set(key, (Op.PUT, value))
+
+    def remove(self, key: bytes) -> None:
+        """Replace the update of a key by one that removes it."""
+        self._map.set(key, (Op.REMOVE, b""))
+
+    def append(self, key: bytes, value: bytes) -> None:
+        """Add an append to the update of a key."""
+        self._map.to_change(key)  # called first: a view may read the old value, which joins its pieces
+        pending = self._map.values.get(key)
+        if pending is None:
+            self._map.set(key, (Op.APPEND, value))
+        elif isinstance(pending[1], list):
+            pending[1].append(value)
+        elif pending[0] == Op.REMOVE:
+            self._map.set(key, fold((Op.REMOVE, b""), (Op.APPEND, value)))
+        else:
+            self._map.set(key, (pending[0], [pending[1], value]))
+
+    def get(self, key: bytes) -> Update | None:
+        """Return the update of a key; None if the key has no uncommitted change."""
+        pending = self._map.values.get(key)
+        if pending is None:
+            return None
+        op, value = pending
+        if isinstance(value, bytes):
+            return op, value
+        joined = b"".join(value)
+        self._map.values[key] = op, joined
+        return op, joined
+
+    def view(self, start: bytes, end: bytes | None) -> View[Update]:
+        """Return the present updates of the keys from ``start`` up to, but not including, ``end``, sorted; later
+        changes do not affect the result.
+        """
+        return self._map.view(start, end, self.get)
+
+    def all_rows(self) -> Iterator[Row]:
+        """Iterate over all updates, sorted."""
+        return ((key, *update) for key in sorted(self._map.values) if (update := self.get(key)))
+
+    def drop(self, prefix: bytes) -> None:
+        """Discard the updates of all keys that begin with ``prefix``."""
+        for key in [key for key in self._map.values if key.startswith(prefix)]:
+            self._map.discard(key)
+
+
+def merged_view(pairs: Iterator[tuple[bytes, bytes]], changes: Iterable[Row]) -> Iterator[tuple[bytes, bytes]]:
+    """Iterate over the sorted key-value ``pairs`` of a version with the sorted ``changes`` applied."""
+    pair = next(pairs, None)
+    for key, op, new in changes:
+        while pair is not None and pair[0] < key:
+            yield pair
+            pair = next(pairs, None)
+        before = None
+        if pair is not None and pair[0] == key:
+            before = pair[1]
+            pair = next(pairs, None)
+        value = outcome(before, (op, new))
+        if value is not None:
+            yield key, value
+    while pair is not None:
+        yield pair
+        pair = next(pairs, None)
 
 
 class FileReadStore(ReadStateStore):
-    """A loaded version, seen through the changes made since; a store that is only read has none."""
+    """A loaded version with the store's uncommitted changes applied; a store for reading has no changes."""
 
     def __init__(self, store_id: StateStoreId, loaded: Loaded, give_back: Callable[[Loaded], None]) -> None:
-        """Open a store on ``loaded``; ``give_back`` is called once, when the store ends."""
+        """Open a store that reads ``loaded``; ``give_back`` is called with it once, when the store ends."""
         self._id = store_id
         self._loaded = loaded
         self._give_back = give_back
@@ -104,7 +187,9 @@ class FileReadStore(ReadStateStore):
             raise StoreEnded(f"version {self._version} of the store {self._ended}")
 
     def _family(self, name: str, *, multiple: bool | None = None) -> Family:
-        """Return a family, after the checks with which each call begins."""
+        """Return the column family ``name`` if the store is open and, unless None, ``multiple`` is the family's kind.
+        Raises `StoreEnded`, `UnknownFamily`, `InvalidUse`.
+        """
         self._check_open()
         family = self._families.named(name)
         if multiple is not None and family.multiple != multiple:
@@ -127,8 +212,8 @@ class FileReadStore(ReadStateStore):
             raise
 
     def _scan(self, start: bytes, end: bytes | None) -> Pairs:
-        """Iterate over the present pairs of a range: the engine does not change while the store is open, and a view
-        shows the changes as they are now.
+        """Iterate over the keys and values of a range as they are now. Later changes do not show: they change the
+        overlay, of which this reads a view, and never the engine.
         """
         changes = self._overlay.view(start, end) if self._overlay else None
         pairs = self._loaded.engine.scan(start, end)
@@ -136,7 +221,7 @@ class FileReadStore(ReadStateStore):
         return self._guarded((key[PREFIX_BYTES:], value) for key, value in view)
 
     def _guarded(self, found: Iterator[T]) -> Iterator[T]:
-        """Pass on the found items, as long as the store is open."""
+        """Yield the items of ``found``. Raises `StoreEnded` once the store has ended."""
         self._check_open()
         try:
             for one in found:

@@ -1,5 +1,5 @@
-"""The rows of a store: a key begins with the number of its column family, an operation says how it changed, and several
-values of one key are framed, each with its length before it.
+"""The rows of a store. A row is a key, which begins with the number of its column family, an operation, and a value.
+Several values of one key are stored as one, each after its length.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _MOST_NAME_BYTES = 200
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A column family. Its number is never given to another family of the store, even after its removal; so rows of a
-    removed family in older files are recognized as obsolete.
+    """A column family. Its number is never used for another family of the store, even after its removal; so a reader of
+    older files recognizes rows of a removed family.
     """
 
     number: int
@@ -27,31 +27,33 @@ class Family:
 
     @property
     def prefix(self) -> bytes:
-        """The bytes with which its keys begin in an engine."""
+        """The bytes with which the keys of this family begin in engines and files."""
         return prefix_of(self.number)
 
 
 def prefix_of(number: int) -> bytes:
-    """Return the bytes with which the keys of a family begin in an engine."""
+    """Return the bytes with which the keys of the family ``number`` begin in engines and files."""
     return number.to_bytes(PREFIX_BYTES, "big")
 
 
 def after_prefix(prefix: bytes) -> bytes | None:
-    """Return the smallest bytes greater than everything that begins with a prefix; None if there are none."""
+    """Return the smallest bytes that are greater than all bytes that begin with ``prefix``; None if no bytes are."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes((stem[-1] + 1,)) if stem else None
 
 
 @dataclass(frozen=True, slots=True)
 class Families:
-    """All column families of a version. A change returns a new object."""
+    """The column families of a version. The object is immutable; its methods return changed copies."""
 
     by_name: Mapping[str, Family] = field(default_factory=dict)
     next_number: int = 0
 
     @classmethod
     def first(cls, *, multiple: bool) -> Families:
-        """Return the families of an empty store: the default one, of this kind."""
+        """Return the families of an empty store: only the default family, with several values for each key if
+        ``multiple``.
+        """
         return cls().with_family(DEFAULT_FAMILY, multiple=multiple)
 
     def named(self, name: str) -> Family:
@@ -62,8 +64,8 @@ class Families:
         return found
 
     def with_family(self, name: str, *, multiple: bool) -> Families:
-        """Return these families with one more, unless it exists. Raises `InvalidUse` if it exists with the other
-        kind.
+        """Return a copy with the family ``name`` added, or this object if the family exists. Raises `InvalidUse` if it
+        exists with the other kind.
         """
         found = self.by_name.get(name)
         if found is None:
@@ -76,7 +78,9 @@ class Families:
         return self
 
     def without_family(self, name: str) -> Families:
-        """Return these families without one. Raises `InvalidUse` for the default family, which always stays."""
+        """Return a copy without the family ``name``. Raises `InvalidUse` for the default family, which cannot be
+        removed.
+        """
         if name == DEFAULT_FAMILY:
             raise InvalidUse("the default column family cannot be removed")
         return Families({other: family for other, family in self.by_name.items() if other != name}, self.next_number)
@@ -88,7 +92,7 @@ class Families:
 
 
 class Op(IntEnum):
-    """The operations on a key. Files contain the numbers."""
+    """The operations on a key. Files store their numbers, which must not change."""
 
     PUT = 1
     REMOVE = 2
@@ -96,15 +100,15 @@ class Op(IntEnum):
 
 
 Update = tuple[int, bytes]
-"""An operation and its value; a removal has no bytes."""
+"""An operation and its value, which is empty for a removal."""
 
 
 Row = tuple[bytes, int, bytes]
-"""A key with its family before it, the operation on the key, and the value."""
+"""A key after the number of its family, the operation on the key, and the value."""
 
 
 def fold(older: Update, newer: Update) -> Update:
-    """Return the one update that has the effect of two, one after the other."""
+    """Return the update that has the effect of ``older`` followed by ``newer``."""
     if newer[0] != Op.APPEND:
         return newer
     if older[0] == Op.REMOVE:
@@ -113,7 +117,7 @@ def fold(older: Update, newer: Update) -> Update:
 
 
 def outcome(value: bytes | None, update: Update) -> bytes | None:
-    """Return the value of a key after an update, None if it has none."""
+    """Return the value of a key after an update of its present ``value``; None stands for a key that does not exist."""
     op, new = update
     if op == Op.REMOVE:
         return None
@@ -121,12 +125,12 @@ def outcome(value: bytes | None, update: Update) -> bytes | None:
 
 
 def framed(values: Iterable[bytes]) -> bytes:
-    """Return the bytes that contain these values."""
+    """Encode several values as one: each value after its length."""
     return b"".join(part for value in values for part in (write_varint(len(value)), value))
 
 
 def unframed(data: bytes) -> Iterator[bytes]:
-    """Iterate over the values in the bytes."""
+    """Iterate over the values that `framed` encoded."""
     start = 0
     while start < len(data):
         length, start = read_varint(data, start)

@@ -1,18 +1,17 @@
-"""The settings of a provider, beside the place of its files."""
+"""The settings of a `FileStateStoreProvider`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from milepost.state.errors import InvalidUse
-from milepost.state.store.engines.contract import EngineFactory
-from milepost.state.store.engines.memory import MemoryEngine
+from milepost.state.store.engines.engine import EngineFactory, MemoryEngine
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderSettings:
-    """The settings of a provider. A field names Spark's setting of the same meaning, if there is one, and takes its
-    value.
+    """The settings of a provider. The docstring of a field contains Spark's setting with the same meaning, if there is
+    one; its values are valid here, too.
     """
 
     engines: EngineFactory = field(default=MemoryEngine)
@@ -28,20 +27,20 @@ class ProviderSettings:
     """The seconds between two runs of maintenance; None runs none (``stateStore.maintenanceInterval``)."""
 
     merge_after: int = 20
-    """The most commits that a snapshot names one by one; this many are merged into a run."""
+    """The number of single commits in a snapshot from which on they are merged into a run."""
 
     merge_ratio: float = 1.25
-    """A run stays unchanged while it is this many times as large as the runs to merge. A lower ratio writes less, and
-    makes a reader read more.
+    """A merge leaves a run unchanged that is at least this many times as large as the newer runs to merge. With a lower
+    ratio, less is written, and a reader must read more runs.
     """
 
     part_bytes: int = 8 * 1024 * 1024
-    """The bytes of keys and values after which a run continues in another file. Merging keeps such a file in memory,
-    several times over.
+    """The bytes of keys and values after which a run continues in another file. A merge needs several times this much
+    memory.
     """
 
     grace: float = 86400.0
-    """The seconds for which clean-up leaves the file of an abandoned commit or merge."""
+    """The age in seconds at which clean-up removes files of abandoned commits and merges."""
 
     idle_engines: int = 2
     """The number of versions that stay loaded when no store has them open (``maxBatchesToRetainInMemory``)."""

@@ -1,4 +1,6 @@
-"""A dict that can iterate over a range of its keys in order, also as it was before a change."""
+"""A dict that can iterate over a range of its keys in order; an iteration shows the dict as it was when the iteration
+began.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,15 @@ V = TypeVar("V")
 R = TypeVar("R")
 
 _FIRST, _MOST = 64, 4096
-"""The keys that a view reads at first, and at most at once: few at first, since many readers need only the first
-key.
+"""The number of keys that a view reads in its first step, and the most in a later step. The first step is small,
+because many readers need only the first key.
 """
 
 
 class SortedMap(Generic[V]):
-    """Keys and values; the order of the keys is computed when it is first needed, and maintained from then on."""
+    """Keys and values. The sorted order of the keys is computed when it is first needed, and maintained from then
+    on.
+    """
 
     def __init__(self) -> None:
         self.values: dict[bytes, V] = {}
@@ -46,7 +50,7 @@ class SortedMap(Generic[V]):
             self._order.remove(key)
 
     def update(self, pairs: Iterable[tuple[bytes, V]]) -> None:
-        """Set many values, which may discard the order."""
+        """Set the values of many keys, and discard the sorted order of the keys."""
         self._read_views()
         self._order = None
         self.values.update(pairs)
@@ -71,13 +75,13 @@ class SortedMap(Generic[V]):
         return view
 
     def to_change(self, key: bytes) -> None:
-        """Let views keep the value at a key, before it is changed in place."""
+        """Let all views save the value of a key. Call this before the value is changed in place."""
         if self._views:
             for view in self._views:
                 view.keep(key)
 
     def _read_views(self) -> None:
-        """Let views read their whole range, before keys are removed."""
+        """Let all views read the rest of their ranges, because keys will be removed."""
         if self._views:
             for view in list(self._views):
                 view.read_all()
@@ -87,8 +91,8 @@ class SortedMap(Generic[V]):
 class View(Generic[R]):
     """A range of a `SortedMap` as it was when the view was made. It can be iterated once.
 
-    Reading the whole range at once would be slow when the reader needs only its beginning. So the view reads it bit by
-    bit, and keeps the old values of unread keys that change first.
+    Reading the whole range at once would be slow when the reader needs only its beginning. So the view reads the range
+    step by step, and saves the old values of keys that change before it reads them.
     """
 
     def __init__(
@@ -104,7 +108,7 @@ class View(Generic[R]):
         self._found = self._more()
 
     def __bool__(self) -> bool:
-        """Whether the view may contain something."""
+        """Whether the iteration may yield further keys."""
         return bool(self._found) or not self.complete
 
     def __iter__(self) -> Iterator[tuple[bytes, R]]:
@@ -115,7 +119,7 @@ class View(Generic[R]):
                 self._found = self._more()
 
     def keep(self, key: bytes) -> None:
-        """Keep the value at a key, since it is about to change."""
+        """Save the value of a key that is about to change, if this view has yet to read the key."""
         if key >= self._start and (self._end is None or key < self._end) and key not in self._kept:
             self._kept[key] = self._read(key)
 
@@ -125,7 +129,9 @@ class View(Generic[R]):
             self._found += self._more()
 
     def _more(self) -> list[tuple[bytes, R]]:
-        """Read the next keys. The result may be empty before the end, if all of them are newer than the view."""
+        """Read the next keys, with their values from when the view was made. The result may be empty before the end, if
+        all keys of a step are newer than the view.
+        """
         if self.complete:
             return []
         keys = list(islice(self._whole.keys(self._start, self._end), self._size))

@@ -17,7 +17,7 @@ from milepost.state.store import (
     StateStoreId,
     StateStoreMetrics,
 )
-from milepost.state.store.engines.contract import EngineFactory
+from milepost.state.store.engines.engine import EngineFactory
 from tests.client.state.conftest import Opener, commit, content
 
 

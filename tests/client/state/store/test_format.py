@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from milepost.state.errors import StateDamaged, StateError
 from milepost.state.store import FileStateStoreProvider, MemoryFiles, ProviderSettings, StateStoreId
 from milepost.state.store.format import files as state_files
-from milepost.state.store.format.batches import batch_of, rows_of
-from milepost.state.store.format.files import OpenedFile, open_file
+from milepost.state.store.format.files import OpenedFile, batch_of, open_file, rows_of
 from milepost.state.store.format.heads import RunHead
 from milepost.state.store.format.names import Kind, StateFileName, parse_name
 from milepost.state.store.rows import Op, Row, framed, unframed

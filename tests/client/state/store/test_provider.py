@@ -17,8 +17,8 @@ from milepost.state.errors import (
     StateDamaged,
     VersionNotFound,
 )
-from milepost.state.store import FileStateStoreProvider, MemoryEngine, MemoryFiles, committing
-from milepost.state.store.engines.contract import Engine
+from milepost.state.store import FileStateStoreProvider, MemoryEngine, MemoryFiles, writing_store
+from milepost.state.store.engines.engine import Engine
 from tests.client.state.conftest import Opener, commit, content
 from tests.client.state.support.failing_files import FailingFiles, Failure
 
@@ -145,7 +145,7 @@ def test_a_commit_that_was_refused_can_be_made_again_with_other_changes(opened: 
 
 def test_a_list_that_grows_too_large_is_refused(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     """A gibibyte, which is made a hundred bytes here: also if each commit adds little."""
-    monkeypatch.setattr(committing, "MOST_VALUE_BYTES", 100)
+    monkeypatch.setattr(writing_store, "MOST_VALUE_BYTES", 100)
     provider = opened(multiple=True)
     for version in range(2):
         store = provider.get_store(version)

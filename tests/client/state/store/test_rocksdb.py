@@ -16,7 +16,7 @@ import pytest
 
 from milepost.state.errors import EngineFailed, InvalidUse
 from milepost.state.store import FileStateStoreProvider, MemoryFiles, ProviderSettings, StateStoreId
-from milepost.state.store.engines.contract import Engine
+from milepost.state.store.engines.engine import Engine
 from milepost.state.store.engines.rocksdb import RocksDBEngine, RocksDBEngines
 from milepost.state.store.writing_store import FileStateStore
 from tests.client.state.support.full_disk import full_disk

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 
 from milepost.state.dialects.beam import HeapTable
 from milepost.state.store import sorted_map
-from milepost.state.store.overlay import Overlay
+from milepost.state.store.reading_store import Overlay
 from milepost.state.store.rows import fold
 from milepost.state.store.writing_store import FileStateStore
 from tests.client.state.conftest import Opener

@@ -1,4 +1,4 @@
-"""The contract of state stores: Spark's, with Python's names. Each docstring names the original.
+"""The contract of state stores: that of Spark, with names in Python's style. Each docstring names the Scala original.
 
 The originals are in the package ``org.apache.spark.sql.execution.streaming.state`` of Spark 4.
 """

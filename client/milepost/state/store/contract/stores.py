@@ -1,7 +1,7 @@
 """The contract of a store: `ReadStateStore` for reading one version, `StateStore` for making the next.
 
-A store belongs to one thread. Keys and values are bytes, and keys sort by their bytes. Without ``family``, a method
-uses the default column family.
+A store may be used by one thread only. Keys and values are bytes, and keys are sorted by their bytes. Without
+``family``, a method uses the default column family.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
-from milepost.state.store.contract.values import DEFAULT_FAMILY, CheckpointInfo, StateStoreId, StateStoreMetrics
+from milepost.state.store.contract.values import DEFAULT_FAMILY, Change, CheckpointInfo, StateStoreId, StateStoreMetrics
 
 Pairs = Iterator[tuple[bytes, bytes]]
 
@@ -17,10 +17,10 @@ Pairs = Iterator[tuple[bytes, bytes]]
 class ReadStateStore(ABC):
     """One version of a store, open for reading (``ReadStateStore``).
 
-    Every method but `release` and `abort` raises `StoreEnded` once the store is released. A method for a single value
-    of a key raises `InvalidUse` for a family with several values, and vice versa; a family that does not exist raises
-    `UnknownFamily`. An iterator shows the store as it was when the iterator was made, and raises `StoreEnded` once the
-    store ends.
+    Every method but `release` and `abort` raises `StoreEnded` once the store is released. A column family has either
+    one value for each key or several; a method for the other kind raises `InvalidUse`. A family that does not exist
+    raises `UnknownFamily`. An iterator shows the store as it was when the iterator was made, and raises `StoreEnded`
+    once the store ends.
     """
 
     @property
@@ -43,7 +43,7 @@ class ReadStateStore(ABC):
 
     @abstractmethod
     def key_exists(self, key: bytes, family: str = DEFAULT_FAMILY) -> bool:
-        """Return whether a key exists, in a family of any kind (``keyExists``)."""
+        """Return whether a key exists, in a family with one value or several values for a key (``keyExists``)."""
 
     @abstractmethod
     def values_iterator(self, key: bytes, family: str = DEFAULT_FAMILY) -> Iterator[bytes]:
@@ -57,7 +57,7 @@ class ReadStateStore(ABC):
 
     @abstractmethod
     def iterator_with_multi_values(self, family: str = DEFAULT_FAMILY) -> Pairs:
-        """Iterate over all keys with each of their values, sorted by key (``iteratorWithMultiValues``)."""
+        """Iterate over all keys, sorted; a key comes once for each of its values (``iteratorWithMultiValues``)."""
 
     @abstractmethod
     def prefix_scan(self, prefix: bytes, family: str = DEFAULT_FAMILY) -> Pairs:
@@ -65,7 +65,9 @@ class ReadStateStore(ABC):
 
     @abstractmethod
     def prefix_scan_with_multi_values(self, prefix: bytes, family: str = DEFAULT_FAMILY) -> Pairs:
-        """Iterate over the keys that begin with a prefix, with each of their values (``prefixScanWithMultiValues``)."""
+        """Iterate over the keys that begin with a prefix; a key comes once for each of its values
+        (``prefixScanWithMultiValues``).
+        """
 
     @abstractmethod
     def range_scan(self, start: bytes | None, end: bytes | None, family: str = DEFAULT_FAMILY) -> Pairs:
@@ -77,7 +79,7 @@ class ReadStateStore(ABC):
     def range_scan_with_multi_values(
         self, start: bytes | None, end: bytes | None, family: str = DEFAULT_FAMILY
     ) -> Pairs:
-        """Iterate over a range as `range_scan` does, with each of the values of a key
+        """Iterate over the keys of a range as `range_scan` does; a key comes once for each of its values
         (``rangeScanWithMultiValues``).
         """
 
@@ -111,11 +113,11 @@ class StateStore(ReadStateStore):
 
     @abstractmethod
     def merge(self, key: bytes, value: bytes, family: str = DEFAULT_FAMILY) -> None:
-        """Append a value to those of a key, without reading them (``merge``)."""
+        """Append a value to the values of a key, without reading these (``merge``)."""
 
     @abstractmethod
     def merge_list(self, key: bytes, values: Sequence[bytes], family: str = DEFAULT_FAMILY) -> None:
-        """Append values to those of a key, without reading them (``mergeList``)."""
+        """Append values to the values of a key, without reading these (``mergeList``)."""
 
     @abstractmethod
     def remove(self, key: bytes, family: str = DEFAULT_FAMILY) -> None:
@@ -129,9 +131,10 @@ class StateStore(ReadStateStore):
 
     @abstractmethod
     def create_column_family_if_absent(self, family: str, *, multiple_values_per_key: bool = False) -> None:
-        """Make sure that a column family of this kind exists (``createColFamilyIfAbsent``).
+        """Create a column family with one value for each key, or several, unless it exists
+        (``createColFamilyIfAbsent``).
 
-        Raises `InvalidUse` if a family of the other kind has the name.
+        Raises `InvalidUse` if a family of the name exists, but of the other kind.
         """
 
     @abstractmethod
@@ -143,7 +146,8 @@ class StateStore(ReadStateStore):
         """Write the changes, and return the new version (``commit``).
 
         If the call raises an error below `FilesError`, or `InvalidUse` for a value that is too large, nothing was
-        written. After these or `CommitUnknown` the store still has its changes, and may be committed again or aborted.
+        written. After such an error, and after `CommitUnknown`, the store still has its changes, and `commit` or
+        `abort` may be called again.
         """
 
     @property
@@ -159,7 +163,105 @@ class StateStore(ReadStateStore):
     @property
     @abstractmethod
     def checkpoint_info(self) -> CheckpointInfo:
-        """The facts about the commit that the driver needs (``getStateStoreCheckpointInfo``).
+        """The version and the id of the commit, which the task reports to the driver (``getStateStoreCheckpointInfo``).
 
         Raises `InvalidUse` before the commit.
+        """
+
+
+class StateStoreProvider(ABC):
+    """Opens any kept version of one store (``StateStoreProvider``). Threads may share a provider.
+
+    A version is identified by its number, and by the id of the commit that made it. Several attempts of a task may
+    commit the same number under different ids; the driver knows which of these ids counts. Without an id, a version is
+    opened only if a single commit has its number; otherwise `Diverged` lists the ids. Version 0 is empty and has no id.
+    """
+
+    @abstractmethod
+    def init(self, store_id: StateStoreId, *, multiple_values_per_key: bool = False) -> None:
+        """Set the id of the store, before any other call (``init``).
+
+        ``multiple_values_per_key`` says whether the default column family has several values for each key.
+        """
+
+    @property
+    @abstractmethod
+    def state_store_id(self) -> StateStoreId:
+        """The id of the store (``stateStoreId``)."""
+
+    @abstractmethod
+    def get_store(self, version: int, id: str | None = None) -> StateStore:
+        """Open a version to make the next one (``getStore``). Raises `VersionNotFound`, `Diverged`, `StateDamaged`."""
+
+    @abstractmethod
+    def get_read_store(self, version: int, id: str | None = None) -> ReadStateStore:
+        """Open a version for reading (``getReadStore``). Raises the errors of `get_store`."""
+
+    @abstractmethod
+    def upgrade_read_store_to_write_store(self, store: ReadStateStore) -> StateStore:
+        """Turn an open read store into a store that makes the next version (``upgradeReadStoreToWriteStore``).
+
+        The read store ends, and the new store takes over its loaded version without loading it again.
+        """
+
+    @abstractmethod
+    def latest_version(self) -> int:
+        """Return the number of the newest version that exists; 0 if there is none. (Spark has no such method: its
+        driver knows the version.)
+        """
+
+    @abstractmethod
+    def replay_state_from_snapshot(self, snapshot_version: int, end_version: int, id: str | None = None) -> StateStore:
+        """Open a version by loading the snapshot of ``snapshot_version`` and the commits after it
+        (``SupportsFineGrainedReplay.replayStateFromSnapshot``).
+        """
+
+    @abstractmethod
+    def replay_read_state_from_snapshot(
+        self, snapshot_version: int, end_version: int, id: str | None = None
+    ) -> ReadStateStore:
+        """Open a version for reading by loading the snapshot of ``snapshot_version`` and the commits after it
+        (``SupportsFineGrainedReplay.replayReadStateFromSnapshot``).
+        """
+
+    @abstractmethod
+    def changes(
+        self, start_version: int, end_version: int, *, id: str | None = None, family: str | None = None
+    ) -> Iterator[Change]:
+        """Iterate over the changes that the commits of these versions made, both versions included, oldest first and
+        then by key (``StateStoreChangeDataReader``). ``id`` is the id of the last version. The removal of a column
+        family yields no changes.
+        """
+
+    @abstractmethod
+    def pin(self, name: str, version: int, id: str | None = None) -> None:
+        """Pin a version under a name: clean-up keeps its files until `unpin`. (Spark has no such method.)"""
+
+    @abstractmethod
+    def unpin(self, name: str) -> None:
+        """Remove the pin of this name; clean-up may then remove the files of its version."""
+
+    @abstractmethod
+    def do_maintenance(self) -> None:
+        """Make a snapshot if one is due, then clean up (``doMaintenance``). A background thread calls this regularly; a
+        program may call it as well.
+        """
+
+    @abstractmethod
+    def do_snapshot_maintenance(self) -> None:
+        """Make a snapshot if one is due (``doSnapshotMaintenance``)."""
+
+    @abstractmethod
+    def do_cleanup_maintenance(self) -> None:
+        """Remove the files that no kept version needs (``doCleanupMaintenance``)."""
+
+    @property
+    @abstractmethod
+    def supported_custom_metrics(self) -> frozenset[str]:
+        """The names of the metrics in ``StateStoreMetrics.custom`` (``supportedCustomMetrics``)."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close all loaded versions (``close``). The version of a store that has not ended stays open until that end,
+        and a maintenance run that has begun is completed.
         """

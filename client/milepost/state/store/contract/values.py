@@ -1,4 +1,4 @@
-"""The values of the contract: names of stores and commits, the changes of a commit, and metrics of a store."""
+"""The values in the contract of state stores: ids of stores and commits, the changes of a commit, and metrics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}\Z")
 class StateStoreId:
     """The id of a store: its operator, its partition and its name (``StateStoreId``).
 
-    The location of the checkpoint (``checkpointRootLocation``) belongs to the files of a provider instead.
+    Spark's id also contains the location of the checkpoint (``checkpointRootLocation``); here the `StateFiles` of a
+    provider have it.
     """
 
     operator: int
@@ -37,7 +38,7 @@ class StateStoreId:
 
     @property
     def directory(self) -> str:
-        """The directory of the store's files, below that of all state."""
+        """The directory of the store's files, relative to the root of its `StateFiles`."""
         return f"{self.operator}/{self.partition}/{self.name}"
 
 
@@ -45,7 +46,7 @@ class StateStoreId:
 class CheckpointInfo:
     """A task's report on a commit to its driver (``StateStoreCheckpointInfo``).
 
-    ``id`` is the commit's own id, and ``base_id`` that of the commit before it, None at the first version.
+    ``id`` is the id of the commit, and ``base_id`` the id of the commit before it; None at version 1.
     """
 
     partition: int
@@ -79,7 +80,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class StateStoreMetrics:
-    """Metrics of one store, or of several together (``StateStoreMetrics``).
+    """Metrics of one store, or the sums of the metrics of several stores (``StateStoreMetrics``).
 
     ``num_keys`` is the number of keys in the version at which the store was opened or, after a commit, in the new
     version.
@@ -105,8 +106,8 @@ class StateStoreMetrics:
 class ExecutorLocation:
     """An executor, and the host on which it runs, as in Spark's ``ExecutorCacheTaskLocation``.
 
-    Every process with its own state in memory is an executor here: a Python worker process, rather than the JVM beside
-    it.
+    Here an executor is a process that holds loaded state in its own memory: a Python worker process, not the executor's
+    JVM.
     """
 
     host: str

@@ -1,1 +1,1 @@
-"""Engines, each of which holds one version of a store while it is open."""
+"""Engines: each holds one version of a store, in memory or in RocksDB, while the version is open."""

@@ -1,4 +1,4 @@
-"""Engines on disk, in RocksDB, whose memory is bounded whatever the size of the state."""
+"""Engines in RocksDB, on local disk. They use a limited amount of memory for a state of any size."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import rocksdict
 
 from milepost.portable import try_lock
 from milepost.state.errors import EngineFailed, InvalidUse
-from milepost.state.store.engines.contract import Engine
+from milepost.state.store.engines.engine import Engine
 
 _log = logging.getLogger(__name__)
 _BATCH_BYTES = 1024 * 1024
@@ -26,7 +26,9 @@ _LEAST_MEMORY = 8 * 1024 * 1024
 
 _databases: weakref.WeakKeyDictionary[RocksDBEngine, Any] = weakref.WeakKeyDictionary()
 _owner: int | None = None
-"""The process in which RocksDB has its threads: the first that used it."""
+"""The id of the process that first used RocksDB, in which the threads of RocksDB run; None before. A forked process has
+no such threads.
+"""
 
 _PREFIX = "milepost-base-"
 _LOCK = ".lock"
@@ -44,7 +46,9 @@ def _check_process() -> None:
 
 
 def _keep_what_is_open() -> None:
-    """Prevent a forked process from closing inherited engines, even at its end: the close would wait for ever."""
+    """Keep references to all open engines in a forked process, so that they are never closed there: the close would
+    wait for ever for RocksDB's threads.
+    """
     for database in _databases.values():
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(database))
 
@@ -57,11 +61,12 @@ class RocksDBEngines:
     """Makes engines in RocksDB. All engines of one `RocksDBEngines` share its memory."""
 
     def __init__(self, directory: str | os.PathLike[str], *, memory_bytes: int = 128 * 1024 * 1024) -> None:
-        """``directory`` is on a local disk; each engine has its own directory there, which is removed with it.
+        """``directory`` is on a local disk. Each engine has its own directory there, which is removed when the engine
+        is closed.
 
         ``memory_bytes`` is for blocks of files, their indexes and filters, and for data that is not in files yet.
-        Directories of processes that have ended are removed: with RocksDB's own log off, they may lack the data that
-        was in memory.
+        Directories of processes that have ended are removed. They cannot be used again: without RocksDB's write-ahead
+        log, they may lack the data that was in memory.
         """
         if memory_bytes < _LEAST_MEMORY:
             raise InvalidUse(f"RocksDB needs {_LEAST_MEMORY} bytes of memory at least")
@@ -103,7 +108,7 @@ class RocksDBEngines:
         return options
 
     def opened(self, change: int) -> None:
-        """Count the open engines."""
+        """Add ``change`` to the number of open engines, which share the memory."""
         self._open += change
 
     def share_of_cache(self) -> int:
@@ -112,7 +117,9 @@ class RocksDBEngines:
 
 
 class RocksDBEngine(Engine):
-    """Keys and values in a RocksDB database without a write-ahead log: the files of the store are authoritative."""
+    """Keys and values in a RocksDB database. It has no write-ahead log, because the files of the store contain the same
+    data.
+    """
 
     def __init__(self, directory: CacheDirectory, engines: RocksDBEngines) -> None:
         self._directory = directory
@@ -147,8 +154,8 @@ class RocksDBEngine(Engine):
             yield pair  # type: ignore[misc]
 
     def _check_end(self, start: bytes, last: bytes | None) -> None:
-        """Check whether a scan that found nothing after ``last`` came to the end: a scan of RocksDB also ends, without
-        an error, if it cannot read on.
+        """Raise `EngineFailed` if a scan that found no key after ``last`` ended because of a read error: RocksDB then
+        ends the scan without raising.
         """
         behind = self._database.iter()
         behind.seek(start if last is None else last)
@@ -179,11 +186,12 @@ class RocksDBEngine(Engine):
 
     def close(self) -> None:
         if self._process != os.getpid():
-            return  # the directory belongs to the process from which this one was forked
+            return  # the directory belongs to the parent of this forked process
         try:
             with _translated():
                 self._database.close()
-        # closing writes the data in memory, which is not needed: the caller may be freeing a full disk
+        # Closing RocksDB writes the data in memory to disk, which may be full. That data is not needed, so a failure is
+        # only logged.
         except EngineFailed as error:
             _log.debug("an engine did not close in order, and is removed all the same: %s", error)
         finally:
@@ -202,7 +210,9 @@ def _translated() -> Iterator[None]:
 
 
 class CacheDirectory:
-    """A new directory, and a file beside it that stays locked as long as this process needs the directory."""
+    """A new directory for an engine, and a lock file beside it. The lock shows other processes that this process still
+    uses the directory.
+    """
 
     def __init__(self, parent: Path) -> None:
         parent.mkdir(parents=True, exist_ok=True)
@@ -212,7 +222,7 @@ class CacheDirectory:
             self._lock = os.open(self._lock_path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
             if try_lock(self._lock) and self._lock_path.exists():
                 break
-            os.close(self._lock)  # another process took the directory for a leftover meanwhile, and removes it
+            os.close(self._lock)  # another process, which took the directory for a leftover, removes it
         self.path.mkdir()
 
     def remove(self) -> None:
@@ -227,7 +237,8 @@ def remove_leftovers(parent: Path) -> int:
     """Remove the directories of processes that have ended, and return how many there were."""
     count = 0
     for lock_path in parent.glob(f"{_PREFIX}*{_LOCK}"):
-        # another process removes the directory too, or it belongs to another user, whose processes remove it
+        # Another process is removing the directory as well, or it belongs to another user, whose processes will remove
+        # it.
         with suppress(OSError):
             lock = os.open(lock_path, os.O_RDWR)
             try:

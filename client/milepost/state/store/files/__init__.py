@@ -1,1 +1,1 @@
-"""Places that store the files of state."""
+"""Storage for the files of state stores: its contract, local directories, memory, and the tree of a job."""

@@ -1,7 +1,8 @@
-"""The contract of a place for files: each file is written once, whole, and after that only read or deleted.
+"""The contract of a storage for files of state: each file is written once and completely, and is then only read or
+deleted.
 
-Every place supports two further operations: to create a file that may exist already, and to use a directory as another
-place.
+Two helpers work with every such storage: `create_once` creates a file that may exist already, and `FilesWithin` uses a
+directory as a storage of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _PATH = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)*[A-Za-z0-9_-][A-Za-z0-9._
 
 
 class Created(Enum):
-    """The result of a creation that did not fail."""
+    """The result of `StateFiles.create`: the file was created, or a file of that name existed before."""
 
     DONE = auto()
     EXISTS = auto()
@@ -33,10 +34,10 @@ class FileInfo:
 
 
 class StateFiles(ABC):
-    """A place for files whose names are relative paths. Threads may share it.
+    """A storage for files whose names are relative paths. Threads may share it.
 
-    Each call ends within a time limit that was set when the place was made. Raises `FilesError` if certainly nothing
-    was changed.
+    Each call ends within a time limit that was set when the storage was made. A call that raises `FilesError` has
+    certainly changed nothing.
     """
 
     @abstractmethod
@@ -60,7 +61,7 @@ class StateFiles(ABC):
 
 
 def checked_path(path: str) -> str:
-    """Return the path if every place can store it. Raises `InvalidUse`."""
+    """Return ``name`` if every `StateFiles` can store a file under it. Raises `InvalidUse` otherwise."""
     if not _PATH.match(path):
         raise InvalidUse(f"no path of a state file: {path!r}")
     return path
@@ -69,9 +70,9 @@ def checked_path(path: str) -> str:
 def create_once(files: StateFiles, path: str, content: bytes) -> Created:
     """Create a file: `Created.DONE` means that it exists with this content, `Created.EXISTS` with other content.
 
-    So it is safe to create the file again, whichever process wrote it before. If the outcome is unknown, or the file
-    exists already, this reads it back; if it does not exist, this creates it once more. Raises `WriteUnknown` if that
-    does not show the outcome either.
+    So the call is safe to repeat, from any process. If the outcome is unknown, or the file exists already, this reads
+    the file back; if it does not exist, this tries to create it once more. Raises `WriteUnknown` if the outcome is
+    still unknown after that.
     """
     unknown: WriteUnknown | None = None
     for _ in range(2):
@@ -94,10 +95,12 @@ def create_once(files: StateFiles, path: str, content: bytes) -> Created:
 
 
 class FilesWithin(StateFiles):
-    """A directory of another place. It can be pickled if that place can, and raises that place's errors."""
+    """A directory of another `StateFiles`, as a storage of its own. It can be pickled if ``files`` can, and raises the
+    errors of ``files``.
+    """
 
     def __init__(self, files: StateFiles, directory: str) -> None:
-        """Use ``directory`` of ``files``. Raises `InvalidUse` for a directory that no place can have."""
+        """Use the directory ``directory`` of ``files``. Raises `InvalidUse` for a name that no directory can have."""
         self._files = files
         self._directory = checked_path(directory)
 

@@ -1,4 +1,4 @@
-"""Files of one machine: in a directory, which may be on a mounted file system with hard links; or in memory, for
+"""Files in a local directory, also on a mounted file system that supports hard links; and files in memory, for
 tests.
 """
 
@@ -19,7 +19,9 @@ from milepost.state.store.files.contract import Created, FileInfo, StateFiles, c
 
 _DRAFT = ".draft-"
 _DRAFT_SECONDS = 3600.0
-"""The age at which a temporary file is abandoned: making one takes as long as writing one file."""
+"""The seconds after which a temporary file counts as abandoned: a temporary file is needed only while one file is
+written.
+"""
 
 _REFUSALS = frozenset(
     {
@@ -36,14 +38,14 @@ _REFUSALS = frozenset(
         errno.EXDEV,
     }
 )
-"""The errors with which a file system refuses a link. After any other failure, such as that of a file server that does
-not answer, the link may still appear.
+"""The errors with which a file system refuses a link. After any other error, for example a time-out of a file server,
+the link may still appear.
 """
 
 
 class LocalFiles(StateFiles):
     """A directory. A file is written under a hidden name, made durable, and then linked to its own name, which fails if
-    the name is taken. There is no time limit: a local disk answers, or the process hangs with it.
+    the name is taken. Calls have no time limit, because a thread that waits for a disk cannot be interrupted.
     """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
@@ -71,7 +73,7 @@ class LocalFiles(StateFiles):
                         raise
                     raise WriteUnknown(f"it is not known whether {path} was linked: {error}") from error
             finally:
-                # the file exists by now, or does not; a temporary file that remains is removed later
+                # The outcome is decided by now, so an error here is ignored; `list` removes the temporary file later.
                 with suppress(OSError):
                     draft.unlink()
         try:
@@ -92,12 +94,12 @@ class LocalFiles(StateFiles):
         path = self._root / checked_path(directory)
         with _translated("list", path), suppress(FileNotFoundError):
             for entry in os.scandir(path):
-                with suppress(FileNotFoundError):  # another process deleted it meanwhile
+                with suppress(FileNotFoundError):  # another process has deleted the file
                     status = entry.stat()
                     age = max(0.0, now - status.st_mtime)
                     if entry.name.startswith(_DRAFT):
                         if age > _DRAFT_SECONDS:
-                            with suppress(OSError):  # a process with read access only cannot remove it
+                            with suppress(OSError):  # a process without write access cannot remove it
                                 os.unlink(entry.path)
                     elif entry.is_file():
                         found.append(FileInfo(f"{directory}/{entry.name}", status.st_size, age))
@@ -109,7 +111,7 @@ class LocalFiles(StateFiles):
             path.unlink(missing_ok=True)
 
     def _make_directories(self, path: Path) -> None:
-        """Make the missing directories, each durable in its parent."""
+        """Make the missing directories of ``path``, and make each name durable in its parent directory."""
         missing = []
         while path != self._root and not path.exists():
             missing.append(path)
@@ -121,8 +123,8 @@ class LocalFiles(StateFiles):
 
 @contextmanager
 def _translated(act: str, path: Path) -> Iterator[None]:
-    """Translate an OSError into an error of files. The error of a full disk does not name its file, so ``path``
-    does.
+    """Translate an OSError into an error below `FilesError`. The message contains ``path``, because the error of a full
+    disk names no file.
     """
     try:
         yield
@@ -134,10 +136,10 @@ def _translated(act: str, path: Path) -> Iterator[None]:
 
 
 class MemoryFiles(StateFiles):
-    """Files that end with the process."""
+    """Files in the memory of this process, for tests."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """``clock`` returns the seconds by which files age."""
+        """``clock`` returns the present time in seconds; it determines the age of files."""
         self._clock = clock
         self._lock = threading.Lock()
         self._files: dict[str, tuple[bytes, float]] = {}

@@ -26,11 +26,11 @@ DEFAULT_DIRECTORY = "_milepost/state"
 
 
 class TreeFiles(StateFiles):
-    """A directory in the tree of a job. The driver makes this object, and so does each executor that got the driver's
-    epoch.
+    """A directory in the tree of a job, as storage for state. The driver makes such an object, and each executor makes
+    its own with the epoch that it got from the driver.
 
-    A write under an old epoch raises `FilesFenced`: the service refuses it when it begins, and again when its last byte
-    has arrived. The object can be pickled if its token can; the copy has its own connections.
+    A write under an old epoch raises `FilesFenced`: the service checks the epoch when the write begins, and again after
+    the last byte. The object can be pickled if its token can; the unpickled copy has its own connections.
     """
 
     def __init__(
@@ -47,7 +47,8 @@ class TreeFiles(StateFiles):
         key: str | PathLike[str] | None = None,
         timeout: float = 30.0,
     ) -> None:
-        """``store`` is the job, and ``epoch`` its driver's; None before the job has one, or for reading only.
+        """``store`` is the name of the job, and ``epoch`` the epoch of its driver. Use None for a job that never had an
+        epoch, or for reading only.
 
         ``directory`` is the directory of the files in the tree. The other arguments are those of `milepost.Client`;
         each call ends within ``timeout`` seconds. Raises `InvalidName`, `InvalidUse` and ValueError for invalid
@@ -89,7 +90,7 @@ class TreeFiles(StateFiles):
 
     def create(self, name: str, content: bytes) -> Created:
         """See `StateFiles.create`. Raises `FilesFenced` under an old epoch, and `InvalidUse` for a name that the
-        service takes for that of a temporary file.
+        service would treat as temporary.
         """
         path = self._path(name)
         if name.rpartition("/")[2].startswith("__temp"):
@@ -104,8 +105,8 @@ class TreeFiles(StateFiles):
     def read(self, name: str, start: int, length: int) -> bytes:
         """See `StateFiles.read`. Raises `StateDamaged` if the service reports damaged bytes.
 
-        The service checks a whole file, and a part of a file up to 1 MiB; the reader must check a part of a larger
-        file.
+        The bytes are verified if they are a whole file, or belong to a file of at most 1 MiB. The reader itself must
+        verify a part of a larger file.
         """
         with _translated(name):
             return self._files.read(self._path(name), start, length)
@@ -134,7 +135,9 @@ class TreeFiles(StateFiles):
 
 @contextmanager
 def _translated(name: str) -> Iterator[None]:
-    """Translate the errors of the SDK into errors of files. The outcome is unknown only if the SDK's error says so."""
+    """Translate an error of the SDK into an error below `FilesError`; into `WriteUnknown` only if the SDK's error says
+    that the outcome is unknown.
+    """
     try:
         yield
     except Fenced as error:

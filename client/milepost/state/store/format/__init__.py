@@ -1,1 +1,1 @@
-"""The files of a store: their names, their content, and its verification."""
+"""The format of a store's files: their names, their content, and how a reader verifies it."""

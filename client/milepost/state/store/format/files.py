@@ -1,6 +1,10 @@
 """Writes and reads files: a head and record batches, which together are an Arrow stream that any Arrow library reads.
 
 No part of a file is used before its digest is verified.
+
+Arrow stores a column of bytes with a four-byte offset for each value. Rising offsets compress badly, and with small
+values they would be most of a file. So a record batch here has one row of lists, with the lengths of keys and values,
+which are often equal, in place of offsets. A key is stored without the prefix that it shares with the key before it.
 """
 
 from __future__ import annotations
@@ -10,14 +14,13 @@ import json
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import pyarrow as pa
 
 from milepost.state.errors import InvalidUse, StateDamaged
 from milepost.state.store.contract.values import StateStoreId
 from milepost.state.store.files.contract import StateFiles
-from milepost.state.store.format.batches import ROWS_SCHEMA, SCHEMA, batch_of, rows_of, rows_of_format_1
 from milepost.state.store.format.heads import (
     FORMAT,
     Block,
@@ -28,7 +31,7 @@ from milepost.state.store.format.heads import (
     head_to_json,
 )
 from milepost.state.store.format.names import StateFileName, digest_of_head
-from milepost.state.store.rows import Row
+from milepost.state.store.rows import Op, Row, prefix_of
 
 _METADATA_KEY = b"milepost.state"
 BATCH_BYTES = 512 * 1024
@@ -40,17 +43,46 @@ _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
 _FIRST_READ = 256 * 1024
 _MOST_HEAD_BYTES = 1 << 30
 _CONTINUATION = b"\xff\xff\xff\xff"
+_MOST_SHARED = 255
+
+
+def _list_of(kind: pa.DataType) -> pa.DataType:
+    return pa.list_(pa.field("item", kind, nullable=False))
+
+
+SCHEMA = pa.schema(
+    [
+        pa.field("op", _list_of(pa.uint8()), nullable=False),
+        pa.field("shared", _list_of(pa.uint8()), nullable=False),
+        pa.field("key_length", _list_of(pa.uint32()), nullable=False),
+        pa.field("keys", pa.binary(), nullable=False),
+        pa.field("value_length", _list_of(pa.uint32()), nullable=False),
+        pa.field("values", pa.binary(), nullable=False),
+    ]
+)
+ROWS_SCHEMA = pa.schema(
+    [
+        pa.field("family", pa.uint32(), nullable=False),
+        pa.field("key", pa.binary(), nullable=False),
+        pa.field("op", pa.uint8(), nullable=False),
+        pa.field("value", pa.binary(), nullable=True),
+    ]
+)
+"""The schema of files of format 1, which Milepost reads but no longer writes."""
+_SCHEMA_MESSAGE = SCHEMA.serialize().to_pybytes()
 
 
 class Written(NamedTuple):
-    """A file that is ready to be created: the digits for its name, and its content."""
+    """A file that is ready to be created: ``digest`` is the hex digits of its name, which verify its head, and
+    ``content`` its bytes.
+    """
 
     digest: str
     content: bytes
 
 
 class Body(NamedTuple):
-    """The record batches of a file, one after the other, and the position of each."""
+    """The record batches of a file as Arrow messages, in order, and a `Block` that describes each of them."""
 
     messages: tuple[bytes, ...]
     blocks: tuple[Block, ...]
@@ -62,7 +94,9 @@ class Body(NamedTuple):
 
 
 def file_of(store: StateStoreId, head: Head, body: Body) -> Written:
-    """Assemble a file from a head and its record batches."""
+    """Assemble a file of ``store`` from its head and its record batches. Each call returns a different file, because
+    the head contains a random number.
+    """
     document = {
         "format": FORMAT,
         "store": {"operator": store.operator, "partition": store.partition, "name": store.name},
@@ -76,7 +110,8 @@ def file_of(store: StateStoreId, head: Head, body: Body) -> Written:
 
 
 def bodies_of(rows: Iterable[Row], most_bytes: int | None = None) -> Iterator[Body]:
-    """Turn sorted rows into bodies, each of about ``most_bytes`` of keys and values; into a single one without a limit.
+    """Turn sorted rows into bodies of about ``most_bytes`` of keys and values each, or into a single body if
+    ``most_bytes`` is None.
 
     Without rows there is no body.
     """
@@ -115,14 +150,13 @@ def body_of(rows: Iterable[Row]) -> Body:
 
 
 def _message(rows: Sequence[Row]) -> bytes:
-    """Return the Arrow message of a record batch, as it follows the message of the schema."""
+    """Return the rows as the Arrow message of a record batch, without the message of the schema that precedes it in a
+    stream.
+    """
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, SCHEMA, options=_OPTIONS) as writer:
         writer.write_batch(batch_of(rows))
     return bytes(memoryview(sink.getvalue())[len(_SCHEMA_MESSAGE) : -len(_END_OF_STREAM)])
-
-
-_SCHEMA_MESSAGE = SCHEMA.serialize().to_pybytes()
 
 
 @dataclass(frozen=True)
@@ -196,3 +230,82 @@ def open_file(files: StateFiles, store: StateStoreId, name: StateFileName) -> Op
     if head.version != name.version:
         raise StateDamaged(path, f"it is of version {head.version}")
     return OpenedFile(head, blocks, path, files, length, beginning, document["format"])
+
+
+def batch_of(rows: Sequence[Row]) -> pa.RecordBatch:
+    """Turn sorted rows into a record batch."""
+    keys, ops, values = zip(*rows, strict=True)
+    shared = list(_shared(keys))
+    return pa.record_batch(
+        [
+            pa.array([list(map(int, ops))], SCHEMA.field("op").type),
+            pa.array([shared], SCHEMA.field("shared").type),
+            pa.array([list(map(len, keys))], SCHEMA.field("key_length").type),
+            pa.array([b"".join(key[count:] for key, count in zip(keys, shared, strict=True))], pa.binary()),
+            pa.array([list(map(len, values))], SCHEMA.field("value_length").type),
+            pa.array([b"".join(values)], pa.binary()),
+        ],
+        schema=SCHEMA,
+    )
+
+
+def rows_of(batch: pa.RecordBatch) -> list[Row]:
+    """Turn a record batch back into rows. Raises ValueError for a batch that was not made from rows."""
+    if batch.num_rows != 1:
+        raise ValueError(f"it has {batch.num_rows} rows of lists")
+    ops, shared, key_lengths, suffixes, value_lengths, values = batch.columns
+    counts = _numbers(shared, "B")
+    lengths = (length - count for length, count in zip(_numbers(key_lengths, "I"), counts, strict=True))
+    keys = []
+    key = b""
+    for count, suffix in zip(counts, _parts(suffixes, lengths), strict=True):
+        key = key[:count] + suffix
+        keys.append(key)
+    return list(zip(keys, _numbers(ops, "B"), _parts(values, _numbers(value_lengths, "I")), strict=True))
+
+
+def rows_of_format_1(batch: pa.RecordBatch) -> list[Row]:
+    """Turn a record batch of `ROWS_SCHEMA` into rows."""
+    numbers, keys, ops, values = (column.to_pylist() for column in batch.columns)
+    if numbers[0] == numbers[-1]:  # rows are sorted by family, so all are of the same family
+        prefix = prefix_of(numbers[0])
+        keys = [prefix + key for key in keys]
+    else:
+        keys = [prefix_of(number) + key for number, key in zip(numbers, keys, strict=True)]
+    if Op.REMOVE in ops:
+        values = [value or b"" for value in values]
+    return list(zip(keys, ops, values, strict=True))
+
+
+def _shared(keys: Iterable[bytes]) -> Iterator[int]:
+    """Iterate over the length of the prefix that each key shares with the key before it, 255 bytes at most."""
+    before = b""
+    for key in keys:
+        most = min(len(key), len(before), _MOST_SHARED)
+        differing = int.from_bytes(key[:most], "big") ^ int.from_bytes(before[:most], "big")
+        yield most - (differing.bit_length() + 7) // 8
+        before = key
+
+
+def _numbers(lists: pa.Array, kind: Literal["B", "I"]) -> list[int]:
+    """Return the only list of a column of lists as Python numbers. This is much faster than Arrow's ``to_pylist``."""
+    numbers = lists.flatten()
+    if len(numbers) == 0:
+        return []
+    whole: list[int] = memoryview(numbers.buffers()[1]).cast("B").cast(kind).tolist()
+    return whole[numbers.offset : numbers.offset + len(numbers)]
+
+
+def _parts(column: pa.Array, lengths: Iterable[int]) -> list[bytes]:
+    """Split the only value of a column into parts of these lengths. Raises ValueError if they do not add up to its
+    size.
+    """
+    whole = column[0].as_py()
+    parts = []
+    start = 0
+    for length in lengths:
+        parts.append(whole[start : start + length])
+        start += length
+    if start != len(whole):
+        raise ValueError(f"its parts have {start} bytes, not {len(whole)}")
+    return parts

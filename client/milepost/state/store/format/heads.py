@@ -1,4 +1,4 @@
-"""The head of a file, as JSON in the metadata of an Arrow schema."""
+"""The heads of a store's files, which are stored as JSON in the metadata of the file's Arrow schema."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from milepost.state.store.rows import Families, Family, prefix_of
 
 FORMAT = 2
-"""The format of new files. Format 1 differs only in its record batches (`milepost.state.store.format.batches`)."""
+"""The format of new files. Format 1 differs only in its record batches (`milepost.state.store.format.files`)."""
 
 Commit = tuple[int, str]
 """A commit: its version and its id."""
@@ -17,9 +17,10 @@ Commit = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A record batch of a file: its position behind the head, its digest, its number of rows, and its range of keys.
+    """The description of a record batch in the head of its file: its offset in bytes from the end of the head, its
+    length, its digest, its number of rows, and its first and last key.
 
-    Keys begin with their family, as in an engine.
+    Keys begin with the number of their column family.
     """
 
     offset: int
@@ -34,8 +35,8 @@ class Block:
 class DeltaHead:
     """The head of a commit.
 
-    ``lineage`` has the commits before it, newest first, without a gap; it need not reach the beginning. ``families``
-    and ``keys``, the number of keys, describe the version that the commit made.
+    ``lineage`` lists some of the commits before this one, newest first and without a gap, but not necessarily back to
+    version 1. ``families`` and ``keys``, the number of keys, describe the version that the commit made.
     """
 
     version: int
@@ -46,7 +47,9 @@ class DeltaHead:
 
 @dataclass(frozen=True, slots=True)
 class RunHead:
-    """The head of a part of a run: the changes of the versions after ``after``, up to ``version``."""
+    """The head of a file of a run, which contains changes of the versions after ``after``, up to and including
+    ``version``.
+    """
 
     after: int
     version: int
@@ -65,10 +68,11 @@ class RunPart:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Sorted rows in which each key appears once: the changes of the versions after ``after``, up to ``version``.
+    """Sorted rows in which each key appears once: the combined changes of the versions after ``after``, up to and
+    including ``version``.
 
-    Its parts are files whose keys do not overlap, in the order of their keys. A run of one version may be the commit of
-    that version itself.
+    Its parts are files whose ranges of keys do not overlap, sorted by key. A run of a single version may consist of the
+    file of the commit itself.
     """
 
     after: int
@@ -132,7 +136,9 @@ def head_to_json(head: Head) -> dict[str, Any]:
 
 
 def head_from_json(document: dict[str, Any]) -> Head:
-    """Turn a JSON document into a head. Raises one of Python's errors if the document is not a head."""
+    """Turn a JSON document into a head. Raises a built-in exception such as KeyError or ValueError if the document is
+    not a head.
+    """
     kind, version = document["kind"], int(document["version"])
     if kind == "delta":
         lineage = tuple((int(older), str(id)) for older, id in document["lineage"])

@@ -1,8 +1,8 @@
 """The names of the files of a store.
 
-The 32 digits at the end of a name are the first half of the SHA-256 of the file's head. The head contains the digest of
-everything else in the file, and a random number. So a name proves the content of its file, no two commits have the same
-name, and a process that creates a file twice creates the same file.
+The 32 digits at the end of a name are the first half of the SHA-256 of the file's head. The head contains the digests
+of the file's record batches, and a random number. So the name verifies the content of its file, two different commits
+never have the same name, and a process that repeats the creation of a file creates the same file.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ _PIN_NAME = re.compile(r"[A-Za-z0-9-]{1,100}\Z")
 class StateFileName:
     """The parts of a file's name.
 
-    ``id`` is the commit's own (delta), that of the commit whose state the file has (snapshot, pin), or the file's
-    (run). ``extra`` is a snapshot's digest or the name of a pin.
+    ``id`` is the id of a commit: of the commit itself in the name of a delta, of the commit whose state the file
+    contains or keeps in that of a snapshot or pin. In the name of a run it is the file's digest. ``extra`` is the
+    digest of a snapshot or the name of a pin, else "".
     """
 
     kind: Kind
@@ -49,7 +50,7 @@ class StateFileName:
 
     @property
     def digest(self) -> str:
-        """The digits that verify the file's head."""
+        """The hex digits in the name that verify the file's head."""
         return self.extra if self.kind is Kind.SNAPSHOT else self.id
 
 
@@ -69,10 +70,10 @@ def parse_name(name: str) -> StateFileName | None:
 
 
 def is_pin_name(name: str) -> bool:
-    """Return whether a pin may have this name."""
+    """Return whether ``name`` is a valid name of a pin: 1 to 100 letters, digits and ``-``."""
     return _PIN_NAME.match(name) is not None
 
 
 def digest_of_head(head: bytes) -> str:
-    """Return the digits in the name of a file that begins with this head."""
+    """Return the 32 hex digits that belong into the name of a file with this head."""
     return hashlib.sha256(head).hexdigest()[:ID_DIGITS]

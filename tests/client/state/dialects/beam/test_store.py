@@ -19,7 +19,7 @@ from milepost.state.dialects.beam import (
 )
 from milepost.state.errors import StoreEnded
 from milepost.state.store import StateStore
-from milepost.state.store.engines.contract import EngineFactory
+from milepost.state.store.engines.engine import EngineFactory
 from tests.client.state.conftest import Opener
 from tests.client.state.dialects.beam.conftest import NAMESPACE_1, NAMESPACE_2, WINDOWS, at, window
 from tests.client.state.dialects.beam.test_contract import BAG, FILLED, LIST, MAP, MULTIMAP, SET, SUM, VALUE

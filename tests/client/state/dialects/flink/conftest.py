@@ -11,7 +11,7 @@ from milepost.state.coders import Utf8Coder
 from milepost.state.dialects.flink import Checkpoint, OperatorTask
 from milepost.state.key_groups import KeyGroups
 from milepost.state.store import ProviderSettings
-from milepost.state.store.engines.contract import EngineFactory
+from milepost.state.store.engines.engine import EngineFactory
 from tests.client.state.support.failing_files import FailingFiles
 
 

@@ -10,7 +10,7 @@ from milepost.state.coders import FixedIntCoder, Utf8Coder
 from milepost.state.dialects.flink import ListStateDescriptor, OperatorTask, ValueStateDescriptor, restoring
 from milepost.state.errors import CommitUnknown, FilesError, StateDamaged, VersionNotFound, WriteUnknown
 from milepost.state.store import MemoryEngine
-from milepost.state.store.engines.contract import EngineFactory
+from milepost.state.store.engines.engine import EngineFactory
 from tests.client.state.dialects.flink.conftest import Tasks, task_of
 from tests.client.state.support.failing_files import Crash, Failure
 

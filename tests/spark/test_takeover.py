@@ -11,8 +11,8 @@ import pytest
 from milepost.errors import CheckpointDamaged, Unavailable, WrongCheckpoint
 from milepost.integrity import IfDamaged
 from milepost.job_record import JobRecord
-from milepost.spark.fallback import bring_back, fall_back, safe
 from milepost.spark.recovery import recover
+from milepost.spark.takeover import bring_back, fall_back, safe
 from milepost.state.store.files.tree import DEFAULT_DIRECTORY
 from milepost.types import DamagedFile, JobFile, KeptSnapshots, Snapshot, Verification
 from milepost.wire import Code

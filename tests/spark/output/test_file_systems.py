@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from milepost.spark.output import local
-from milepost.spark.output.hadoop import HadoopFiles
-from milepost.spark.output.local import LocalFiles
+from milepost.spark.output import file_systems
+from milepost.spark.output.file_systems import HadoopFiles, LocalFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,7 +73,7 @@ def test_no_answer_of_the_jvm_waits_for_an_acknowledgement(spark: SparkSession, 
 def test_directories_that_were_made_for_it_survive_a_crash_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A crash of the machine cannot be had, so it is seen to that each name is synced in the directory it is in."""
     synced: list[Path] = []
-    monkeypatch.setattr(local, "sync", synced.append)
+    monkeypatch.setattr(file_systems, "sync", synced.append)
     LocalFiles().write_new(f"file:{tmp_path}/a/b/out/_milepost/page.json", b"page")
     page = tmp_path / "a/b/out/_milepost/page.json"
     assert {page, *list(page.parents)[:5]} <= set(synced)
@@ -94,7 +93,7 @@ def test_on_windows_no_directory_is_opened(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(os, "open", opened)
     LocalFiles().write_new(f"file:{tmp_path}/a/page", b"page")
     assert LocalFiles().files(f"file:{tmp_path}/a") == [("page", 4)]
-    assert str(local._local("file:/C:/a b/page")) == "C:/a b/page"
+    assert str(file_systems._local("file:/C:/a b/page")) == "C:/a b/page"
 
 
 def test_nothing_is_written_over(files: LocalFiles | HadoopFiles, root: str) -> None:

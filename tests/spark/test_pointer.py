@@ -19,8 +19,7 @@ from milepost.errors import (
     Unavailable,
     VersionMismatch,
 )
-from milepost.spark.pointer import JobPointer
-from milepost.spark.store import ResolvingStore
+from milepost.spark.pointer import JobPointer, ResolvingStore
 from milepost.store import StateHandleStore
 from milepost.types import Handle
 from milepost.wire import Code
