@@ -43,7 +43,7 @@ class Swap:
 
 
 _IMPORTS = Before("from milepost_backends.zookeeper.address")
-_REGISTERED = Before('}\n"""The packages with')
+_REGISTERED = Before('}\n"""The packages of')
 
 PLACES: Mapping[tuple[str, int], Sequence[Before | Swap]] = {
     (POINTERS, 3): [_IMPORTS, Before('    Backend("embedded", _directory, lambda address: EmbeddedPointers')],
