@@ -31,7 +31,7 @@ from milepost_server.model.manifest_rows import ManifestRows
 from milepost_server.model.requests.base import BlobRef
 from milepost_server.model.requests.trees import CloneTree
 from milepost_server.model.trees import Entry, Savepoint, TreePath, TreeSnapshot
-from milepost_server.operations.records import store_in
+from milepost_server.operations.handles import store_in
 from milepost_server.operations.trees import At, all_readable, tree_in
 from milepost_server.replica.submitter import Caller, Reply, Submitter, reply_of
 from milepost_server.replica.trees.manifests import Manifests

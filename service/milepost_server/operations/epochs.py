@@ -12,7 +12,7 @@ from milepost_server.journal import Journal
 from milepost_server.journal.attempts import MaySubmit
 from milepost_server.model.records import Session
 from milepost_server.model.requests.handles import Campaign
-from milepost_server.operations.records import store_in
+from milepost_server.operations.handles import store_in
 from milepost_server.replica.epoch_queues import CampaignPlace, EpochQueues
 from milepost_server.replica.leases import Leases
 from milepost_server.replica.submitter import Caller, Reply, Submitter

@@ -27,7 +27,7 @@ from milepost_server.model.requests.trees import (
     TreeRequest,
 )
 from milepost_server.model.trees import Entry, Tree
-from milepost_server.operations.records import store_in
+from milepost_server.operations.handles import store_in
 from milepost_server.replica.submitter import Reply, Submitter
 from milepost_server.replica.trees.manifests import Manifests
 from milepost_server.rules.answers import entry_body

@@ -21,7 +21,7 @@ from milepost_server.journal import Journal
 from milepost_server.memory.state import State
 from milepost_server.model.paths import path_key
 from milepost_server.model.trees import Entry, Savepoint, TreePath, TreeSnapshot
-from milepost_server.operations.records import store_in
+from milepost_server.operations.handles import store_in
 from milepost_server.operations.trees import tree_in
 from milepost_server.rules.trees.visibility import visible_at, visible_in
 

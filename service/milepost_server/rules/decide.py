@@ -15,14 +15,13 @@ from milepost_server.model.requests.trees import PutFile
 from milepost_server.model.trees import Tree, TreePath
 from milepost_server.rules import guards, replays
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Inventory, Refused
-from milepost_server.rules.handlers import handles, sessions, stores, uploads
+from milepost_server.rules.handlers import handles, sessions, stores
 from milepost_server.rules.trees import handlers as trees
 from milepost_server.rules.trees import maintenance, snapshots
 
 HANDLERS: Final = {
     **handles.HANDLERS,
     **stores.HANDLERS,
-    **uploads.HANDLERS,
     **sessions.HANDLERS,
     **trees.HANDLERS,
     **snapshots.HANDLERS,
