@@ -16,12 +16,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 from milepost_backends.contract import BackendError
-from milepost_server.basics.log_lines import LogLines
 from milepost_server.basics.watched_files import WatchedFiles
 from milepost_server.check import status_of, try_stores
 from milepost_server.compose import ReplicaConfig, application, make_stores, open_replica, service_accounts
 from milepost_server.http.access.hosts import Hosts
-from milepost_server.http.access.log import AccessLog
+from milepost_server.http.access.log import AccessLog, LogLines
 from milepost_server.http.access.token_file import watched_tokens
 from milepost_server.http.access.tokens import Tokens
 from milepost_server.http.connection.connections import Connections, room_for_connections

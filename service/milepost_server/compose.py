@@ -25,23 +25,19 @@ from milepost_server.http.access.tokens import TokenSource
 from milepost_server.http.application import Application
 from milepost_server.http.connection.connections import Connections
 from milepost_server.http.metrics import Metrics
-from milepost_server.http.openapi import pages
-from milepost_server.http.openapi.description import Description
+from milepost_server.http.openapi import description
 from milepost_server.http.page import routes as page
 from milepost_server.http.requests import Context
 from milepost_server.http.routes import (
     credentials,
-    epochs,
     files,
     handles,
     health,
-    leading,
     lookups,
     sessions,
     snapshots,
     states,
     stores,
-    uploads,
 )
 from milepost_server.http.routing import Routes
 from milepost_server.http.tls.certificates import Certificates, public_authorities
@@ -59,9 +55,23 @@ from milepost_server.replica.settings import Settings
 # If the blob store waited for one answer for the whole time of a step, it could never try another server.
 _EXCHANGES_IN_A_STEP = 3
 
-_OF_STORES = (handles, states, uploads, stores, snapshots, files, lookups, sessions, epochs, credentials)
-_API = (*_OF_STORES, health, leading)
-_PARTS = (*_API, pages, page, webhdfs, data_nodes)
+_ROUTERS = (
+    handles.router,
+    states.router,
+    states.uploads,
+    stores.router,
+    snapshots.router,
+    files.router,
+    lookups.router,
+    sessions.router,
+    stores.epochs,
+    credentials.router,
+    health.router,
+    description.router,
+    page.router,
+    webhdfs.router,
+    data_nodes.router,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,11 +203,11 @@ def application(
 
 def create_app(context: Context) -> Application:
     """Make the ASGI application of one replica. It neither opens nor closes the replica's backends."""
-    description = Description(context.version, routes())
-    described = APIRoute("/openapi.json", description.answer, methods=["GET"], include_in_schema=False)
+    made = description.Description(context.version, routes())
+    described = APIRoute("/openapi.json", made.answer, methods=["GET"], include_in_schema=False)
     return Application(context, Routes([*routes(), described]))
 
 
 def routes() -> list[APIRoute]:
     """Return all routes except that of their description, in the order in which they are described."""
-    return [route for part in _PARTS for route in part.router.routes if isinstance(route, APIRoute)]
+    return [route for router in _ROUTERS for route in router.routes if isinstance(route, APIRoute)]

@@ -11,10 +11,9 @@ from milepost.operations import OPERATIONS
 from milepost.operations.operation import Right
 from milepost.wire import Code, Header
 from milepost_server.basics.problems import problem
-from milepost_server.http.access.certified import is_certified
-from milepost_server.http.access.job_access import RIGHTS_OF_JOBS, may_use
-from milepost_server.http.access.permission import of_retry, require
+from milepost_server.http.access.permission import RIGHTS_OF_JOBS, may_use, of_retry, require
 from milepost_server.http.access.tokens import bearer_of
+from milepost_server.http.connection.exchange import is_certified
 from milepost_server.http.requests import Context, HttpRequest
 from milepost_server.http.routing import Endpoint
 

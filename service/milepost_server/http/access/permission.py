@@ -1,4 +1,7 @@
-"""Checks the rights of a request's caller: by the table for each call, and by routes for the stores that they name."""
+"""Checks the rights of a request's caller, be it a client or a job, and determines the epoch of the request.
+
+The table of operations names the right that each call needs. A route checks the store that only the route determines.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,9 @@ SHORT: Final = {
     Right.ADMIN: "do what takes the role admin",
 }
 """The operation that a client without the right may not do, and the missing role, in words."""
+
+RIGHTS_OF_JOBS: Final = frozenset({Right.READ_OF_JOB, Right.WRITE_OF_JOB})
+"""The rights that the token of a job gives, in the store of that job."""
 
 MOST_CHARACTERS: Final = 200
 """The most characters of a name; any other text is cut at this length."""
@@ -50,3 +56,29 @@ def may(request: HttpRequest, right: Right, store: str | None = None) -> bool:
 def may_read(request: HttpRequest, store: str) -> bool:
     """Return whether the caller may see that this store exists."""
     return request.principal is None or request.principal.rights.may_read(store)
+
+
+def may_use(request: HttpRequest, right: Right, store: str) -> None:
+    """Raise ``forbidden`` unless the caller has this right, one of `RIGHTS_OF_JOBS`, on the store.
+
+    A job has both rights on its own store, and neither on any other.
+    """
+    job = request.job
+    if job is None:
+        require(request, right, store)
+    elif store != job.store:
+        raise problem(Code.FORBIDDEN, f"the token is for what is of {job.store!r}, not for what is of {store[:60]!r}")
+
+
+def epoch_under(request: HttpRequest, store: str, said: int | None) -> int | None:
+    """Return the epoch of a write: its token's, if that is a job's, else the one in a header.
+
+    A header with another epoch than the token comes from a mixed-up configuration: ``forbidden``.
+    """
+    job = request.job
+    if job is None:
+        return said
+    if said not in (None, job.epoch):
+        mixed = problem(Code.FORBIDDEN, f"the token is for epoch {job.epoch} of {store!r}, and the header for {said}")
+        raise of_retry(mixed, request)  # the token of the first attempt may have been an older one
+    return job.epoch

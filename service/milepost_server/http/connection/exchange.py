@@ -1,17 +1,20 @@
-"""One request and its answer, as the application sees them: ASGI messages on a connection of HTTP/1.1."""
+"""One request and its answer on a connection of HTTP/1.1: ASGI messages to the application, bytes to the client."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from functools import cache
+from http import HTTPStatus
 from typing import Any, Final
 
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message
 
 from milepost.errors import Problem
 from milepost_server.blobs.delivery import DeliveryCut
-from milepost_server.http.connection import answers
 from milepost_server.http.connection.closing import LingeringTransport
 
 log = logging.getLogger("milepost.http")
@@ -27,7 +30,11 @@ _FAILED_FIELDS: Final = (
 )
 _WITHOUT_BODY: Final = frozenset({204, 304})
 
+_NAME: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE: Final = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
+
 _EXTENSION: Final = "milepost.exchange"
+_CERTIFIED: Final = "milepost.certified"
 
 
 class Exchange:
@@ -179,9 +186,9 @@ class Exchange:
         self._left = 0 if length is None or self._is_head else int(length)
         if self._is_chunked:
             fields.append((b"transfer-encoding", b"chunked"))
-        head = answers.head(status, fields)
+        encoded = head(status, fields)
         self.has_begun, self._awaits_continue = True, False
-        self._line.write(head)
+        self._line.write(encoded)
 
     def _go_on(self, part: bytes | memoryview, *, more: bool) -> None:
         if not self.has_begun or self._is_complete:
@@ -218,3 +225,37 @@ def exchange_of(scope: MutableMapping[str, Any]) -> Exchange:
     """Return the exchange that an ASGI scope belongs to, while the application answers its request."""
     exchange: Exchange = scope["extensions"][_EXTENSION]
     return exchange
+
+
+def note_certificate(scope: MutableMapping[str, Any]) -> None:
+    """Note that the client of this request has presented a certificate."""
+    scope.setdefault("extensions", {})[_CERTIFIED] = {}
+
+
+def is_certified(scope: MutableMapping[str, Any]) -> bool:
+    """Return whether the client of this request has presented a certificate."""
+    return _CERTIFIED in (scope.get("extensions") or {})
+
+
+def head(status: int, fields: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Return the bytes of the head of an answer: its status line and its header fields.
+
+    Raises ValueError for a field that HTTP does not allow, such as one whose value contains a line break.
+    """
+    lines = [_status_line(status)]
+    for name, value in fields:
+        if not (_NAME.fullmatch(name) and _VALUE.fullmatch(value)):
+            raise ValueError(f"this is no field of an answer: {name!r}: {value!r}")
+        lines.append(b"%b: %b" % (name, value))
+    return b"\r\n".join([*lines, b"", b""])
+
+
+@cache
+def _status_line(status: int) -> bytes:
+    return b"HTTP/1.1 %d %b" % (status, HTTPStatus(status).phrase.encode())
+
+
+def whole(response: Response) -> bytes:
+    """Return the bytes of a complete answer that is the last one on its connection."""
+    fields = [(name, value) for name, value in response.raw_headers if name != b"connection"]
+    return head(response.status_code, [*fields, (b"connection", b"close")]) + bytes(response.body)

@@ -17,11 +17,9 @@ import uvicorn
 from milepost.errors import Problem
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
-from milepost_server.http.access.certified import note_certificate
 from milepost_server.http.application import Application
-from milepost_server.http.connection.answers import whole
 from milepost_server.http.connection.closing import LingeringTransport, notice_dead_peers
-from milepost_server.http.connection.exchange import Exchange
+from milepost_server.http.connection.exchange import Exchange, note_certificate, whole
 from milepost_server.http.connection.heads import Framing, RequestLines
 from milepost_server.http.connection.slow_peers import SlowPeerGuard
 from milepost_server.http.requests import Fields

@@ -1,17 +1,19 @@
-"""The texts of the OpenAPI description about headers, answers and problems, in one table that every route uses."""
+"""Ties each route to its operation, and describes its headers, answers and problems for OpenAPI from one table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
 
-from fastapi import Depends
+from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from milepost.operations.operation import RestOperation
 from milepost.wire import MAX_LABELS_LENGTH, MAX_PAGE, PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, PROBLEMS, Code, Header
 from milepost_server.http.bodies import no_fields
 from milepost_server.http.openapi.schemas import NAME_SCHEMA, TAG_PATTERN
+
+Route = TypeVar("Route", bound=Callable[..., Awaitable[Response]])
 
 HANDLE_EXAMPLE: dict[str, Any] = {
     "name": "latest",
@@ -98,6 +100,36 @@ _QUERY: dict[str, dict[str, Any]] = {
     "version": {"type": "integer", "format": "int64", "minimum": 0, "maximum": 2**63 - 1},
 }
 """The schemas of query parameters that are not text."""
+
+
+def answers(
+    router: APIRouter,
+    operation: RestOperation,
+    examples: dict[int, tuple[str, Any]],
+    *,
+    body: dict[str, Any] | None = None,
+    elsewhere: tuple[str, Iterable[str]] = ("", ()),
+) -> Callable[[Route], Route]:
+    """Decorate the route of an operation of ``/v1``; the arguments are those of `openapi_operation`."""
+    return plain(router, operation, **openapi_operation(operation, examples, body=body, elsewhere=elsewhere))
+
+
+def plain(router: APIRouter, operation: RestOperation, **described: Any) -> Callable[[Route], Route]:
+    """Decorate the route of another operation, which FastAPI describes with these arguments."""
+    path = operation.path.replace("{path}", "{path:path}")
+
+    def add(route: Route) -> Route:
+        router.add_api_route(
+            path,
+            route,
+            methods=[operation.method],
+            summary=operation.summary,
+            include_in_schema=operation.described,
+            **described,
+        )
+        return route
+
+    return add
 
 
 def openapi_operation(

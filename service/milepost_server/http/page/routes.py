@@ -14,7 +14,7 @@ from starlette.responses import Response
 from milepost.operations.replicas import PAGE, PAGE_FILE
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
-from milepost_server.http.openapi.operations import plain
+from milepost_server.http.openapi.documents import plain
 from milepost_server.http.requests import HttpRequest
 
 router = APIRouter()

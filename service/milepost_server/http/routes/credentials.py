@@ -16,8 +16,8 @@ from milepost_server.basics.problems import problem
 from milepost_server.http.access.job_tokens import LIFE_SECONDS
 from milepost_server.http.bodies import form_of
 from milepost_server.http.headers import caller, checked_name
+from milepost_server.http.openapi.documents import answers, plain
 from milepost_server.http.openapi.files import token_operation
-from milepost_server.http.openapi.operations import answers, plain
 from milepost_server.http.replies import json_response, reply_headers
 from milepost_server.http.requests import HttpRequest
 

@@ -9,7 +9,7 @@ from milepost.operations.files import LOOK_UP_STATE
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
 from milepost_server.http.headers import accepts, checked_name
-from milepost_server.http.openapi.operations import answers
+from milepost_server.http.openapi.documents import answers
 from milepost_server.http.queries import from_token, limit_of, only_known, to_token
 from milepost_server.http.replies import json_response
 from milepost_server.http.requests import HttpRequest

@@ -20,10 +20,10 @@ from milepost_server.http.bodies import json_of
 from milepost_server.http.headers import accepts, caller, checked_name, one
 from milepost_server.http.openapi.documents import (
     CORRUPT_EXAMPLE,
+    answers,
     json_body,
     seconds,
 )
-from milepost_server.http.openapi.operations import answers
 from milepost_server.http.queries import page_of, to_token
 from milepost_server.http.replies import about, empty_reply, json_reply, json_response
 from milepost_server.http.requests import HttpRequest

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
-from milepost_server.http.connection.answers import whole
+from milepost_server.http.connection.exchange import whole
 from milepost_server.http.connection.protocol import HttpProtocol
 from milepost_server.http.requests import Fields
 

@@ -14,7 +14,7 @@ from milepost.errors import Problem
 from milepost.operations.operation import Right
 from milepost.wire import NAME, Code, job_epoch_header, job_epoch_of
 from milepost_server.basics.problems import noted, problem
-from milepost_server.http.access.job_access import epoch_under, may_use
+from milepost_server.http.access.permission import epoch_under, may_use
 from milepost_server.http.queries import named_path
 from milepost_server.http.requests import Fields, HttpRequest
 from milepost_server.model.requests.trees import OntoExisting

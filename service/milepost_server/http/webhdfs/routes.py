@@ -19,6 +19,7 @@ from milepost.wire import Code
 from milepost_server.basics.problems import problem
 from milepost_server.http.access.permission import may_read
 from milepost_server.http.bodies import file_of
+from milepost_server.http.openapi.documents import plain
 from milepost_server.http.openapi.files import (
     DELETE_QUERY,
     DONE,
@@ -27,7 +28,6 @@ from milepost_server.http.openapi.files import (
     WRITE_QUERY,
     files_operation,
 )
-from milepost_server.http.openapi.operations import plain
 from milepost_server.http.replies import IncrementalResponse
 from milepost_server.http.requests import HttpRequest
 from milepost_server.http.webhdfs.datanode.data_node import FILE_PATIENCE_SECONDS
