@@ -39,8 +39,8 @@ _ADDRESS = re.compile(r"\{([^{}]*)\}")
 
 
 def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
-    """Return the parser of the flags. An environment variable can set each: ``MILEPOST_LISTEN`` sets
-    ``--listen``.
+    """Return the parser of the flags. An environment variable sets the default of each flag, such as
+    ``MILEPOST_LISTEN`` that of ``--listen``.
     """
 
     def default(flag: str, fallback: str | None) -> str | None:
@@ -212,7 +212,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         accounts = service_accounts(deployment, given.service_accounts) if given.service_accounts else None
         if given.check:
             sys.exit(asyncio.run(_checked(replace(deployment, accepted_losses=frozenset()), settings)))
-        sockets = bound(host, port)  # bound before anything is opened or logged, so that a port in use ends the start
+        # the port is bound first, so that the start fails at once if another process uses the port
+        sockets = bound(host, port)
         replica = open_replica(deployment, settings)
         by = "https" if serves_tls else "http"
         log.info("listening on %s by %s, pointers %s, blobs %s", given.listen, by, given.pointers, given.blobs)
@@ -238,7 +239,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 async def _checked(deployment: ReplicaConfig, settings: Settings) -> int:
-    """Try the stores, print the findings, and return the exit status."""
+    """Try the stores of a deployment, print what was found for each, and return the exit status of ``--check``."""
     findings = []
     async for finding in try_stores(*make_stores(deployment, settings)):
         findings.append(finding)
@@ -256,7 +257,7 @@ def _log_from(level: int) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LogLines("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=max(level, logging.INFO), handlers=[handler])
-    logging.getLogger("milepost.audit").setLevel(logging.INFO)  # shown at every log level
+    logging.getLogger("milepost.audit").setLevel(logging.INFO)  # the audit log is shown at every log level
     logging.getLogger("httpx").setLevel(logging.WARNING)  # httpx logs signed URLs in its lines about requests
     if level < logging.INFO:
         for name in _OURS:

@@ -52,7 +52,7 @@ from milepost_server.replica.probes import Probes
 from milepost_server.replica.replica import Replica
 from milepost_server.replica.settings import Settings
 
-# If the blob store waited for one answer for the whole time of a step, it could never try another server.
+# A backend waits for one answer for a third of a step's time, so that it can still try another server in that step.
 _EXCHANGES_IN_A_STEP = 3
 
 _ROUTERS = (
@@ -76,9 +76,10 @@ _ROUTERS = (
 
 @dataclass(frozen=True, slots=True)
 class ReplicaConfig:
-    """The addresses of a replica: those of its records and blobs, and the one at which others reach it.
+    """The addresses of a replica: the URLs of its pointer store and blob store, and ``advertise``, at which clients and
+    other replicas reach it.
 
-    ``accepted_losses`` are the names of the losses that the owner accepts.
+    ``accepted_losses`` are the names of losses of data that the owner accepts (see `JournalDamaged`).
     """
 
     pointers: str
@@ -124,10 +125,10 @@ def service_accounts(deployment: ReplicaConfig, audience: str) -> Accounts:
 
 
 def _spare_what_was_loaded() -> None:
-    """Exempt the loaded records from Python's garbage collection, which would pause for 0.3 s to go through them.
+    """Exempt the loaded records from Python's garbage collection, which would stop the process for 0.3 s to scan them.
 
-    Existing garbage, such as the records of an earlier leadership, is collected first: it would stay permanently
-    otherwise. This is for a process with a single replica, since it goes through all objects of the process.
+    Existing garbage, such as the records of an earlier leadership, is collected first, since frozen garbage would never
+    be freed. The exemption covers all objects of the process, so the process should run one replica only.
     """
     gc.unfreeze()
     gc.collect()
@@ -147,8 +148,9 @@ def application(
 ) -> ASGIApp:
     """Make the HTTP application of a replica. Its answers are logged in ``access``, unless that is None.
 
-    ``tokens`` are the clients that it knows, and ``certificates`` those that it presents to other replicas, and those
-    that it trusts. ``accounts`` identify the owner of a token for ``audience``; None if such tokens are not accepted.
+    ``tokens`` are the known clients. ``certificates`` has the certificates that the replica presents to other replicas,
+    and those that it trusts. ``accounts`` asks Kubernetes for the owner of a token for ``audience``; None if tokens of
+    Kubernetes are not accepted.
     """
     leader_locator = LeaderLocator(replica.election, deployment.advertise, replica.clock)
     operations, settings = operations_of(replica), replica.settings
@@ -209,5 +211,5 @@ def create_app(context: Context) -> Application:
 
 
 def routes() -> list[APIRoute]:
-    """Return all routes except that of their description, in the order in which they are described."""
+    """Return all routes except that of the OpenAPI description, in the order in which that description lists them."""
     return [route for router in _ROUTERS for route in router.routes if isinstance(route, APIRoute)]

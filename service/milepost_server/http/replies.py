@@ -56,7 +56,9 @@ class IncrementalResponse(Response):
         super().__init__(None, status, {**headers, "Content-Length": str(self._length)}, media_type)
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """Send the answer. The server makes this wait for a slow client; other requests are served in between."""
+        """Send the answer piece by piece. ``send`` waits while the client reads slowly, and other requests are served
+        between two pieces.
+        """
         note = exchange_of(scope).note_waiting
         waiting = self._length
         note(waiting)
@@ -80,7 +82,7 @@ def about(revision: int | None, term: int) -> dict[str, str]:
 
 
 def reply_headers(reply: Reply) -> dict[str, str]:
-    """Return the headers of a reply."""
+    """Return the headers for a reply: revision, term, version, and whether the answer is a replay."""
     headers = about(reply.revision, reply.term)
     if reply.answer.version is not None:
         headers[Header.ETAG] = quote_version(reply.answer.version)
@@ -116,8 +118,8 @@ def _pieces(body: Mapping[str, Any]) -> Iterator[bytes]:
 
 
 def range_header(request: HttpRequest) -> str | None:
-    """Return the header Range, if it applies: a range with a condition is ignored, so the request asks for all
-    bytes.
+    """Return the header Range; None if it is absent, or if it has a condition (If-Range). A conditional range is
+    ignored, so the answer has all bytes.
     """
     return None if request.fields.get("if-range") else one(request, "Range")
 
@@ -146,7 +148,9 @@ def requested_span(header: str | None, size: int) -> Span | None:
 def bytes_reply(
     chunks: AsyncIterator[bytes], asked: str | None, size: int, span: Span, headers: Mapping[str, str]
 ) -> Response:
-    """Make the answer with these bytes, of ``size`` in all: 206 if the header ``asked`` for a range, else 200."""
+    """Make the answer with the bytes ``span`` of a state of ``size`` bytes: 206 if ``asked``, the header Range, names a
+    range, else 200.
+    """
     partial = requested_span(asked, size) is not None
     sent = {**headers, "Accept-Ranges": "bytes", "Content-Length": str(span.end - span.start)}
     if partial:
@@ -155,7 +159,8 @@ def bytes_reply(
 
 
 def closing(error: Problem) -> dict[str, str]:
-    """Return the header that ends the connection, if ``error`` tells the client to ask another replica; else none.
+    """Return the header that makes the client close the connection, if ``error`` tells the client to ask another
+    replica; else no header.
 
     Behind a Service of Kubernetes, or another TCP forwarder, only a new connection reaches another replica: a client
     that kept this one would always ask the same replica.

@@ -1,7 +1,8 @@
-"""The lines of the log: each record is one line, whatever text it contains, and each answer adds one.
+"""The lines of the log: a formatter that makes one line of each record, and the access log, with one line for each
+answer.
 
-The access log writes many lines at once, and without the logging module: a logging record for each line would take
-several times as long as the rest of a small request, and so would a write for each line.
+The access log writes many lines at once, and without the logging module: a logging record, or a write, for each line
+would take several times as long as the rest of a small request.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _Raised: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | N
 class LogLines(logging.Formatter):
     """A formatter that escapes unprintable characters in messages, and indents tracebacks.
 
-    So no name or path in a message, nor the text of an exception, can pass for a line of the log.
+    So a name, a path or an exception that contains line breaks cannot forge a line of the log.
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:
@@ -83,7 +84,7 @@ class AccessLog:
             over = self._over.wait(BATCH_SECONDS)
             lines = [self._lines.popleft() for _ in range(len(self._lines))]
             if lines:
-                with suppress(OSError):  # if the log cannot be written, requests are still answered
+                with suppress(OSError):  # a full or closed log must not stop the server from answering
                     self._stream.write("".join(lines))
                     self._stream.flush()
 

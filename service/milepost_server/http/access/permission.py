@@ -1,6 +1,7 @@
 """Checks the rights of a request's caller, be it a client or a job, and determines the epoch of the request.
 
-The table of operations names the right that each call needs. A route checks the store that only the route determines.
+The table of operations names the right that each call needs. If the path of a call names no store, its route determines
+the store and checks the right on it.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ SHORT: Final = {
     Right.WRITE_ANY: "write any store, which takes the role writer of one",
     Right.ADMIN: "do what takes the role admin",
 }
-"""The operation that a client without the right may not do, and the missing role, in words."""
+"""For each right, the text of a refusal: what the client may not do, and which role it lacks."""
 
 RIGHTS_OF_JOBS: Final = frozenset({Right.READ_OF_JOB, Right.WRITE_OF_JOB})
 """The rights that the token of a job gives, in the store of that job."""
 
 MOST_CHARACTERS: Final = 200
-"""The most characters of a name; any other text is cut at this length."""
+"""The most characters of a store's name that a refusal quotes; a longer text is cut."""
 
 
 def require(request: HttpRequest, right: Right, store: str | None = None) -> None:
@@ -39,9 +40,8 @@ def require(request: HttpRequest, right: Right, store: str | None = None) -> Non
 
 
 def of_retry(error: Problem, request: HttpRequest) -> Problem:
-    """Return the problem of a request; that of a retry does not say that its first attempt was not applied.
-
-    The client may have had the right then. See `milepost_server.rules.replays.doubtful`.
+    """Return the problem to answer for ``error``. For a retry, the outcome becomes unknown: the client may have had the
+    right at its first attempt, which may have been applied. See `milepost_server.rules.replays.refuse_unsafe_retry`.
     """
     if request.fields.get(Header.ATTEMPT, "1") == "1":
         return error
@@ -80,5 +80,5 @@ def epoch_under(request: HttpRequest, store: str, said: int | None) -> int | Non
         return said
     if said not in (None, job.epoch):
         mixed = problem(Code.FORBIDDEN, f"the token is for epoch {job.epoch} of {store!r}, and the header for {said}")
-        raise of_retry(mixed, request)  # the token of the first attempt may have been an older one
+        raise of_retry(mixed, request)  # the first attempt may have used another token, and may have been applied
     return job.epoch

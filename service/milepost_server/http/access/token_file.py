@@ -38,7 +38,7 @@ def watched_tokens(path: Path, *, accounts: bool) -> WatchedFiles[Tokens]:
 
 
 def read_tokens(path: Path, *, accounts: bool = False) -> Tokens:
-    """Read the lines; ``#`` begins a comment. ``accounts`` says whether lines for accounts are allowed.
+    """Read the lines; ``#`` begins a comment. ``accounts`` is whether lines for accounts of Kubernetes are allowed.
 
     Raises a ValueError that names the line, but never its token.
     """
@@ -69,7 +69,7 @@ def read_tokens(path: Path, *, accounts: bool = False) -> Tokens:
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")  # some editors save UTF-8 with a byte order mark
-    except UnicodeDecodeError:  # the exception contains the whole file
+    except UnicodeDecodeError:  # the exception contains the content of the file, which has secrets
         raise ValueError(f"{path} is no text in UTF-8") from None
 
 
@@ -83,7 +83,8 @@ def _client(fields: list[str]) -> Principal:
     if len(fields) < 2:
         raise ValueError(f"expected 'name token', or behind that {_ROLES}")
     name, token, *roles = fields
-    if token.startswith(_OF_ROLES):  # a role in its place would be a token that everyone can guess
+    # the token is missing in this line, and its role would become a token that everyone can guess
+    if token.startswith(_OF_ROLES):
         raise ValueError("a role stands where the token should be")
     rights = _rights(roles)
     if not token.lower().startswith(_HASHED):

@@ -108,7 +108,9 @@ class Exchange:
         self._news.set()
 
     async def answer(self, app: ASGIApp) -> None:
-        """Let the application answer the request. If it leaves the answer incomplete, end it as a server error."""
+        """Let the application answer the request. If the application fails or leaves the answer incomplete, end the
+        answer as a server error.
+        """
         scope = self._scope
         extensions: dict[str, Any] = scope["extensions"]
         extensions[_EXTENSION] = self
@@ -122,15 +124,16 @@ class Exchange:
             if not self._is_over:
                 log.error("the answer to %s %s has no end", scope["method"], scope["path"])
         finally:
-            del extensions[_EXTENSION]  # the exchange and its scope refer to each other, which keeps both in memory
+            # breaks the cycle between the exchange and its scope, which would keep both in memory
+            del extensions[_EXTENSION]
             if not self._is_over:
                 self._break_off()
 
     # -- called by the application -------------------------------------------------------------------------------------
 
     async def receive(self) -> Message:
-        """Wait for a part of the body, for the end of the body or of the peer's sending side, or for the end of the
-        exchange.
+        """Wait for a part or the end of the body, for the end of the peer's sending side, or for the end of the
+        exchange, and return it as an ASGI message.
         """
         if self._awaits_continue and not self._line.is_closing():
             self._awaits_continue = False
@@ -160,7 +163,7 @@ class Exchange:
     async def hung_up(self) -> None:
         """Return once the peer has ended its sending side or is gone. Call this only after the request's body was read.
 
-        Only sending an answer would show which of the two it is.
+        The server cannot tell the two cases apart until it sends the answer.
         """
         while not self._peer_has_ended and (await self.receive())["type"] != "http.disconnect":
             pass
@@ -177,7 +180,8 @@ class Exchange:
         fields = [*self._common, *given]
         known = dict(fields)
         said = known.get(b"connection") == b"close"
-        # Without `100 Continue`, a client may send its body or leave it out, so the server cannot know what comes next.
+        # The client was not told to continue, so it may send the body or a new request: the server cannot tell which
+        # comes.
         self.keep_alive = self.keep_alive and not (said or self._awaits_continue)
         if not (self.keep_alive or said):
             fields.append((b"connection", b"close"))

@@ -65,7 +65,7 @@ stores that need a length; none of the current ones does.
 
 
 class Description:
-    """The OpenAPI description of ``routes``, which is made at the first request for it."""
+    """The OpenAPI description of ``routes``. It is generated at the first request for it."""
 
     def __init__(self, version: str, routes: Sequence[APIRoute]) -> None:
         self._version = version
@@ -103,7 +103,8 @@ def _complete(operation: dict[str, Any], path: str, known: RestOperation) -> Non
         if parameter["in"] == "path" and parameter["name"] != "path":
             parameter["schema"] = NAME_SCHEMA
     if PROBLEM_MEDIA_TYPE not in operation["responses"].get("422", {}).get("content", {}):
-        operation["responses"].pop("422", None)  # FastAPI adds 422 for its own check of parameters
+        # FastAPI adds this 422 for its own validation, which this server does not use
+        operation["responses"].pop("422", None)
     for status, response in operation["responses"].items():
         content = response.get("content", {})
         if status.startswith("2") and "application/json" in content:

@@ -1,4 +1,6 @@
-"""Ties each route to its operation, and describes its headers, answers and problems for OpenAPI from one table."""
+"""Decorators that connect a route to its operation, and the OpenAPI texts of headers, answers and problems, which all
+routes share.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +92,7 @@ _OF_STATUS = {
     429: (Header.RETRY_AFTER,),
     503: (Header.RETRY_AFTER,),
 }
-"""The headers of answers with a status, for every call."""
+"""The headers that answers with a certain status have, whatever the call."""
 
 _QUERY: dict[str, dict[str, Any]] = {
     "limit": {"type": "integer", "minimum": 1, "maximum": MAX_PAGE},
@@ -110,12 +112,14 @@ def answers(
     body: dict[str, Any] | None = None,
     elsewhere: tuple[str, Iterable[str]] = ("", ()),
 ) -> Callable[[Route], Route]:
-    """Decorate the route of an operation of ``/v1``; the arguments are those of `openapi_operation`."""
+    """Decorate the route of an operation of ``/v1``. `openapi_operation` explains the arguments."""
     return plain(router, operation, **openapi_operation(operation, examples, body=body, elsewhere=elsewhere))
 
 
 def plain(router: APIRouter, operation: RestOperation, **described: Any) -> Callable[[Route], Route]:
-    """Decorate the route of another operation, which FastAPI describes with these arguments."""
+    """Decorate the route of an operation outside of ``/v1``. FastAPI describes the route with the arguments
+    ``described``.
+    """
     path = operation.path.replace("{path}", "{path:path}")
 
     def add(route: Route) -> Route:
@@ -141,9 +145,9 @@ def openapi_operation(
 ) -> dict[str, Any]:
     """Return the arguments with which FastAPI describes an operation: its answers, problems, headers and body.
 
-    ``examples`` has a text and an example for each status of success. ``elsewhere`` describes another target of a 307
-    than the leader, and its headers. An operation without a ``body`` refuses any body that is not empty. Raises
-    `ValueError` if the statuses are not those of the operation.
+    ``examples`` has a text and an example for each status of success. ``elsewhere`` describes a target of a 307 other
+    than the leader, and the headers of that 307. An operation without a ``body`` refuses any body that is not empty.
+    Raises `ValueError` if the statuses are not those of the operation.
     """
     if set(examples) != set(operation.success):
         raise ValueError(f"{operation.id} succeeds with {operation.success}, and the examples are of {[*examples]}")
@@ -175,7 +179,7 @@ def openapi_operation(
 def probe_operation(yes: str, no: str | None = None, **query: str) -> dict[str, Any]:
     """Return the arguments for a call that a replica answers for itself in plain text: 200 ``yes`` or 503 ``no``.
 
-    The parameters of ``query`` need no value.
+    ``query`` has the texts of query parameters, which may be sent without a value.
     """
     texts = {200: yes} if no is None else {200: yes, 503: no}
     responses = {
@@ -203,12 +207,14 @@ def json_schema(properties: dict[str, Any], required: list[str]) -> dict[str, An
 
 
 def seconds(least: float, most: float) -> dict[str, Any]:
-    """Return the schema of a duration. Without its format, a generated client might use single precision."""
+    """Return the schema of a duration in seconds. Without the format ``double``, a generated client might use single
+    precision.
+    """
     return {"type": "number", "format": "double", "minimum": least, "maximum": most}
 
 
 def request_id() -> dict[str, Any]:
-    """Return the description of the one header that every call accepts."""
+    """Return the description of the header with the request's id, which every call accepts."""
     return _parameter(Header.REQUEST_ID, False)
 
 

@@ -1,4 +1,4 @@
-"""Load the certificates of a replica, report errors in their files clearly, and load them again when they change."""
+"""Load the certificates of a replica from files, name the file in each error, and load changed files again."""
 
 from __future__ import annotations
 
@@ -84,7 +84,8 @@ def _for_clients(files: TlsFiles) -> ssl.SSLContext:
     _show(context, files)
     if files.client_ca is not None:
         _trust(context, files.client_ca)
-        context.verify_mode = ssl.CERT_OPTIONAL  # without a client certificate, only health is answered: see the gate
+        # optional here, since health is answered without a certificate: `Gate` refuses other requests
+        context.verify_mode = ssl.CERT_OPTIONAL
     return context
 
 
@@ -126,7 +127,9 @@ def _trust(context: ssl.SSLContext, file: Path) -> None:
 
 
 def _readable(file: Path, what: str) -> None:
-    """Raise a ValueError with the name and purpose of an unreadable file; the ssl module's errors name no file."""
+    """Raise a ValueError with the name and purpose of the file if it cannot be read. Errors of the ssl module name no
+    file.
+    """
     try:
         file.read_bytes()
     except OSError as error:
@@ -142,12 +145,15 @@ class _Encrypted(Exception):
 
 
 def _no_password() -> str:
-    """Refuse to give a password: without this function, OpenSSL would ask for one at the terminal."""
+    """Raise `_Encrypted` when OpenSSL needs a password for a key. Without this callback, OpenSSL would ask at the
+    terminal.
+    """
     raise _Encrypted
 
 
 def expiry(server: ssl.SSLContext, certificate: Path) -> float:
-    """Return the Unix time at which the certificate that ``server`` presents expires; it is the first one in the file.
+    """Return the Unix time at which the certificate that ``server`` presents expires; this is the first certificate in
+    the file.
 
     Raises `ssl.SSLError` if a client would refuse the certificate for any reason but its dates.
     """
@@ -158,7 +164,8 @@ def expiry(server: ssl.SSLContext, certificate: Path) -> float:
     towards_server, towards_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     asking = client.wrap_bio(towards_client, towards_server)
     answering = server.wrap_bio(towards_server, towards_client, server_side=True)
-    for side in (asking, answering, asking, answering, asking):  # TLS 1.2 takes all five steps, TLS 1.3 three
+    # the steps of a handshake: five in TLS 1.2, three in TLS 1.3
+    for side in (asking, answering, asking, answering, asking):
         try:
             side.do_handshake()
         except ssl.SSLWantReadError:
@@ -171,7 +178,7 @@ def expiry(server: ssl.SSLContext, certificate: Path) -> float:
 class Certificates:
     """The certificates that are in use. A connection keeps the certificate with which it began.
 
-    If changed files cannot be used, this is logged, and the certificates that were read before stay in use.
+    If changed files cannot be used, the error is logged, and the old certificates stay in use.
     """
 
     def __init__(self, files: TlsFiles) -> None:

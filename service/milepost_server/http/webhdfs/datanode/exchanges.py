@@ -1,7 +1,7 @@
-"""Exchanges HTTP messages with another replica, over connections that are kept for the next message.
+"""Sends HTTP messages to other replicas and returns their answers, over connections that are reused.
 
-A replica sends short messages to one other replica at a time, while a client waits. A general HTTP client takes several
-times as long for one message (docs/decisions/0054).
+The messages are short, and a client waits for each. A general HTTP client would take several times as long for one
+message (docs/decisions/0054).
 """
 
 from __future__ import annotations
@@ -17,22 +17,21 @@ import httptools
 
 _CONNECT_SECONDS: Final = 2.0
 _KEPT_SECONDS: Final = 5.0
-"""The seconds for which an unused connection is kept. The other side keeps it much longer."""
+"""The seconds for which an unused connection is kept. The server at its other end keeps it much longer."""
 _MOST: Final = 100
-"""The most messages to one address in flight at a time; others wait for one of them.
-
-Messages to another address do not wait: a leader that no longer answers holds up no message for the next one.
+"""The most messages to one address that are in flight at a time; further messages to it wait. Messages to other
+addresses do not wait, so that a leader that no longer answers delays no message to its successor.
 """
 _MOST_ANSWER_BYTES: Final = 256 * 1024
 _PORTS: Final = {"http": 80, "https": 443}
 
 
 class NotReached(Exception):
-    """No replica was reached, so nothing was done."""
+    """No connection to the replica could be made, so the message was certainly not received."""
 
 
 class NoAnswer(Exception):
-    """The message may have arrived, but no answer of a replica came."""
+    """The message may have been received, but no valid answer came."""
 
 
 @dataclass
@@ -47,8 +46,8 @@ class Answer:
 class _Connection(asyncio.Protocol):
     """A connection to one address, which carries one exchange at a time.
 
-    ``usable`` says whether it can carry another; unrequested data ends it. ``until`` is the time at which it is too
-    old.
+    ``usable`` is whether it can carry another exchange; it cannot after data that answers nothing. ``until`` is the
+    time at which the connection is too old to be reused.
     """
 
     def __init__(self) -> None:
@@ -114,7 +113,7 @@ class _Connection(asyncio.Protocol):
         return self._ended is not None and not self._ended.done()
 
     def on_message_begin(self) -> None:
-        """Begin an answer. A second one in the same bytes would answer nothing."""
+        """Begin an answer. A second answer to the same message makes the connection unusable."""
         if not self._waits:
             self.close()
 
@@ -147,8 +146,7 @@ class _Place:
 class Exchanges:
     """The connections to other replicas. ``clock`` returns monotonic seconds.
 
-    ``tls`` is called for each new encrypted connection: it returns which replicas to trust, and what to present to
-    them.
+    ``tls`` is called for each new encrypted connection, and returns its TLS context.
     """
 
     def __init__(self, clock: Callable[[], float], tls: Callable[[], ssl.SSLContext]) -> None:
@@ -159,8 +157,8 @@ class Exchanges:
     async def post(self, url: str, body: bytes, headers: Mapping[str, str], seconds: float) -> Answer:
         """Send a message and return the answer to it, within ``seconds``. Raises `NotReached` and `NoAnswer`.
 
-        A kept connection may have ended unnoticed: then it is unknown whether the message arrived, and it is not sent
-        again here.
+        A kept connection may have ended unnoticed. Then it is unknown whether the message was received, so it is not
+        sent again here.
         """
         target = urlsplit(url)
         end = self._clock() + seconds
