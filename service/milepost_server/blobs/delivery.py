@@ -37,7 +37,7 @@ MISMATCH = "the stored bytes do not match their digest"
 
 
 class DeliveryCut(Exception):
-    """The bytes turned out to be damaged after some were sent: the connection must be cut."""
+    """Raised if the bytes are found to be damaged after some of them were sent, so that the connection must be cut."""
 
 
 async def deliver(blobs: BlobStore, ref: BlobRef, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:

@@ -28,7 +28,7 @@ from milepost_server.model.requests.base import BlobRef
 log = logging.getLogger("milepost.blobs")
 
 _LIST_SECONDS = 5.0
-"""The seconds that writing a list of digests may take: a client waits for the answer meanwhile."""
+"""The seconds that writing a list of digests may take. It is short, since a client waits for its answer meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class Effects:
         """
         for key in accepted.discards:
             self._deletions.schedule(key, self._settings.linger_seconds)
-        for key in accepted.orphans:  # deleted later, since a put that has begun may still be writing this blob
+        for key in accepted.orphans:  # the deletion is delayed: a client may still be putting this blob
             self._deletions.schedule(key, self._settings.collect_after_seconds)
         self._changes.announce(accepted.changes)
         self._epoch_queues.committed(accepted.changes.values())
@@ -57,7 +57,9 @@ class Effects:
                 self._uploads.note(store_of(key) or "", record)
 
     def found(self, key: str, record: Record) -> None:
-        """Begin the lease of a session or upload whose record was put back, with its full time as after a take-over."""
+        """Begin the lease of a session or upload whose record was put back, with its full time, as after a
+        take-over.
+        """
         if isinstance(record, Session):
             self._leases.begin(record)
         elif isinstance(record, Upload) and not record.ended:
@@ -69,10 +71,8 @@ class Effects:
             self._deletions.schedule(request.blob.key, 0.0)
 
     def _taken(self, store: str, upload: str, changed: Iterable[Stored | None]) -> None:
-        """Note that the blob of a used upload may still be put while its signed URL is valid, and for some time after
-        that.
-
-        A put that begins while the URL is valid may end later.
+        """Note that a client may still put the blob of a used upload: as long as its signed URL is valid, and for some
+        time after that, since a put that has begun may end later.
         """
         seconds = self._uploads.expires_in(store, upload) + self._settings.collect_after_seconds
         for record in changed:
@@ -81,10 +81,7 @@ class Effects:
 
 
 class Changes:
-    """The tasks that wait for a change, by the key of the record.
-
-    A commit costs nearly nothing while no task waits.
-    """
+    """The tasks that wait for a change of a record, by the key of the record."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}

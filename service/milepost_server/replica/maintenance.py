@@ -126,7 +126,9 @@ def _unfinished(view: Lookup, key: str) -> FinishNeeded | None:
 
 
 async def scrub(journal: Journal, clock: Callable[[], float], interval: float) -> None:
-    """Drop records that nothing needs any more, until cancelled. Each run drops all of them, however many there are."""
+    """Drop records that nothing needs any more, until cancelled. Each run drops all such records, in several commits if
+    necessary.
+    """
     while True:
         await asyncio.sleep(interval)
         try:
@@ -158,7 +160,7 @@ async def _scrub_cleared(journal: Journal, clock: Callable[[], float]) -> None:
         last: list[str] = []
         while keys := _cleared(journal, store):
             if keys == last:
-                break  # these could not be dropped: try again in the next run
+                break  # some records could not be dropped, and the next run tries again
             await commit(journal, Scrub(LEADER, keys=tuple(keys)), clock)
             last = keys
 

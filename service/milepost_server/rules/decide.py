@@ -72,7 +72,9 @@ def _refusal(view: View, request: Request, context: DecisionContext) -> Refused 
 
 
 def _with_store(view: View, request: Request, decision: Decision) -> Decision:
-    """Add the store's record to its first change: a store exists from its first change on."""
+    """Add a new record of the store to the changes of the first request that changes something in it: so the store
+    exists from then on.
+    """
     if not isinstance(request, StoreRequest) or not isinstance(decision, Accepted) or not decision.changes:
         return decision
     key = store_key(request.store_name)
@@ -106,8 +108,8 @@ def _evicted_answers_at(view: View, request: Request) -> int:
 
 
 def _complete_replay(view: View, request: Request, known: Accepted | Refused) -> Decision:
-    """Complete a replay whose kept answer is not complete: that of an unfinished removal, or of a listing too large to
-    keep.
+    """Complete the kept answer of a replay if it has only a part of the first answer: after `LockAll`, the list of
+    handles is missing; after `Remove`, the removal may have to be finished.
     """
     if not isinstance(known, Accepted):
         return known

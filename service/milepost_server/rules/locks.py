@@ -1,4 +1,6 @@
-"""Keep locks as data: which sessions hold a handle, counting only living sessions and with locks on a whole store."""
+"""Determine which sessions hold a handle, by the locks in its record and by locks on the whole store. Locks of ended
+sessions do not count.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def with_all_released(view: Lookup, store: Store, session: Session, revision: in
 
 
 def living(view: Lookup, locks: tuple[Lock, ...]) -> tuple[Lock, ...]:
-    """Return the locks of living sessions. Locks of ended ones are dropped whenever their record is written."""
+    """Return those of the locks whose sessions are alive. The others are dropped when the record is written the next
+    time.
+    """
     return _living(view, locks, without=None)
 
 

@@ -139,7 +139,7 @@ async def delete(request: HttpRequest, store: str, path: str) -> Response:
 
 
 async def _at(request: HttpRequest, store: str, path: str, *, root: bool = False) -> At:
-    """Return the place of a request, once it can be read. Raises problems."""
+    """Return the path that a request names in the tree of a store, once the tree is loaded. Raises problems."""
     at = At(checked_name(store, "store"), named_path(path))
     if path.endswith("/") or not (at.path or root):
         raise problem(Code.INVALID_NAME, f"{path[:80]!r} is no path of a file")

@@ -76,7 +76,9 @@ async def open_session(request: HttpRequest) -> Response:
 
 
 def _id_by(key: str | None) -> str:
-    """Return a session id if the client names none; a retry with the same key must get the same id."""
+    """Return a session id for a client that names none. It is derived from the idempotency key, so that a retry gets
+    the same id.
+    """
     return secrets.token_hex(12) if key is None else hashlib.blake2b(key.encode(), digest_size=12).hexdigest()
 
 

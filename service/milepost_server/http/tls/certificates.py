@@ -141,7 +141,7 @@ def _describe(error: ssl.SSLError) -> str:
 
 
 class _Encrypted(Exception):
-    """Raised when a key can be read only with a password."""
+    """Raised when the private key in a file is encrypted, so that it can be read only with a password."""
 
 
 def _no_password() -> str:

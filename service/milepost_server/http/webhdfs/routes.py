@@ -196,7 +196,9 @@ async def _answer(request: HttpRequest, path: str, known: Mapping[str, Answer]) 
 
 
 def _lost(request: HttpRequest) -> str:
-    """Return a guess at the lost ``op`` if letters of the path are question marks, which end a path."""
+    """Return a hint for the refusal of a request without ``op``: Java may have sent a ``?`` for a letter, which cut the
+    path off. Empty if the query has no second ``?``.
+    """
     if b"?" not in request.scope["query_string"]:
         return ""
     return ": Java sends '?' for letters that its file.encoding does not have, so start it with -Dfile.encoding=UTF-8"

@@ -39,19 +39,22 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class NoOpRequest:
-    """A request that changes nothing. It may be answered once group number ``depends`` has been committed; at once if
-    0.
+    """A request that changes nothing. It may be answered once group number ``depends`` has been committed, or at once
+    if ``depends`` is 0.
     """
 
     pending: PendingRequest
     decision: Decision
     depends: int
-    """The latest group in flight whose changes the decision read; an answer may show committed state only."""
+    """The number of the latest group in flight whose changes the decision read. The answer waits for that group, since
+    it may only show committed state.
+    """
 
 
 @dataclass(eq=False, slots=True)
 class Group:
-    """One atomic write of many requests: it moves the journal from ``head`` to ``revision`` and ``digest``.
+    """One atomic write with the changes of many requests, which moves the journal from ``head`` to ``revision`` and
+    ``digest``.
 
     ``values`` has the encoded records by key, None for a deletion; ``size`` is their size in bytes, and ``growth`` is
     the number of bytes by which they make the journal larger (see `SizeLimit`). ``replaced`` has the hashes of the

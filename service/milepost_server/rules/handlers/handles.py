@@ -41,7 +41,9 @@ from milepost_server.rules.decisions import (
 
 
 class UploadSource(NamedTuple):
-    """The place of a request's bytes, and the changes that its commit makes besides the handle."""
+    """Where the bytes of a request are, in ``blob`` or as ``data``, and the ``changes`` to other records that its
+    commit must make.
+    """
 
     blob: str
     data: bytes | None
@@ -177,7 +179,7 @@ def remove(view: View, request: Remove, context: DecisionContext) -> Decision:
             return Accepted(answer)
         freed = replace(locks.given_back(view, store, old, session, context.revision), changed=context.revision)
         return replays.accepted(freed, request, context, answer)
-    if old.data is not None:  # there is no blob that must be deleted first
+    if old.data is not None:  # the bytes are in the record, so no blob must be deleted before the record
         gone = _gone(replace(old, locks=(), freed=()), context)
         return replays.accepted(gone, request, context, Answer({"removed": True}))
     marked = replace(old, removing=True, locks=(), freed=(), changed=context.revision)
@@ -194,7 +196,7 @@ def finish_removal(view: View, request: FinishRemoval, context: DecisionContext)
 
 
 def create_upload(view: View, request: CreateUpload, context: DecisionContext) -> Decision:
-    """Announce an upload. This needs no epoch, since the request for the handle that takes the bytes does."""
+    """Announce an upload. No epoch is checked here: it is checked when a handle takes the bytes."""
     store = view.store_or_new(request.store_name)
     session = view.acting_session(request.session)
     if full := guards.upload_has_room(view.pending_uploads(store.name), context):
@@ -214,7 +216,9 @@ def create_upload(view: View, request: CreateUpload, context: DecisionContext) -
 
 
 def source_of(view: View, store: Store, request: Add | Replace, context: DecisionContext) -> UploadSource | Refused:
-    """Return the bytes for a handle; if they are those of an upload, the same commit uses the upload up."""
+    """Return the source of the bytes for a handle. If an upload has the bytes, the changes end the upload, so that no
+    other handle can take them.
+    """
     ref = request.upload
     if ref is None:
         return UploadSource(request.blob.key, request.data, {})
@@ -231,7 +235,7 @@ def source_of(view: View, store: Store, request: Add | Replace, context: Decisio
 
 
 def expire_upload(view: View, request: ExpireUpload, context: DecisionContext) -> Decision:
-    """End an upload that has expired. Its blob becomes an orphan, and the record still names the blob."""
+    """End an upload that has expired. Its blob is deleted later, so the record still names the blob."""
     upload = view.upload(request.store_name, request.upload)
     if not isinstance(upload, Upload) or upload.ended:
         return Accepted(Answer())
@@ -245,7 +249,7 @@ def _gone(handle: Handle, context: DecisionContext) -> Handle:
 
 
 def _gone_without_trace(name: str, context: DecisionContext) -> Handle:
-    """Return a record that replaces an unreadable one, to keep the answer to its removal."""
+    """Return a record of a removed handle in place of an unreadable one, to keep the answer to the removal."""
     at = context.revision
     return Handle(
         name, context.version, "", 0, "", context.wall, context.wall, created_revision=at, changed=at, gone=True
