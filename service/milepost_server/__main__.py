@@ -177,7 +177,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the server: the entry point of ``milepost-server``. Exits with status 2 for wrong settings."""
     flags = parser(os.environ)
     given = flags.parse_args(arguments)
-    if given.log_level not in _LOG_LEVELS:  # argparse does not check defaults, which come from the environment
+    # the level may come from an environment variable, as a default, and argparse does not check defaults
+    if given.log_level not in _LOG_LEVELS:
         flags.error(f"--log-level takes one of {', '.join(_LOG_LEVELS)}, not {given.log_level!r}")
     _log_from(getattr(logging, given.log_level.upper()))
     try:
@@ -245,7 +246,7 @@ async def _checked(deployment: ReplicaConfig, settings: Settings) -> int:
         findings.append(finding)
         print(finding, flush=True)
     if any(finding.overran for finding in findings):
-        # a thread may still wait for a store, and the end of the process would wait for that thread
+        # skip the normal exit of Python: it would wait for a thread that may still wait for a store
         os._exit(status_of(findings))
     return status_of(findings)
 

@@ -1,4 +1,4 @@
-"""Tries the stores that a replica would use, one after the other, and reports the finding for each.
+"""Tries the pointer store, the election and the blob store that a replica would use, and reports the finding for each.
 
 A check creates no deployment, takes no leadership, and changes nothing of a deployment: a replica may serve meanwhile.
 The trial puts blobs of its own, whose keys begin with a word that is not the id of any deployment.
@@ -34,7 +34,7 @@ from milepost_server.blobs.timeouts import BlobsWithTimeout
 
 log = logging.getLogger("milepost.check")
 STORE_SECONDS: Final = 120.0
-"""The most seconds that the trial of a store takes."""
+"""The most seconds that the trial of one store takes."""
 _CLOSE_SECONDS: Final = 10.0
 _STEP_SECONDS: Final = 30.0
 
@@ -96,7 +96,7 @@ class _Store(Protocol):
 async def try_stores(
     pointers: PointerStore, election: Election, blobs: BlobStore, seconds: float = STORE_SECONDS
 ) -> AsyncIterator[Finding]:
-    """Yield the finding for each store, as soon as it is known. Each takes at most ``seconds``."""
+    """Yield the finding for each store, as soon as it is known. The trial of each store takes at most ``seconds``."""
     bounded = BlobsWithTimeout(blobs, min(_STEP_SECONDS, seconds))
     trial = BlobTrial(bounded, min(_STEP_SECONDS, seconds))
     yield await _tried("pointers", pointers, lambda: _looked_at(pointers), seconds)
@@ -218,7 +218,8 @@ class BlobTrial:
                 _require_success(await _send(client, put, body), _SIGNED_PUT)
                 _require_refused(await _send(client, put, body), _SIGNED_PUT)
                 part = await _send(client, get, None, {"Range": f"bytes=1-{_SMALL}"})
-            except httpx.HTTPError as error:  # the exception may quote the URL, which is a secret
+            except httpx.HTTPError as error:
+                # the text of the exception is not used: it may quote the signed URL, which is a secret
                 return f"signed requests cannot be sent from this machine ({type(error).__name__})"
         _require_success(part, _SIGNED_GET)
         if part.status_code != httpx.codes.PARTIAL_CONTENT or part.content != self._content[1 : _SMALL + 1]:

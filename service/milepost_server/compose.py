@@ -95,7 +95,7 @@ def wall_clock() -> str:
 
 
 def open_replica(deployment: ReplicaConfig, settings: Settings, clock: Callable[[], float] = time.monotonic) -> Replica:
-    """Make a replica that is not started yet. Raises `Misconfigured` for a URL that cannot be used."""
+    """Make a replica, without starting it. Raises `Misconfigured` for a URL that cannot be used."""
     pointers, election, blobs = make_stores(deployment, settings)
     return Replica(
         pointers=pointers,

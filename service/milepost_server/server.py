@@ -135,7 +135,8 @@ def run(
     protocol = encrypted(certificates.for_clients) if certificates and certificates.serve else HttpProtocol
     config = uvicorn.Config(
         app,
-        http=cast("type[asyncio.Protocol]", protocol),  # not a class but a function; uvicorn only calls it
+        # uvicorn only calls ``http``, so a function does instead of a class
+        http=cast("type[asyncio.Protocol]", protocol),
         loop="auto",
         lifespan="off",
         access_log=False,
@@ -145,7 +146,8 @@ def run(
         log_config=None,
         timeout_graceful_shutdown=GRACE_SECONDS,
         timeout_keep_alive=75,
-        backlog=256,  # a burst of new connections must fit into the file descriptors that are reserved
+        # the most connections that may wait to be accepted; they must fit into the reserved file descriptors
+        backlog=256,
     )
     watched: list[WatchedFiles[Any]] = [] if certificates is None else [certificates.watched]
     server = HttpServer(config, replica, [*watched, *([] if tokens is None else [tokens])], accounts)

@@ -45,7 +45,7 @@ class JsonList:
             self._encode()
 
     def build(self) -> EncodedList:
-        """Return the whole list."""
+        """Return the encoded list of all added items."""
         self._encode()
         return EncodedList([b"[", *self._pieces, b"]"])
 

@@ -24,8 +24,7 @@ async def within(seconds: float, work: Awaitable[T]) -> T:
         await asyncio.wait((task,), timeout=seconds)
     finally:
         task.cancel()
-        # the task may have failed just when the caller was cancelled: asyncio would log the exception as never
-        # retrieved
+        # nothing may wait for the task any more: `seen` prevents that asyncio logs its exception as never retrieved
         task.add_done_callback(seen)
     if not task.done():
         raise TimeoutError(f"no answer within {seconds:g} s")

@@ -58,7 +58,8 @@ class WatchedFiles(Generic[T]):
         self._seen = found
         if found == self._used or found != before:
             return
-        self._used = found  # set before reading: files that cannot be used are then reported only once
+        # remember the change before reading the files, so that unusable files are reported only once
+        self._used = found
         try:
             new = self._read()
         except (ValueError, OSError) as error:

@@ -24,7 +24,7 @@ _END_SECONDS = 5.0
 
 
 class WorkerEnded(Exception):
-    """A worker ended, or sent an invalid message, before it answered."""
+    """Raised if a worker ended, or sent an invalid message, before it answered."""
 
 
 class Worker:
@@ -39,7 +39,7 @@ class Worker:
         return self._process.returncode is None
 
     async def send(self, message: Mapping[str, Any], content: bytes = b"") -> None:
-        """Send a message. Raises `WorkerEnded`."""
+        """Send a message to the worker, with a JSON value and content. Raises `WorkerEnded`."""
         assert self._process.stdin is not None
         text = json.dumps(message, separators=(",", ":")).encode()
         try:
@@ -49,7 +49,7 @@ class Worker:
             raise WorkerEnded(f"the process cannot be sent anything any more: {error!r}") from error
 
     async def receive(self) -> tuple[dict[str, Any], bytes]:
-        """Return the next message. Raises `WorkerEnded`."""
+        """Return the next message of the worker, as JSON value and content. Raises `WorkerEnded`."""
         assert self._process.stdout is not None
         try:
             of_text, of_bytes = _LENGTHS.unpack(await self._process.stdout.readexactly(_LENGTHS.size))
@@ -71,7 +71,7 @@ class Worker:
         try:
             async with asyncio.timeout(_END_SECONDS):
                 await self._process.wait()
-        except TimeoutError:  # a killed process stays while it is in a system call that does not return
+        except TimeoutError:  # a killed worker does not end while it is in a system call that does not return
             log.warning("the process %d was killed and is still there: it is left behind", self._process.pid)
 
 

@@ -75,7 +75,7 @@ async def collect(
     if not orphans or not await pointers.confirm(journal.head) or not may_go_on():
         return 0
     known = set(orphans)
-    # `DeletionQueue` deletes the list of a blob's digests together with the blob
+    # keep only blobs whose owner is not deleted too: `DeletionQueue` deletes a list of digests together with its blob
     orphans = [key for key in orphans if (owner := owner_of(key)) == key or owner not in known]
     log.info("discarding %d blobs of older leaderships that nothing names", len(orphans))
     for key in orphans:

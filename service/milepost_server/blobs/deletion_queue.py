@@ -70,7 +70,7 @@ class DeletionQueue:
         except TimeoutError as error:
             raise StorageUnavailable(f"discarding the blob {key} took too long") from error
         except UnsafeKey as error:
-            # no blob can have this key of a damaged record, and its handle must still be removable
+            # an invalid key comes from a damaged record: no such blob exists, and the handle must still be removable
             log.warning("no blob can have this key, so there is nothing to discard: %s", error)
         self._deadlines.discard(key)
         if (until := self._put_until.get(key)) is not None and until > self._clock():
@@ -79,7 +79,8 @@ class DeletionQueue:
     def _ended(self, key: str, discard: asyncio.Task[None]) -> None:
         del self._running[key]
         if not discard.cancelled():
-            discard.exception()  # mark the exception as retrieved; it is no error if no caller waits
+            # retrieve the exception, since asyncio would log it if no caller waits for this deletion
+            discard.exception()
 
     async def try_delete(self, key: str, seconds: float | None = None) -> BackendError | None:
         """Delete ``key`` if that succeeds within ``seconds`` (default: `TRY_SECONDS`), and return None.
@@ -101,7 +102,8 @@ class DeletionQueue:
             while self._deadlines.waiting(now):
                 keys = self._deadlines.take(now, _AT_ONCE)
                 for key in keys:
-                    self._deadlines.set(key, now)  # `holds` must be true until the blob is deleted
+                    # put the key back, since `holds` must return true until the blob is deleted
+                    self._deadlines.set(key, now)
                 for key in keys:
                     await self.try_delete(key)
                 await asyncio.sleep(0)

@@ -112,7 +112,7 @@ async def locate(blobs: BlobStore, ref: BlobRef, seconds: float) -> str | None:
     with errors_as_problems():
         BlobSizeDiffers.check(await blobs.size(ref.key), ref.size)
         signed = await blobs.sign_get(ref.key, seconds)
-        # the reader follows a redirect, which cannot make it send the headers that this URL needs
+        # a URL that needs headers is useless for a redirect, which cannot tell the client to send them
         return signed.url if signed is not None and not signed.headers else None
 
 
@@ -161,7 +161,7 @@ async def begun(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     async def from_the_first() -> AsyncIterator[bytes]:
         nonlocal first
         if first is not None:
-            # free the memory of the first chunk: the delivery of the other chunks may take long
+            # free the memory of the first chunk, since delivering the other chunks may take long
             chunk, first = first, None
             yield chunk
         async for chunk in chunks:

@@ -83,7 +83,7 @@ class DeploymentMarker:
                 deployment,
             )
             await self._blobs.delete_in_time(self.key)
-        # another leader wrote the marker at the same time; the next periodic check compares it
+        # another leader wrote the marker at the same time; the next periodic call compares the marker again
         with suppress(BlobExists):
             await self._blobs.put(self.key, stream_of(deployment.encode()))
 

@@ -113,7 +113,7 @@ async def take_in(
     except StorageFull as error:
         raise problem(Code.STORAGE_FULL, str(error)) from error
     except (StorageUnavailable, BlobExists) as error:
-        # a blob under this fresh key can only be from this attempt; a retry gets another key
+        # `BlobExists`, too, since the key was fresh: only an earlier try of this put can have written the blob
         raise problem(Code.STORAGE_UNAVAILABLE, str(error)) from error
     ref = BlobRef(key, size, digest.hexdigest())
     if ranges is not None and size > LISTED_ABOVE_BYTES:

@@ -84,7 +84,8 @@ class RangeDelivery:
         self, ref: BlobRef, digests: RangeDigests, start: int, stop: int, *, grows: bool
     ) -> AsyncIterator[bytes]:
         size, steady = digests.range_bytes, start + STEADY_BYTES
-        small = stop - start <= size < ref.size  # the reader will probably ask for neighbouring bytes next
+        # keep the ranges of a small read in memory: the reader will probably request neighbouring bytes next
+        small = stop - start <= size < ref.size
         number, last = start // size, min(ref.size, -(-stop // size) * size)
         while (position := number * size) < last:
             if small or (grows and position < steady):

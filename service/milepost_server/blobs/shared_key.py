@@ -34,13 +34,13 @@ id.
 """
 
 _KEY = re.compile(rb"([0-9a-f]{64})(?:-([0-9a-f]{16}))?")
-"""The key and its checksum, which keys of earlier releases do not have."""
+"""The stored form of the key: the key and its checksum. Keys of earlier releases have no checksum."""
 
 log = logging.getLogger("milepost.blobs")
 
 
 class _Damaged(Exception):
-    """The blob exists, but does not contain a key."""
+    """Raised if the blob for the shared key exists, but does not contain a valid key."""
 
 
 class SharedKey:
@@ -55,7 +55,7 @@ class SharedKey:
 
     @property
     def name(self) -> str:
-        """The name of the key's blob."""
+        """The name of the blob that contains the shared key."""
         return f"{DIRECTORY}/{hashlib.blake2b(self._pointers.place.encode(), digest_size=16).hexdigest()}"
 
     async def get(self) -> bytes:
@@ -86,7 +86,7 @@ class SharedKey:
                 self._known = await self._read()
 
     async def _made(self) -> bytes:
-        with suppress(BlobExists):  # another replica made the key at the same time
+        with suppress(BlobExists):  # if another replica stored its key at the same time, that key is used
             key = secrets.token_hex(32).encode()
             await self._blobs.put(self.name, stream_of(key + b"-" + _checksum(key)))
         made = await self._read()

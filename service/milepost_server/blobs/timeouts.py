@@ -59,15 +59,14 @@ class BlobsWithTimeout:
         try:
             while not putting.done():
                 now = loop.time()
-                # not the current time plus the seconds left, which rounding may make smaller
+                # compute the deadline from the start of the step, since adding up remaining seconds may round it down
                 due = (now if began is None else began) + self._seconds
                 if now >= due:
                     raise StorageUnavailable(f"the blob store has not written a part within {self._seconds:g} s")
                 await asyncio.wait((putting,), timeout=due - now)
         finally:
             putting.cancel()
-            # the put may have failed just when the waiting was cancelled: asyncio would log an exception that is not
-            # retrieved
+            # nothing may wait for the put any more: `seen` prevents that asyncio logs its exception as never retrieved
             putting.add_done_callback(seen)
         try:
             size = putting.result()

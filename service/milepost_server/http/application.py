@@ -88,7 +88,7 @@ class Application:
             status = response.status_code
             await response(scope, receive, send)
         except asyncio.CancelledError:
-            # The server stops and does not wait any longer. Only this client gets a problem, if its answer has not
+            # The server is stopping and has cancelled this request. The client gets a problem if its answer has not
             # begun.
             log.warning("%s %s was cancelled: this server is stopping (request %s)", scope["method"], path, request_id)
             if request.audit_name and not status:

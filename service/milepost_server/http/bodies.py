@@ -123,7 +123,7 @@ async def form_of(request: HttpRequest) -> str:
 
 
 async def no_fields(request: HttpRequest) -> None:
-    """Check the body of a call without parameters: it may be absent, empty, or an object without members.
+    """Check the body of a call that has no parameters: it may be absent, empty, or a JSON object without members.
 
     The media type does not matter. A body of GET or HEAD is ignored, since no standard defines its meaning.
     """

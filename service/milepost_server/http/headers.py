@@ -185,7 +185,7 @@ def _all_in_one(value: str) -> dict[str, str]:
             f"{Header.LABELS} has {len(value)} characters; at most {MAX_LABELS_LENGTH} are allowed",
         )
     try:
-        # a dict would hide a key that appears twice, which is refused
+        # decode to pairs, since a dict would hide a key that appears twice, which must be refused
         members = json.loads(value, object_pairs_hook=tuple)
     except (ValueError, RecursionError) as error:
         raise problem(Code.INVALID_REQUEST, f"{Header.LABELS} is no JSON: {error}") from error

@@ -79,5 +79,5 @@ class Metrics:
         self._requests.labels("other", status).inc()
 
     def text(self) -> bytes:
-        """Return all metrics in the text format."""
+        """Return all metrics in the text format of Prometheus."""
         return generate_latest(self._registry)

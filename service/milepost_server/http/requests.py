@@ -98,7 +98,7 @@ class HttpRequest(requests.Request):
         self.principal: Principal | None = None
         self.job: Job | None = None
         self.problem: Problem | None = None
-        """The problem with which the request was refused, if it was."""
+        """The problem with which the request was refused; None if it was not refused."""
         self.audit_name = ""
         """The name of the request in the audit log, empty if the audit log omits it."""
         self.detail = ""

@@ -177,8 +177,8 @@ class Attempts:
         answer = decision.answer
         if answer.replayed and self.applied(request) is not None:
             return
-        # The blob is stored only for a first answer: an answer that a record kept may be that of a put with another
-        # blob.
+        # The blob of this request is remembered only with a first answer. A replayed answer may be that of an earlier
+        # put with another blob.
         blob = put.blob.key if put is not None and not answer.replayed else None
         self._applied.put(_name(request), Applied(request.fingerprint(), replace(answer, replayed=True), blob))
 

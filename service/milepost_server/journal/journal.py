@@ -168,7 +168,7 @@ class Journal:
 
     @property
     def terms_abandoned(self) -> int:
-        """The number of terms that this process gave up in order to resolve commits whose outcome was in doubt."""
+        """The number of terms that this process abandoned in order to resolve in-doubt commits."""
         return self._in_doubt.terms_abandoned
 
     # -- leadership ------------------------------------------------------------------------------------------------
@@ -246,9 +246,10 @@ class Journal:
                     await self._in_doubt.resolve()
                 elif pipeline.may_launch():
                     pipeline.launch()
-                    # let the new group be sent before the callers of the previous group are answered
+                    # yield to the event loop, so that the new group is sent before the callers of the previous group
+                    # are answered
                     await asyncio.sleep(0)
-                    # the callers of committed groups are answered before more requests are decided
+                    # answer the callers of committed groups before more requests are decided
                     pipeline.acknowledge()
                 elif pipeline.has_answers:
                     pipeline.acknowledge()
@@ -323,7 +324,8 @@ class Journal:
         Raises ``no-leader``, ``shutting-down``, ``too-many-requests`` and ``idempotency-mismatch`` problems.
         """
         if (joined := self.attempts.joined(request, deadline)) is not None:
-            # a refusal below says "not applied", which is wrong while an earlier attempt may still be applied
+            # check this before any refusal, whose "not applied" would be wrong while an earlier attempt may still be
+            # applied
             return joined
         if self._closing:
             raise problem(Code.SHUTTING_DOWN, "this replica is shutting down, or gives the lead to another")

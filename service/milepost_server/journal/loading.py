@@ -100,7 +100,7 @@ def verify(loaded: Loaded, head: Head, accepted: Collection[str]) -> None:
         what,
         error.loss,
     )
-    if damaged:  # an operator may still restore the right content of these records
+    if damaged:  # keep proof of the damaged records, since an operator may restore their right content later
         proof.mark_unknown(damaged, proof.total, lost=1)
 
 

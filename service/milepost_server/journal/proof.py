@@ -31,8 +31,8 @@ class Proof:
         self.hashes: dict[str, int] = {}
         self.total = 0
         self._unknown: set[str] = set()
-        self._residue = 0  # the sum of the hashes that are not known individually
-        self._summed = 0  # the number of hashes whose sum is `_residue`
+        self._residue = 0  # the sum of the hashes of damaged records whose own hashes are not known
+        self._summed = 0  # how many hashes are added up in `_residue`
 
     @property
     def digest(self) -> str:

@@ -105,7 +105,7 @@ class StoreIndex:
 
     @property
     def may_be_trimmed(self) -> bool:
-        """Return whether the tree has anything that maintenance may have to drop."""
+        """Return whether the tree may have entries, tombstones or rollbacks that maintenance can drop."""
         return bool(self.deleted or self.temporary_files or self.unfinished)
 
     @property

@@ -20,7 +20,7 @@ Aged = tuple[int, str]
 """The key of a record that waits to be dropped, after the revision from which its age counts."""
 
 _LAST = "\U0010ffff"
-"""A string that sorts after every name and key."""
+"""A string that sorts after every name and every key."""
 
 
 class State(TreeIndex):
@@ -131,7 +131,8 @@ class State(TreeIndex):
         was = old if type(old) is Handle else None
         is_ = new if type(new) is Handle else None
         if is_ is not None and is_.name == name:
-            name = is_.name  # the record's own string, so that memory has no second copy of each name
+            # use the name string of the record, so that the indexes keep no second copy of it in memory
+            name = is_.name
         index.handle_changed(name, old, new)
         was_gone = (was.changed, key) if was is not None and was.gone else None
         is_gone = (is_.changed, key) if is_ is not None and is_.gone else None
@@ -197,7 +198,7 @@ class State(TreeIndex):
         return self.records.get(key)
 
     def snapshot(self) -> Snapshot:
-        """Return a snapshot of the current state, for reading it later."""
+        """Return a snapshot of the current state, which shows this state also after later changes."""
         newest = self._newest()
         if newest is not None and newest.is_current:
             return newest
@@ -230,11 +231,13 @@ class State(TreeIndex):
         return len(index.names) if cleared in (None, index.cleared) else index.count_above(cleared or 0)
 
     def damaged(self) -> Collection[str]:
-        """Return the keys of the records that cannot be read."""
+        """Return the keys of all records that cannot be read: damaged ones, and those of a newer release."""
         return self._damaged.keys()
 
     def damaged_paths(self, store: str) -> Iterator[str]:
-        """Yield the keys of the records of a tree that cannot be read. Their paths are unknown."""
+        """Yield the keys of the unreadable records of a tree. The paths of these records are unknown, since keys have
+        only a hash of the path.
+        """
         damaged = self.damaged() if self.has_unreadable(store) else ()
         return (key for key in damaged if key.startswith(path_keys(store)))
 

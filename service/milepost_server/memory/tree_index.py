@@ -82,7 +82,7 @@ class TreeIndex(Lookup):
                 return
             child, below, _ = path[len(before) :].partition("/")
             if below:
-                path = f"{before}{child}/{LAST}"  # the next path to look for comes after everything below this child
+                path = f"{before}{child}/{LAST}"  # continue with the first path after all paths below this child
             else:
                 yield path
 
@@ -104,7 +104,7 @@ class TreeIndex(Lookup):
         return len(self._store_indexes[store].paths) >= least or (isinstance(tree, Tree) and tree.stale)
 
     def unloaded(self, store: str) -> list[Manifest]:
-        """Return the manifests of a tree whose rows are not in memory."""
+        """Return those manifests of a store's tree whose rows are not in memory."""
         tree = self.tree(store)
         named = tree.manifests if isinstance(tree, Tree) else ()
         return [manifest for manifest in named if manifest.blob not in self.held]

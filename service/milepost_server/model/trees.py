@@ -55,7 +55,7 @@ class Entry(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, g
 
 
 class TreePath(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc=False):
-    """The record of a path: its current entry, and older entries that a snapshot shows, the oldest first.
+    """The record of a path: its current entry, and older entries that a snapshot or savepoint shows, the oldest first.
 
     A record without entries means that the path does not exist any more, although a manifest still names it.
     ``rolled_back`` is the revision of the last rollback that the entries already reflect.

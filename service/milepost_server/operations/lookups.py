@@ -26,8 +26,8 @@ log = logging.getLogger("milepost.state")
 
 _NEEDED = ("msgpack", "pyarrow", "sortedcontainers")
 SECONDS = 20.0
-"""How many seconds a look-up may take. A look-up usually takes milliseconds, but the first one starts a process, which
-takes seconds on a busy machine.
+"""The most seconds that a look-up may take. A look-up usually takes milliseconds, but the first one starts a process,
+which takes seconds on a busy machine.
 """
 
 _MOST_WAITING = 32
@@ -137,7 +137,7 @@ class StateLookups:
             return await self._asked(worker, store, question)
 
     async def _asked(self, worker: Worker, store: str, question: Question) -> Found | Problem:
-        """Return the answer of a worker process, or the problem for which it has none. Raises `WorkerEnded`."""
+        """Ask a worker process, and return its answer, or the problem that it reports. Raises `WorkerEnded`."""
         await worker.send(asdict(question))
         failed: Problem | None = None
         while True:

@@ -115,7 +115,8 @@ class SessionOperations:
         reading = self._journal.read()
         session = self._living(reading, Attempt(session_id, client=client))
         locks = await self._locks(reading.view.state, session.id, shown)
-        self._journal.read()  # raises a problem unless the lease still holds
+        # `read` raises a problem unless the lease still holds, without which this answer may be outdated
+        self._journal.read()
         body: dict[str, Any] = {
             **session_body(session),
             "expires_in": self._leases.expires_in(session.id),
@@ -149,7 +150,8 @@ class SessionOperations:
         await self._loop_time.each_after(
             lambda last: self._journal.read().view.state.session_index.listed(last), after, add
         )
-        page.term = self._journal.read().term  # raises a problem unless the lease still holds
+        # `read` raises a problem unless the lease still holds, without which this answer may be outdated
+        page.term = self._journal.read().term
         return page
 
     def _summary(self, state: State, session: Session) -> dict[str, Any]:

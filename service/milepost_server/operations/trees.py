@@ -172,7 +172,8 @@ class TreeOperations:
 
         await self._loop_time.each_after(paths, f"{at.path}/{after}" if at.path else after, add)
         if snapshot_of(at.path) is not None:
-            self.entry(at)  # raises a problem if the snapshot was dropped meanwhile: the result would be incomplete
+            # raise a problem if `at` is in a snapshot that was dropped meanwhile, since the result would be incomplete
+            self.entry(at)
 
     async def summary(self, at: At) -> Summary:
         """Count the entry at a path and everything below it, in turns. Raises ``not-exist`` and ``corrupt`` problems.
@@ -192,7 +193,8 @@ class TreeOperations:
                 found.add(there)
 
         await self._loop_time.each_after(lambda last: _below(self._journal.read().view.state, at, last), "", add)
-        self.entry(at)  # raises a problem if the snapshot was dropped meanwhile: the result would be incomplete
+        # raise a problem if `at` is in a snapshot that was dropped meanwhile, since the result would be incomplete
+        self.entry(at)
         return found
 
     def readable(self, at: At) -> Entry:

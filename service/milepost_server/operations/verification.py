@@ -51,7 +51,7 @@ _LISTING_SECONDS: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A file, and the revisions at which it is visible; 0 means now."""
+    """A file at ``path``, and the revisions of snapshots and savepoints at which it is visible; 0 means now."""
 
     path: str
     entry: Entry
@@ -176,7 +176,7 @@ class Verification:
         return frozenset()
 
     async def _damage(self, shown: Shown, sizes: _Sizes, digests: bool) -> str | None:
-        """Return the reason why a file is damaged; None if it is intact."""
+        """Return the reason why the stored bytes of a file are damaged; None if they are intact."""
         entry = shown.entry
         try:
             if entry.created_revision == 0:

@@ -17,7 +17,9 @@ from milepost_server.rules.decisions import Accepted
 
 
 class Effects:
-    """The `JournalObserver` of a replica, which carries out the effects of each committed request."""
+    """The `JournalObserver` of a replica: after each commit, it schedules deletions of blobs, updates leases, and wakes
+    waiting tasks.
+    """
 
     def __init__(
         self,
@@ -41,7 +43,8 @@ class Effects:
         """
         for key in accepted.discards:
             self._deletions.schedule(key, self._settings.linger_seconds)
-        for key in accepted.orphans:  # the deletion is delayed: a client may still be putting this blob
+        # orphans are deleted after a longer delay, since a client may still be putting such a blob
+        for key in accepted.orphans:
             self._deletions.schedule(key, self._settings.collect_after_seconds)
         self._changes.announce(accepted.changes)
         self._epoch_queues.committed(accepted.changes.values())

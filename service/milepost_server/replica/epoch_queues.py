@@ -30,7 +30,7 @@ class CampaignPlace:
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
-        """Wake the caller, so that it checks whether to ask for the epoch again."""
+        """Wake the caller, which then checks whether to request the epoch again."""
         self._woken.set()
 
     async def wait(self, seconds: float) -> None:

@@ -42,7 +42,7 @@ class Leases:
         """Give a session from before this leadership its full TTL again, unless the session has ended."""
         if isinstance(session, Session) and not session.ended and session.id not in self._leases:
             self.renew(session)
-            # not a renewal by the client, so `was_renewed_lately` must be false
+            # the leader began this lease, not a keepalive of the client, so `was_renewed_lately` must return false
             self._leases[session.id].renewed = -math.inf
 
     def renew(self, session: Session, received: float | None = None) -> None:

@@ -138,7 +138,7 @@ async def scrub(journal: Journal, clock: Callable[[], float], interval: float) -
 
 
 async def scrub_all(journal: Journal, clock: Callable[[], float]) -> None:
-    """Drop all records that may be dropped now. Raises problems."""
+    """Drop all records that nothing needs any more, in as many commits as that takes. Raises problems."""
     await _scrub_aged(journal, clock, lambda state, context, after: state.gone(context.keys_horizon, after))
     await _scrub_aged(journal, clock, lambda state, context, after: state.ended(context.sessions_horizon, after))
     await _scrub_cleared(journal, clock)
@@ -160,7 +160,7 @@ async def _scrub_cleared(journal: Journal, clock: Callable[[], float]) -> None:
         last: list[str] = []
         while keys := _cleared(journal, store):
             if keys == last:
-                break  # some records could not be dropped, and the next run tries again
+                break  # these records cannot be dropped now: the next run tries again
             await commit(journal, Scrub(LEADER, keys=tuple(keys)), clock)
             last = keys
 

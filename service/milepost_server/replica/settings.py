@@ -18,7 +18,7 @@ longest is cut.
 """
 INLINE_BELOW = 4096
 MOST_INLINE = 32 * 1024
-"""The upper limit of ``inline_below`` in bytes, so that many records fit into one commit."""
+"""The upper limit of ``Settings.inline_below`` in bytes, so that many records fit into one commit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,8 +54,8 @@ class Removals:
         try:
             await self._journal.wait(self._journal.submit(request, deadline))
         except Problem as error:
-            # The removal is committed and its bytes are gone: `maintenance` drops the record later, here or at the next
-            # leader.
+            # The removal is committed and the blob is deleted, so the caller gets no error. Maintenance drops the
+            # record later, on this or the next leader.
             log.info(
                 "%s/%s is removed, but its record could not be dropped yet; it is tried again later: %s",
                 finish.store,

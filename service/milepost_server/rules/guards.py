@@ -37,7 +37,7 @@ def session_is_callers(view: Lookup, attempt: Attempt, context: DecisionContext)
         return None
     if 0 < record.ended <= context.sessions_horizon:
         return None
-    # at an earlier attempt, the client may have had the name that owns the session
+    # at its first attempt, the client may still have had the name that owns the session
     outcome = Outcome.UNKNOWN if attempt.number > 1 else None
     return Refused(Code.FORBIDDEN, f"session {attempt.session!r} was not opened by {attempt.client!r}", outcome=outcome)
 

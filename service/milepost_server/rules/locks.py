@@ -24,13 +24,17 @@ def holders(view: Lookup, store: Store, handle: Handle) -> tuple[str, ...]:
 
 
 def taken(view: Lookup, handle: Handle, session: Session, revision: int) -> tuple[Lock, ...]:
-    """Return the handle's own locks with a lock of ``session`` added, and without those of ended sessions."""
+    """Return the locks in the handle's own record, with a lock of ``session`` added, and those of ended sessions left
+    out.
+    """
     lock = Lock(session.id, session.created_revision, revision)
     return (*_living(view, handle.locks, without=session.id), lock)
 
 
 def given_back(view: Lookup, store: Store, handle: Handle, session: Session, revision: int) -> Handle:
-    """Return the handle without any lock of ``session``, its own or through the store."""
+    """Return the handle without any lock of ``session``: neither in its own record, nor by the lock on the whole
+    store.
+    """
     bare = replace(
         handle,
         locks=_living(view, handle.locks, without=session.id),

@@ -55,7 +55,7 @@ def first_answer(view: View, request: Request) -> Accepted | Refused | None:
 
 
 class Beside(TypedDict, total=False):
-    """The members of an `Accepted` besides its answer and the record that keeps the answer."""
+    """The optional members of an `Accepted`, as keyword arguments of `accepted`: other changes, and blobs to delete."""
 
     changes: Changes
     discards: tuple[str, ...]
@@ -129,7 +129,7 @@ def _newest(answered: tuple[Answered, ...]) -> tuple[Answered, ...]:
 
 
 def entry_for(request: Request, context: DecisionContext, answer: Answer) -> Answered:
-    """Return the form in which a record keeps an answer."""
+    """Return an answer in the form in which a record keeps it, with the key and the fingerprint of its request."""
     kept: dict[str, Any] = {"body": dict(answer.body)}
     if answer.version is not None:
         kept["version"] = answer.version

@@ -179,5 +179,5 @@ def claims_of(bearer: str) -> Claims | None:
         msgspec.MsgspecError,
         UnicodeDecodeError,
         RecursionError,
-    ):  # msgspec's errors are subclasses of the last two
+    ):  # the errors of msgspec are subclasses of the last two exceptions in this list
         return None

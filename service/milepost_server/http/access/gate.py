@@ -71,7 +71,7 @@ class Gate:
             host = fields.get("host") if "host" in fields else None
             context.hosts.check(host, fields.all("origin"), request.method)
         if context.journal.lease_holds() or segments in _ANSWERED_ANYWHERE or segments[1] != "v1":
-            return None  # no redirect: Hadoop's client finds the leader itself
+            return None  # WebHDFS is not redirected to the leader, since Hadoop's client finds the leader itself
         return await self._redirect(request)
 
     async def _authenticate(self, request: HttpRequest) -> None:

@@ -88,7 +88,7 @@ class Tokens:
 
 
 class TokenSource(Protocol):
-    """The source of the present list of clients."""
+    """The interface of an object that has the present list of clients, such as a watched token file."""
 
     @property
     def now(self) -> Tokens:

@@ -97,7 +97,7 @@ class OpenBody:
             self.held += more
 
     def cut(self) -> None:
-        """Cut the body to make room, and end the server's wait for the sender."""
+        """Cut the body to make room for others, and end the server's wait for its sender."""
         self.is_cut = True
         if self._patience is not None:
             self._patience.reschedule(asyncio.get_running_loop().time())
@@ -171,7 +171,7 @@ class OpenBodies:
 
 
 class Peer(Protocol):
-    """A connection that the server may close to make room for others."""
+    """The interface of a connection that the server may close to make room for other connections."""
 
     def give_up(self) -> None:
         """Close the connection at once."""
@@ -233,7 +233,7 @@ class Connections:
         return True
 
     def closed(self, peer: Peer) -> None:
-        """Remove a closed connection."""
+        """Stop counting a connection, because it was closed."""
         self._open.discard(peer)
         self._spare.pop(peer, None)
         self.flows(peer)
@@ -243,7 +243,9 @@ class Connections:
         self._spare.pop(peer, None)
 
     def spare(self, peer: Peer) -> None:
-        """Note that all requests of the connection are answered, so that it may be closed when others need the room."""
+        """Note that all requests of the connection are answered, so that it may be closed to make room for other
+        connections.
+        """
         if peer in self._open:
             self._spare[peer] = None
 
@@ -272,7 +274,7 @@ def room_for_connections() -> int:
     wanted = MOST_CONNECTIONS + _RESERVED_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        # if the system refuses to raise the limit, the present limit counts
+        # if the operating system refuses a higher limit, the present limit is used
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -118,13 +118,13 @@ class Exchange:
             await app(scope, self.receive, self.send)
         except DeliveryCut as error:
             log.error("cut the answer to %s %s: %s", scope["method"], scope["path"], error)
-        except Exception:  # whatever the application raises, `_break_off` answers the client
+        except Exception:  # after any exception of the application, `_break_off` ends the answer to the client
             log.exception("the answer to %s %s failed", scope["method"], scope["path"])
         else:
             if not self._is_over:
                 log.error("the answer to %s %s has no end", scope["method"], scope["path"])
         finally:
-            # breaks the cycle between the exchange and its scope, which would keep both in memory
+            # break the reference cycle between exchange and scope, which would keep both in memory
             del extensions[_EXTENSION]
             if not self._is_over:
                 self._break_off()
@@ -180,8 +180,8 @@ class Exchange:
         fields = [*self._common, *given]
         known = dict(fields)
         said = known.get(b"connection") == b"close"
-        # The client was not told to continue, so it may send the body or a new request: the server cannot tell which
-        # comes.
+        # A client that got no `100 Continue` may now send its body or a new request. The server cannot tell which,
+        # so it closes the connection.
         self.keep_alive = self.keep_alive and not (said or self._awaits_continue)
         if not (self.keep_alive or said):
             fields.append((b"connection", b"close"))

@@ -116,7 +116,8 @@ class RequestLines:
                 if not end:
                     return len(data)
             found = _SIZE.match(self._size or data, 0 if self._size else at)
-            size = int(found[1], 16) if found is not None else 0  # the parser refuses a size that is not a number
+            # a chunk size that is not a number counts as 0 here, since the parser refuses it
+            size = int(found[1], 16) if found is not None else 0
             self._size = b""
             if not size:
                 self._fields_follow()

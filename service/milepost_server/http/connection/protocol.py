@@ -90,7 +90,8 @@ class HttpProtocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin a connection, and wait for its first head, which must come in time."""
-        below = cast("asyncio.Transport", transport)  # uvloop's transport is no subclass of it
+        # a cast is needed, since uvloop's transport is not a subclass of asyncio's
+        below = cast("asyncio.Transport", transport)
         notice_dead_peers(below)
         self._line = LingeringTransport(below, self._more_may_come, self._linger)
         self._guard = SlowPeerGuard(self._loop, self._line, self.application.idle_seconds)
@@ -241,7 +242,7 @@ class HttpProtocol(asyncio.Protocol):
     def on_message_begin(self) -> None:
         """Begin a new head."""
         self._target, self._fields, self._framing, self._fault = b"", [], Framing(), None
-        # for the first head, the time limit began with the connection
+        # the time limit for the first head began with the connection
         if self._newest is not None and not self._head_is_open:
             self._guard.expect()
         self._head_is_open = True
@@ -301,7 +302,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """Note that the parser has read a complete request."""
-        # the head offers an upgrade: not complete yet, since a new parser reads it without the offer
+        # a head that offers an upgrade is not complete yet: a new parser reads it again without the offer
         if self._head_is_open:
             return
         assert self._newest is not None

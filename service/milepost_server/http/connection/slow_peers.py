@@ -79,7 +79,7 @@ class SlowPeerGuard:
         now, every = self._loop.time(), self._seconds / _LOOKS
         waited, self._looked = now - self._looked, now
         stalled = waited - every
-        # this process itself was paused, and the peer's data may have arrived without being read
+        # if this process was paused, the peer's data may have arrived but not been read, so the peer gets more time
         if stalled > _STALL_SECONDS:
             waited = every
             self._due = None if self._due is None else self._due + stalled
@@ -89,7 +89,8 @@ class SlowPeerGuard:
             if self._transport.hung_up:
                 self._transport.abort()
             elif self._transport.is_reading():
-                self._due = None  # close and not abort: the late peer may still read the end of an answer
+                # close the connection without aborting it, since the late peer may still read the end of an answer
+                self._due = None
                 self._transport.close()
 
     def _look_at_reader(self, waited: float) -> None:

@@ -103,12 +103,12 @@ def _complete(operation: dict[str, Any], path: str, known: RestOperation) -> Non
         if parameter["in"] == "path" and parameter["name"] != "path":
             parameter["schema"] = NAME_SCHEMA
     if PROBLEM_MEDIA_TYPE not in operation["responses"].get("422", {}).get("content", {}):
-        # FastAPI adds this 422 for its own validation, which this server does not use
+        # remove the 422 that FastAPI describes for its own validation, which this server does not use
         operation["responses"].pop("422", None)
     for status, response in operation["responses"].items():
         content = response.get("content", {})
         if status.startswith("2") and "application/json" in content:
-            if known.answer is None:  # FastAPI assumes that every answer is JSON
+            if known.answer is None:  # FastAPI describes every answer as JSON, also those that are not
                 del content["application/json"]
             else:
                 content["application/json"]["schema"] = {"$ref": f"#/components/schemas/{known.answer}"}

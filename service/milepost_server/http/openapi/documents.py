@@ -247,7 +247,9 @@ def _problem_response(status: int, codes: list[Code], always: list[str]) -> dict
 
 
 def answer_headers(status: int, names: Iterable[str]) -> dict[str, Any]:
-    """Return the descriptions of these headers of an answer, and of those that come with its status."""
+    """Return the descriptions of the headers of an answer: of those in ``names``, and of those that every answer with
+    this status has.
+    """
     return _described_headers([*names, *_OF_STATUS.get(status, ())])
 
 

@@ -84,7 +84,7 @@ def _for_clients(files: TlsFiles) -> ssl.SSLContext:
     _show(context, files)
     if files.client_ca is not None:
         _trust(context, files.client_ca)
-        # optional here, since health is answered without a certificate: `Gate` refuses other requests
+        # a client certificate is optional for TLS, since health is answered without one; `Gate` refuses other requests
         context.verify_mode = ssl.CERT_OPTIONAL
     return context
 
@@ -164,7 +164,7 @@ def expiry(server: ssl.SSLContext, certificate: Path) -> float:
     towards_server, towards_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     asking = client.wrap_bio(towards_client, towards_server)
     answering = server.wrap_bio(towards_server, towards_client, server_side=True)
-    # the steps of a handshake: five in TLS 1.2, three in TLS 1.3
+    # a handshake takes five steps in TLS 1.2, and three in TLS 1.3
     for side in (asking, answering, asking, answering, asking):
         try:
             side.do_handshake()

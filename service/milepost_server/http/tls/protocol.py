@@ -87,7 +87,8 @@ class _EncryptedTransport(asyncio.Transport):
                 break
             except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
                 plain = b""
-            except ssl.SSLError:  # the data was altered on its way, or is not TLS
+            except ssl.SSLError:
+                # the received data was altered on its way, or is not TLS: nothing more can be decrypted
                 self._send()
                 self._transport.close()
                 return
@@ -132,7 +133,8 @@ class _EncryptedTransport(asyncio.Transport):
     def _say_the_end(self) -> None:
         if not self._ended:
             self._ended = True
-            # unwrap sends the end of this side, and fails since it also waits for the end of the peer's side
+            # `unwrap` sends the closing alert of this side, and then raises an error, since the peer's alert has not
+            # come yet
             with suppress(ssl.SSLError):
                 self._tls.unwrap()
             self._send()
@@ -211,7 +213,8 @@ class EncryptedProtocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin a connection, unless there is no room for it."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's transport is no subclass of it
+        # a cast is needed, since uvloop's transport is not a subclass of asyncio's
+        self._transport = cast("asyncio.Transport", transport)
         self._line = _EncryptedTransport(self._transport, self._context)
         seconds = min(_HANDSHAKE_SECONDS, self._application.idle_seconds)
         self._timer = self._loop.call_later(seconds, self.give_up)

@@ -50,7 +50,7 @@ EXCEPTIONS: Final[dict[Code, JavaException]] = {
     Code.STORAGE_UNAVAILABLE: _LATER,
     Code.INVALID_NAME: _WRONG,
     Code.INVALID_REQUEST: _WRONG,
-    # Hadoop's shell prints an IOException on one line; for any other exception it prints the stack trace.
+    # IOException is used here since Hadoop's shell prints it on one line, and any other exception with its stack trace.
     Code.NOT_SUPPORTED: _FAILED,
     Code.METHOD_NOT_ALLOWED: _FAILED,
     Code.RANGE_NOT_SATISFIABLE: _FAILED,

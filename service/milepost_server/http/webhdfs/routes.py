@@ -92,7 +92,7 @@ _BY_DATA_NODES = frozenset({"OPEN", "CREATE"})
 """The operations that every replica answers as a data node, if the address has an upload or download token."""
 
 _MAKE_SURE = "MKDIRS"
-"""The operation that also clients without an epoch request: if the directory exists, it changes nothing and needs no
+"""The operation that clients without an epoch request too: if the directory exists, it changes nothing and needs no
 epoch.
 """
 
@@ -261,7 +261,7 @@ async def _open(request: HttpRequest, place: At | Above) -> Response:
         headers = {"Content-Length": str(size), **_closing(request)}
         return StreamingResponse(chunks, 200, headers, "application/octet-stream")
     entry = request.operations.trees.readable(place)
-    if entry.has_own_blob or entry.sha256 != token.sha256:  # the file was replaced meanwhile
+    if entry.has_own_blob or entry.sha256 != token.sha256:  # the file was replaced after the download token was issued
         return _to_data_node(request, *await data_nodes.download_token(place, entry, _excluded(query)))
     if start > entry.size:
         raise problem(Code.RANGE_NOT_SATISFIABLE, f"{place.path!r} has {entry.size} bytes, and none at {start}")

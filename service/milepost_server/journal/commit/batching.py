@@ -39,14 +39,17 @@ class AdaptiveBatching:
     def committed(self, answered: int) -> None:
         """Note that a group has been committed, and that ``answered`` callers are being answered now."""
         if self._due > 0:
-            # some callers of the previous group have not sent another request, so waiting for all is not worthwhile
+            # not all callers of the previous group sent another request, so the next group does not wait for all of
+            # them
             self._return_seconds = math.inf
         self._committed = _now()
         self._commit_seconds = self._committed - self._launched
         self._due = answered
 
     def arrived(self) -> None:
-        """Note that a request came in."""
+        """Note that a new request came in; if it is the last of those that were answered, the next group may be
+        sent.
+        """
         self._due -= 1
         if self._due == 0:
             self._return_seconds = _now() - self._committed
@@ -69,7 +72,7 @@ class AdaptiveBatching:
         return False
 
     def give_up(self) -> None:
-        """Stop waiting for more requests."""
+        """Stop waiting for more requests, because too few have come in."""
         self._due = 0
         self._return_seconds = math.inf
         self._stop()

@@ -129,14 +129,14 @@ def build(
             no_ops.append(NoOpRequest(pending, full, decision.depends))
             continue
         if group.members and group.size + _size(encoded) > limits.bytes:
-            queue.appendleft(pending)  # the request begins the next group
+            queue.appendleft(pending)  # the group has no room for this request, which begins the next group
             break
-        pending.queued = False  # from here on the request may be written, so it cannot be withdrawn
+        pending.queued = False  # the request may be written from now on, so it must not be withdrawn at its deadline
         group.take(pending, decision, encoded)
         group.growth += growth
         view.stage(decision.changes, group.number)
         if decision.inventory is not None:
-            break  # the answer is a snapshot right after the group, so no later request may join the group
+            break  # the answer shows the state right after this request, so no later request may join the group
     return no_ops
 
 

@@ -123,7 +123,7 @@ class Restoring:
             return known != sealed
         if record is None and sealed is not None and not isinstance(there, Corrupt):
             return True
-        # the store has a record that memory never had: of another program, damaged, or of a newer release
+        # memory never had this record: it is damaged, of a newer release, or of another program
         if known is None:
             self._proof.count([(key, found.damaged.get(key, sealed))])
             self._take_in(key, there)

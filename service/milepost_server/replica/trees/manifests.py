@@ -51,7 +51,8 @@ class Manifests:
         while missing := self._journal.read().view.state.unloaded(store):
             rows = await self._rows(store, missing[0])
             state = self._journal.read().view.state
-            if missing[0] in state.unloaded(store):  # the manifest may have been merged into another one meanwhile
+            # no problem if the manifest was merged into another one while it was being loaded
+            if missing[0] in state.unloaded(store):
                 state.hold(missing[0].blob, rows)
 
     async def _rows(self, store: str, manifest: Manifest) -> ManifestRows:
@@ -162,7 +163,7 @@ class ManifestCheck:
                 raise
         tree = state.tree(store)
         if isinstance(tree, Tree) and anew.blob not in [manifest.blob for manifest in tree.manifests]:
-            # a merge has replaced the damaged manifest meanwhile, so the new blob is not needed
+            # a merge has replaced the damaged manifest meanwhile, so delete the new blob
             await self._deletions.try_delete(anew.blob)
             return
         log.info("the manifest %s of the tree of %s is whole again, as %s", damaged.blob, store, anew.blob)

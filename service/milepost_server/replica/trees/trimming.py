@@ -120,7 +120,7 @@ class Trimming:
         record, tree = self._records(store)
         if tree is None:
             return
-        # a damaged record may be put back later, without the effects of tombstones and rollbacks
+        # keep tombstones and rollbacks while a record is damaged: it may be put back later without their effects
         if not any(self._state().damaged_paths(store)):
             await self._finish_range_tombstones(store, tree.range_tombstones)
             for rollback in tree.rollbacks:
@@ -157,13 +157,13 @@ class Trimming:
             await self._commit(store, TrimTree(LEADER, store, tuple(paths), tuple(ended)))
 
     async def _each(self, store: str, paths: Callable[[State, At], Iterator[At]], after: At) -> None:
-        """Trim each of these paths that has something to drop."""
+        """Trim those of the paths whose records have something to drop, in several commits."""
         while found := await self._some(store, paths, after, _BATCH):
             await self._commit(store, TrimTree(LEADER, store, tuple([path for _, path in found])))
             after = found[-1]
 
     async def _some(self, store: str, paths: Callable[[State, At], Iterator[At]], after: At, most: int) -> list[At]:
-        """Return the first of these paths that have something to drop, at most ``most``."""
+        """Return the first paths after ``after`` whose records have something to drop, ``most`` at most."""
         found: list[At] = []
 
         def judge(at: At) -> bool:
@@ -177,8 +177,8 @@ class Trimming:
         return found
 
     async def _commit(self, store: str, request: TrimTree) -> None:
-        """Commit the request, in several parts if its records are too large for one commit; the last part ends the
-        tombstones.
+        """Commit the request, in several parts if its records are too large for one commit. The last part drops the
+        finished tombstones and rollbacks.
         """
         try:
             await commit(self._journal, request, self._clock)

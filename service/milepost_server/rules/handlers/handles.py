@@ -179,7 +179,7 @@ def remove(view: View, request: Remove, context: DecisionContext) -> Decision:
             return Accepted(answer)
         freed = replace(locks.given_back(view, store, old, session, context.revision), changed=context.revision)
         return replays.accepted(freed, request, context, answer)
-    if old.data is not None:  # the bytes are in the record, so no blob must be deleted before the record
+    if old.data is not None:  # without a blob, the removal is complete at once
         gone = _gone(replace(old, locks=(), freed=()), context)
         return replays.accepted(gone, request, context, Answer({"removed": True}))
     marked = replace(old, removing=True, locks=(), freed=(), changed=context.revision)
@@ -257,7 +257,7 @@ def _gone_without_trace(name: str, context: DecisionContext) -> Handle:
 
 
 def finish_of(store: Store, handle: Handle) -> FinishNeeded:
-    """Return the remaining steps of a removal that has begun."""
+    """Return what is needed to finish a removal that has begun: the handle with its version, and the blob to delete."""
     return FinishNeeded(store.name, handle.name, handle.version, handle.blob)
 
 

@@ -51,7 +51,7 @@ MOST_RENAMED = 256
 
 
 def change_path(view: View, request: TreeRequest, context: DecisionContext) -> Decision:
-    """Put a file, make a directory, or rename or delete a path."""
+    """Decide a request about one path: put a file, make a directory, or rename or delete a path."""
     store = view.store_or_new(request.store_name)
     record = view.tree(store.name)
     if isinstance(record, Corrupt):
@@ -119,7 +119,7 @@ class _TreeHandler:
 
     def delete(self, request: DeletePath) -> Decision:
         there = self._view.path(self._store.name, request.path) if request.path else None
-        if not isinstance(there, Corrupt):  # a damaged record may be deleted
+        if not isinstance(there, Corrupt):  # a path with a damaged record is deleted without further checks
             entry = visible(self._view, self._store, self._tree, request.path)
             if entry is None:
                 return Accepted(Answer({"deleted": False}))
@@ -131,10 +131,10 @@ class _TreeHandler:
         except TooManyTombstones:
             if not request.recursive:
                 raise
-            # write a range tombstone without counting: it changes nothing if all entries below are deleted already
+            # too many deleted entries to read: assume a visible one, since an unnecessary range tombstone does no harm
             below = (request.path, ROOT)
         if below is None and request.recursive and self._view.damaged_path(self._store.name) is not None:
-            # the unreadable record may be that of a file below, which must be deleted even if the record is put back
+            # an unreadable record may be that of a file below; a range tombstone deletes it even if it is put back
             # later
             below = (request.path, ROOT)
         if below is not None:
@@ -242,8 +242,8 @@ class _TreeHandler:
         return None
 
     def _all_readable(self, directory: str) -> Refused | None:
-        """Refuse to list a directory while a record of the tree cannot be read, since the record may be of a file below
-        it.
+        """Refuse an operation on a directory while a record of the tree cannot be read, since that record may be of a
+        file below the directory.
         """
         damaged = self._view.damaged_path(self._store.name)
         if damaged is None:

@@ -1,6 +1,4 @@
-"""Decide requests about earlier states of a tree: make or drop a savepoint, roll back, and fill another tree as a
-clone.
-"""
+"""Decide requests about earlier states of a tree: make or drop a savepoint, roll back, and clone into an empty tree."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ from milepost_server.rules.trees.visibility import TooManyTombstones, visible, v
 def change_tree(
     view: View, request: MakeSavepoint | DropSavepoint | RollBack | CloneTree, context: DecisionContext
 ) -> Decision:
-    """Make or drop a savepoint, roll a tree back, or fill it as a clone."""
+    """Decide a request about a whole tree: make or drop a savepoint, roll the tree back, or fill it as a clone."""
     store = view.store_or_new(request.store_name)
     record = view.tree(store.name)
     if isinstance(record, Corrupt):

@@ -82,7 +82,8 @@ class TreeChange:
         if last is None:
             return replace(record, entries=(*record.entries, *begun))
         before = record.entries[:-1]
-        # after a rollback, two entries of the path name the same blob: the restored entry and the original one
+        # mark each entry that names the shared blob: after a rollback, the restored and the original entry name the
+        # same one
         if shared and last.has_own_blob:
             before = tuple(replace(each, shared=True) if each.blob == last.blob else each for each in before)
         deleted_revision = deleted_at(path, last, self._store, self.tree) or self._context.revision

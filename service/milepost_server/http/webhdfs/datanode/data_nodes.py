@@ -68,7 +68,8 @@ class DataNodeRegistry:
         self._until = {url: until for url, until in self._until.items() if until > now}
         for url in self._until:
             if urlsplit(url).netloc not in excluded:
-                self._until[url] = self._until.pop(url)  # moves the data node to the end of the order
+                # put the data node at the end of the order, so that the others get their turn first
+                self._until[url] = self._until.pop(url)
                 return url
         return self.own
 

@@ -36,7 +36,7 @@ class NoAnswer(Exception):
 
 @dataclass
 class Answer:
-    """An answer to a message. Names of ``headers`` are in lower case."""
+    """The answer to a message. The names in ``headers`` are in lower case."""
 
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
@@ -81,12 +81,12 @@ class _Connection(asyncio.Protocol):
     # -- callbacks of the transport and the parser ---------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
-        # uvloop's transport is not a subclass of it
+        """Keep the transport of the new connection."""
+        # a cast is needed, since uvloop's transport is not a subclass of asyncio's
         self._transport, self.usable = cast("asyncio.Transport", transport), True
 
     def data_received(self, data: bytes) -> None:
-        """Read a part of the answer."""
+        """Parse received data of the answer. Data that answers no message ends the connection."""
         if not self._waits:
             self.close()
             return
@@ -99,7 +99,7 @@ class _Connection(asyncio.Protocol):
             self._fail(error)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Note the end of the connection."""
+        """Note that the connection is closed or lost, and fail the message that waits for its answer."""
         self.usable = False
         self._fail(exc or EOFError(f"the connection ended after {self._received} bytes of the answer"))
 
@@ -118,17 +118,17 @@ class _Connection(asyncio.Protocol):
             self.close()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Note a header."""
+        """Store a header of the answer."""
         if self._waits:
             self._answer.headers[name.decode("latin-1").lower()] = value.decode("latin-1").strip()
 
     def on_body(self, body: bytes) -> None:
-        """Note a part of the content."""
+        """Store a part of the answer's body."""
         if self._waits:
             self._answer.content += body
 
     def on_message_complete(self) -> None:
-        """Note the end of the answer."""
+        """Note that the answer is complete, and pass it to the waiting sender."""
         if self._ended is not None and self._waits:
             self._answer.status, self.usable = self._parser.get_status_code(), self._parser.should_keep_alive()
             self._ended.set_result(self._answer)
@@ -136,7 +136,9 @@ class _Connection(asyncio.Protocol):
 
 @dataclass
 class _Place:
-    """The state for one address: kept connections, and ``users`` that send a message or wait to send one."""
+    """The connections to one address: the kept ones, and the number of ``users``, which send a message or wait to send
+    one.
+    """
 
     room: asyncio.Semaphore
     kept: list[_Connection] = field(default_factory=list)
@@ -197,7 +199,7 @@ class Exchanges:
         try:
             async with asyncio.timeout(max(0.0, end - self._clock())):
                 return await connection.exchange(message)
-        except (OSError, EOFError, httptools.HttpParserError) as error:  # a TimeoutError is an OSError, too
+        except (OSError, EOFError, httptools.HttpParserError) as error:  # OSError includes TimeoutError
             raise NoAnswer(f"{target.geturl()}: {error!r}") from error
         finally:
             if connection.usable:
@@ -226,7 +228,8 @@ class Exchanges:
                 loop = asyncio.get_running_loop()
                 _, connection = await loop.create_connection(_Connection, place.hostname, port, ssl=tls)
                 return connection
-        except (OSError, ValueError, KeyError) as error:  # ValueError: no port; KeyError: neither http nor https
+        except (OSError, ValueError, KeyError) as error:
+            # a URL with an invalid port raises ValueError, one that is neither http nor https KeyError
             raise NotReached(f"{place.geturl()}: {error!r}") from error
 
     def close(self) -> None:

@@ -76,7 +76,7 @@ Kind = TypeVar("Kind", UploadToken, DownloadToken)
 
 
 def sign(token: TransferToken, key: bytes) -> str:
-    """Return the token as text for an address."""
+    """Return the token as text for an address, signed with ``key``."""
     text = msgspec.json.encode(token)
     return base64.urlsafe_b64encode(proof_of(text, key, _TOKEN) + text).decode().rstrip("=")
 
