@@ -252,9 +252,7 @@ async def _checked(deployment: ReplicaConfig, settings: Settings) -> int:
 
 
 def _log_from(level: int) -> None:
-    """Log to stderr. Only Milepost's own debug lines are shown: those of libraries contain credentials and signed
-    URLs.
-    """
+    """Log to stderr. Debug lines of libraries are never shown, since they contain credentials and signed URLs."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LogLines("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=max(level, logging.INFO), handlers=[handler])

@@ -79,7 +79,9 @@ class HttpServer(uvicorn.Server):
         self.should_exit = True
 
     async def serve_replica(self, sockets: Sequence[socket.socket]) -> None:
-        """Start the replica, serve on ``sockets`` until a signal, then stop the replica. Raises `Misconfigured`."""
+        """Start the replica, serve on ``sockets`` until a signal to stop, then stop the replica. Raises
+        `Misconfigured`.
+        """
         self._loop = asyncio.get_running_loop()
         self._replica.on_fault = self._fail
         if self._accounts is not None:

@@ -1,4 +1,4 @@
-"""A queue of keys by their deadlines, which finds the due keys without examining the others."""
+"""A queue of keys sorted by their deadlines, so that due keys are found without examining all keys."""
 
 from __future__ import annotations
 

@@ -62,7 +62,9 @@ class LoopTimeBudget:
         self._numbers = count()
 
     async def each(self, items: Iterable[T], visit: Callable[[T], object]) -> None:
-        """Call ``visit`` with each of the items, in turns. The items must not change meanwhile."""
+        """Call ``visit`` with each of the items, in turns. The collection of items must not change before the last
+        call.
+        """
         async with self.turn() as turn:
             for item in items:
                 visit(item)

@@ -38,9 +38,8 @@ def seen(task: asyncio.Future[T]) -> None:
 
 
 async def gather_or_cancel(parts: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Run all parts, at least one, until they have ended. If one fails, the others are cancelled.
-
-    Raises the error of the first part that failed, unchanged.
+    """Run all parts, at least one, until they have ended. If one part fails, the others are cancelled, and its error is
+    raised unchanged.
     """
     tasks = [asyncio.create_task(part) for part in parts]
     try:

@@ -140,7 +140,9 @@ def errors_as_problems() -> Iterator[None]:
 
 
 def is_missing(error: Exception) -> bool:
-    """Return whether a delivery failed because the blob does not exist (it may just have been replaced)."""
+    """Return whether a delivery failed because the blob does not exist, perhaps because its handle or file was just
+    replaced.
+    """
     return isinstance(error, BlobMissingProblem)
 
 

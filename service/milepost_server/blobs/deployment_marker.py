@@ -88,8 +88,8 @@ class DeploymentMarker:
             await self._blobs.put(self.key, stream_of(deployment.encode()))
 
     async def _read(self) -> str | None:
-        """Return the deployment that the marker names, or its content if that was altered; None if there is no
-        marker.
+        """Return the id of the deployment that the marker names, or the content of an altered marker; None if there is
+        no marker.
         """
         content = b""
         try:

@@ -70,7 +70,7 @@ class Application:
         return self._context.connections
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one HTTP request, as ASGI requires; log and count the answer."""
         if scope["type"] != "http":
             raise RuntimeError(f"this application does not speak {scope['type']}")
         clock = self._context.clock

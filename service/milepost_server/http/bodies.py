@@ -146,7 +146,7 @@ def _media_type(request: HttpRequest) -> str | None:
 
 
 class _NoFields(msgspec.Struct, forbid_unknown_fields=True):
-    """A JSON object without members."""
+    """The type of a JSON object that may have no members."""
 
 
 async def gathered(request: HttpRequest) -> bytes:

@@ -131,7 +131,9 @@ def content_length(request: HttpRequest) -> int | None:
 
 
 def accepts(request: HttpRequest, media_type: str) -> None:
-    """Raise ``not-acceptable`` if the client accepts neither ``media_type`` nor a range that includes it."""
+    """Raise ``not-acceptable`` unless the header Accept allows ``media_type``, by its name or by a range such as
+    ``text/*``.
+    """
     accept = request.fields.get("accept")
     if not accept:
         return

@@ -36,8 +36,8 @@ class Page:
 def store_in(view: Lookup, name: str) -> Store:
     """Return the store's own record, or a new one if there is none.
 
-    Raises a ``corrupt`` problem if the record cannot be read: it is then unknown which handles were cleared, and which
-    epoch is the current one.
+    Raises a ``corrupt`` problem if the record cannot be read: without the record, it is unknown which handles were
+    cleared, and which epoch is current.
     """
     if damaged := store_readable(view, name):
         raise refusal(damaged)

@@ -127,7 +127,7 @@ class StateLookups:
         return found
 
     async def _once_or_twice(self, store: str, question: Question) -> Found | Problem:
-        """Ask a worker process. If the process has ended, perhaps while it was idle, ask another one."""
+        """Ask a worker process. If the process has ended, for example while it was idle, ask a second process."""
         try:
             async with self._pool.borrow() as worker:
                 return await self._asked(worker, store, question)
@@ -161,7 +161,7 @@ class StateLookups:
             await worker.send(answered, content)
 
     async def _result(self, store: str, asked: _Asked) -> tuple[dict[str, Any], bytes]:
-        """Return the data that a worker process requests while it answers. Raises problems."""
+        """Return the data of files that a worker process requests during a look-up. Raises problems."""
         match asked.ask:
             case "handle":
                 return {}, await self._handle(store, asked.name)

@@ -110,7 +110,7 @@ class SessionOperations:
         """Return a session with its remaining seconds and the locks that it holds.
 
         Locks in stores that are not ``shown`` are left out. ``client`` is that of `Attempt`. The locks are collected in
-        slices: a lock that is taken or released meanwhile may be in the answer or not.
+        turns of the event loop. A lock that is taken or released during that time may be in the answer or not.
         """
         reading = self._journal.read()
         session = self._living(reading, Attempt(session_id, client=client))

@@ -189,8 +189,8 @@ class StateReader:
         self._download_seconds = download_seconds
 
     async def read(self, store: str, name: str, version: str | None, span_of: Callable[[Handle], Span]) -> Delivery:
-        """Return the bytes of a handle. If the state is replaced meanwhile, the newer one is read, unless ``version``
-        is given.
+        """Return the bytes of a handle. If the state is replaced before its blob is opened, the newer state is read,
+        unless ``version`` is given.
 
         ``span_of`` selects the range of bytes, and raises a problem for a range outside of the state.
         """
@@ -247,7 +247,9 @@ class StateReader:
             return handle, span, got, reading
 
     def _moved_on(self, store: str, name: str, handle: Handle) -> bool:
-        """Return whether the handle has another version now or is gone, which explains why its old blob is missing."""
+        """Return whether a missing blob is explained by a change since ``handle`` was read: the handle was replaced or
+        removed.
+        """
         now = self._journal.read().view.handle(store, name)
         return not isinstance(now, Handle) or now.version != handle.version or now.removing or now.gone
 

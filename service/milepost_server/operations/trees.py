@@ -211,7 +211,7 @@ class TreeOperations:
     def may_put(self, at: At, epoch: int | None, *, overwrite: bool, parents: bool) -> Begun:
         """Refuse a put early, before any byte is sent, if the rules would refuse it now. Raises problems.
 
-        Return the directory that must still exist once the bytes have come. Without ``parents``, the put creates no
+        Returns the directory that must still exist when the file is published. Without ``parents``, the put creates no
         directory.
         """
         begun = Begun(parents=parents)

@@ -94,7 +94,9 @@ class UploadOperations:
     async def add_or_replace(
         self, caller: Caller, store: str, reference: Reference, request_of: Callable[[BlobRef, UploadRef], Request]
     ) -> Reply:
-        """Check the bytes of an upload, then move the pointer. A failed request never deletes these bytes."""
+        """Check the bytes of an upload, then make a handle point to them. If the request fails, the bytes are kept for
+        another attempt.
+        """
         announced = BlobRef("", reference.size, reference.sha256)
 
         async def attempt(may_submit: MaySubmit) -> Reply:

@@ -69,7 +69,9 @@ class Effects:
             self._uploads.begin(store_of(key) or "", record)
 
     def given_up(self, request: Request) -> None:
-        """Delete the blob of the request. The blob of an upload stays, since another attempt may use it."""
+        """Delete the blob of a request that can never be committed. The blob of an upload is kept, since another
+        attempt may use it.
+        """
         if isinstance(request, Add | Replace) and request.upload is None:
             self._deletions.schedule(request.blob.key, 0.0)
 

@@ -120,7 +120,9 @@ class EpochQueues:
             self._held_by.setdefault(holder, set()).add(queue.store)
 
     def committed(self, records: Iterable[Record | None]) -> None:
-        """Note that these records were committed: if one of them frees an epoch, call the first caller."""
+        """Note that these records were committed: if one of them frees the epoch of a store, give the turn to the first
+        caller in the store's queue.
+        """
         if not self._queues:
             return
         for record in records:

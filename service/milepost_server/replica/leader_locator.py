@@ -1,4 +1,4 @@
-"""Find the address of the leader, as far as this replica can see it."""
+"""Find the address of the leader in the election."""
 
 from __future__ import annotations
 

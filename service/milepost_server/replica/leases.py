@@ -14,7 +14,7 @@ from milepost_server.basics.deadline_queue import DeadlineQueue
 from milepost_server.model.records import Corrupt, Session, Upload
 
 AT_ONCE: Final = 256
-"""How many expiries are begun in one step."""
+"""The most sessions or uploads whose expiry is begun in one step."""
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ from milepost_server.rules.handlers.handles import finish_of
 log = logging.getLogger("milepost.maintenance")
 
 _BATCH = 100
-"""How many records one commit drops."""
+"""The most old records that one commit drops."""
 
 
 async def expire_sessions(journal: Journal, leases: Leases, clock: Callable[[], float], interval: float) -> None:

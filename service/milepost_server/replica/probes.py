@@ -1,4 +1,4 @@
-"""Probe whether a replica is ready: it leads or knows the leader, and its backends answer."""
+"""Probe whether a replica is ready, that is, leads or knows the leader, and gets answers from its backends."""
 
 from __future__ import annotations
 

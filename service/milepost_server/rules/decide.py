@@ -43,8 +43,8 @@ def _decided(view: View, request: Request, context: DecisionContext) -> Decision
     """Decide a request, in a fixed order of checks.
 
     First come the owner of its session, a replay of a known key, and the guards of `_refusal`; then the handler of its
-    class; last, whether it is a retry that is unsafe because its first answer may have been dropped. The leader's own
-    requests go directly to their handler.
+    class; last, if the first answer to a retry may have been dropped, `refuse_unsafe_retry`. The leader's own requests
+    go directly to their handler.
     """
     if request.by_leader:
         return HANDLERS[type(request)](view, request, context)
@@ -84,8 +84,8 @@ def _with_store(view: View, request: Request, decision: Decision) -> Decision:
 
 
 def _evicted_answers_at(view: View, request: Request) -> int:
-    """Return the revision at which the record that keeps the request's answer last dropped an answer; 0 if it never
-    did.
+    """Return the revision of the newest answer that was dropped from the record that keeps the request's answer; 0 if
+    none was dropped.
     """
     store = request.store or ""
     record: Session | Store | Handle | Tree | TreePath | Corrupt | None

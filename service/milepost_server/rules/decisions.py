@@ -60,7 +60,9 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class FinishNeeded:
-    """A removal that has begun: ``blob`` must be deleted, then the removal of ``name`` at ``version`` finished."""
+    """A removal that has begun. To finish it, first delete ``blob``, then submit `FinishRemoval` for ``name`` at
+    ``version``.
+    """
 
     store: str
     name: str

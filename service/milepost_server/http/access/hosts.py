@@ -36,7 +36,7 @@ class Hosts:
     def check(self, host: str | None, origins: Iterable[str], method: str) -> None:
         """Raise ``forbidden`` for a request to another host, or for a change that a web page of another host requests.
 
-        A request without a Host, which HTTP/1.0 allows, passes: it does not come from a browser.
+        A request without a Host passes: HTTP/1.0 allows it, and no browser sends it.
         """
         if host is not None and not self._knows(_name_in(host)):
             raise problem(

@@ -72,7 +72,9 @@ class JobTokens:
         self._wall = wall
 
     async def credential(self, parent: Principal, store: str, epoch: int) -> Credential:
-        """Return the credential of a job under an epoch: the same one each time."""
+        """Return the credential of the job of ``store`` under ``epoch``, requested by the client ``parent``. Repeated
+        calls return the same credential.
+        """
         proof = _proof(await self._secret_of(parent), "credential", store, str(epoch))
         return Credential(f"{store}-{epoch}", f"{_id(parent)}~{proof}")
 

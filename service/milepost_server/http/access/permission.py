@@ -33,7 +33,7 @@ MOST_CHARACTERS: Final = 200
 
 
 def require(request: HttpRequest, right: Right, store: str | None = None) -> None:
-    """Raise a ``forbidden`` problem unless the caller has this right, on ``store`` if the call is about one."""
+    """Raise a ``forbidden`` problem unless the caller has this right; on ``store``, if the call is about a store."""
     if not may(request, right, store):
         what = SHORT[right].format(store=repr((store or "")[:MOST_CHARACTERS]))
         raise problem(Code.FORBIDDEN, f"{request.token_name!r} may not {what}")
@@ -71,9 +71,8 @@ def may_use(request: HttpRequest, right: Right, store: str) -> None:
 
 
 def epoch_under(request: HttpRequest, store: str, said: int | None) -> int | None:
-    """Return the epoch of a write: its token's, if that is a job's, else the one in a header.
-
-    A header with another epoch than the token comes from a mixed-up configuration: ``forbidden``.
+    """Return the epoch of a write: that of the token if it is a job's token, else ``said``, the epoch in a header.
+    Raises ``forbidden`` if token and header have different epochs, which shows a wrong configuration.
     """
     job = request.job
     if job is None:

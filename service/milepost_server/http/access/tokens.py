@@ -30,7 +30,7 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class AccountRights:
-    """The rights of the account ``name`` of a namespace, or of each account of it if ``name`` is a star."""
+    """The rights of the account ``name`` of a namespace, or of all accounts of the namespace if ``name`` is ``*``."""
 
     namespace: str
     name: str
@@ -83,7 +83,7 @@ class Tokens:
         return Principal(f"{ACCOUNT_PREFIX}{namespace}/{name}", sum(rights[1:], rights[0]))
 
     def by_id(self, identity: str) -> Principal | None:
-        """Return the client whose token has this `id_of`; None if it is not, or no longer, listed."""
+        """Return the client whose token has this id (`id_of`); None if no listed token has it."""
         return self._by_id.get(identity)
 
 

@@ -50,7 +50,9 @@ _ENOUGH_BYTES: Final = int(LEAST_SILENT_SECONDS * LEAST_BYTES_PER_SECOND)
 one byte every few seconds.
 """
 _WAIT_SECONDS: Final = 20.0
-"""How long a body waits for free memory. Meanwhile other bodies may end, or become silent and be cut."""
+"""The seconds for which a body waits for free memory. It becomes free when other bodies end, or are cut because their
+sender is silent.
+"""
 _LOOK_SECONDS: Final = 1.0
 
 
@@ -58,7 +60,7 @@ class OpenBody:
     """A request body that is still incomplete, and counts in `OpenBodies`.
 
     ``is_cut``: the server ends this body to make room for others. ``silent_since`` is the time at which the sender
-    became silent; time in which the server did not wait for the sender does not count.
+    became silent, corrected by the time in which the server did not wait for it.
     """
 
     def __init__(self, bodies: OpenBodies) -> None:
@@ -266,9 +268,8 @@ class Connections:
 
 
 def room_for_connections() -> int:
-    """Return how many connections this process may have open beside its other files.
-
-    The limit on open files is raised first, as far as the system allows.
+    """Return how many connections this process may have, given its limit on open files and `_RESERVED_FILES`. Raises
+    that limit first, as far as the system allows.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_CONNECTIONS + _RESERVED_FILES

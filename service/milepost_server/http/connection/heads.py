@@ -91,8 +91,8 @@ class RequestLines:
         self._within, self._tail = _Within.FIELDS, b"\r\n"
 
     def _end_of_fields(self, data: bytes, start: int) -> int:
-        """Return the position behind the empty line that ends the fields. Some of the fields may have come in earlier
-        data.
+        """Return the position after the empty line that ends the header fields; the end of ``data`` if there is none
+        yet. The empty line may begin in earlier data.
         """
         known, most = self._tail, len(_EMPTY_LINE) - 1
         end = (known + data[start : start + most]).find(_EMPTY_LINE) + 1

@@ -193,7 +193,9 @@ class HttpProtocol(asyncio.Protocol):
         return True
 
     def _parse_held(self) -> None:
-        """Parse the held data in slices, until it is used up or a second request waits for its turn."""
+        """Parse the received data that was held back, slice by slice, until none is left or a second request waits for
+        its turn.
+        """
         data, at = self._held, 0
         while at < len(data) and len(self._due) < 2 and not self._hears_no_more:
             self._parse(data[at : at + _SLICE_BYTES])

@@ -59,9 +59,8 @@ async def credentials(request: HttpRequest, store: str) -> Response:
 
 @plain(router, GET_TOKEN, **token_operation("A bearer token for the files of one job under one epoch.", _TOKEN_EXAMPLE))
 async def token(request: HttpRequest) -> Response:
-    """Return a token for client credentials (RFC 6749, section 4.4). Every replica answers this itself.
-
-    Writes with a token of an older epoch are refused as those of the epoch itself are; reads are allowed.
+    """Return a token for client credentials (RFC 6749, section 4.4). Every replica answers this itself. With a token of
+    an older epoch, writes are refused, and reads are allowed.
     """
     try:
         fields = dict(parse_qsl(await form_of(request), keep_blank_values=True, max_num_fields=_MOST_FIELDS))

@@ -35,10 +35,10 @@ _MOST_ROWS = 5_000
 """The most records in a new manifest. A merge of manifests makes larger ones."""
 
 _BATCH = 100
-"""How many compacted records one commit drops."""
+"""The most compacted records that one commit drops."""
 
 _DISCARDED = 500
-"""How many blobs one commit deletes after a merge."""
+"""The most blobs that one commit deletes after a merge of manifests."""
 
 
 class Compaction:

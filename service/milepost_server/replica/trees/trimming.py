@@ -27,7 +27,7 @@ from milepost_server.rules.trees.maintenance import trimmed_of
 log = logging.getLogger("milepost.maintenance")
 
 _BATCH = 100
-"""How many paths one commit trims."""
+"""The most paths that one commit trims."""
 
 _LATEST = 2**63
 
@@ -99,7 +99,7 @@ class Trimming:
         return bool(done) and (joined or running.committed)
 
     def _begun(self, store: str) -> _Pass:
-        """Return the running pass over a tree, or begin one."""
+        """Return the running pass over the tree of a store; begin a pass if none is running."""
         running = self._passes.get(store)
         if running is None:
             running = self._passes[store] = _Pass(asyncio.create_task(self._pass(store)))

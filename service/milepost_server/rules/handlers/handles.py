@@ -51,8 +51,8 @@ class UploadSource(NamedTuple):
 
 
 def present(store: Store, handle: Handle | Corrupt | None) -> Handle | None:
-    """Return the handle if it can be read, locked and replaced: not gone, not cleared, and its removal not begun; else
-    None.
+    """Return the handle if clients can read, lock and replace it. Return None if it is gone or cleared, its removal has
+    begun, or its record is damaged.
     """
     if isinstance(handle, Handle) and not handle.removing and not absent(store, handle):
         return handle
@@ -60,7 +60,7 @@ def present(store: Store, handle: Handle | Corrupt | None) -> Handle | None:
 
 
 def absent(store: Store, handle: Handle) -> bool:
-    """Return whether the handle is gone or cleared, so that its record only keeps answers."""
+    """Return whether the handle was removed or cleared, so that its record is kept only for retries."""
     return handle.gone or handle.created_revision <= store.cleared
 
 

@@ -34,7 +34,7 @@ def begin_compaction(view: View, request: BeginCompaction, context: DecisionCont
 
 
 def compact(view: View, request: CompactTree, _: DecisionContext) -> Decision:
-    """Add a manifest after those of the tree, or replace adjacent manifests by it.
+    """Add a manifest after the manifests of the tree, or in place of some adjacent ones.
 
     The visible files do not change.
     """

@@ -92,7 +92,9 @@ def merged(several: Sequence[ManifestRows], tree: Tree, *, with_oldest: bool) ->
 
 
 def no_longer_named(several: Sequence[ManifestRows], instead: ManifestRows) -> tuple[str, ...]:
-    """Return the blobs that the manifests ``several`` name and that ``instead``, the merged one, does not."""
+    """Return the blobs that the merged manifests ``several`` name, but ``instead``, the manifest that replaces them,
+    does not.
+    """
     named = {entry.blob for rows in several for record in rows for entry in record.entries if entry.blob}
     return tuple(sorted(named - {entry.blob for record in instead for entry in record.entries}))
 

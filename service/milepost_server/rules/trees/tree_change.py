@@ -20,7 +20,9 @@ from milepost_server.rules.trees.visibility import deleted_at, is_shown, rolled_
 
 
 class TreeChange:
-    """The records that one request changes. ``tree`` is the tree's own record after the request."""
+    """Collects the records of a tree that one request changes. ``tree`` is the record of the tree as a whole after the
+    request.
+    """
 
     def __init__(self, view: View, store: Store, tree: Tree, context: DecisionContext) -> None:
         self.tree = tree
