@@ -78,7 +78,7 @@ class Routes:
     def find(self, segments: Sequence[str]) -> tuple[Endpoints, list[str]]:
         """Return the endpoints at a path and the values of the path's parameters; both are empty for an unknown path.
 
-        A parameter takes any segment except an empty one, or the whole rest of the path, which may be empty, too.
+        A parameter matches one segment that is not empty, or the whole rest of the path, which may be empty.
         """
         node = self._root
         parameters: list[str] = []

@@ -145,7 +145,7 @@ class Attempts:
     # -- submitted -----------------------------------------------------------------------------------------------------
 
     def submitted(self, pending: PendingRequest) -> None:
-        """Remember a submitted request until it ends, so that other attempts can join it."""
+        """Remember a submitted request until it ends, so that other attempts under the same key can join it."""
         self._submitted[pending.request.scope] = pending
         pending.done.add_done_callback(lambda done: self._ended(pending.request, done))
 

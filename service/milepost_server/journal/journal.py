@@ -284,7 +284,7 @@ class Journal:
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def lease_remaining(self) -> float | None:
-        """Return the seconds that the lease still runs, infinite if it ends only with the process; None without a
+        """Return for how many more seconds the lease runs: infinite if it ends only with the process, None without a
         lease.
         """
         return self._lease.remaining()

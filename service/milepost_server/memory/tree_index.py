@@ -16,7 +16,7 @@ from milepost_server.model.trees import Manifest, Tree, TreePath
 
 
 class TreeIndex(Lookup):
-    """The committed records, the manifests that are in memory, and lookups of the paths of trees in both."""
+    """Looks up the paths of trees in the committed records, and in the manifests that are in memory."""
 
     def __init__(self) -> None:
         self.records: dict[str, Record] = {}

@@ -116,7 +116,9 @@ class Handle(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, 
     schema: int = msgspec.field(default_factory=schema)
 
     def holding(self, blob: str, data: bytes | None, **changed: Any) -> Handle:
-        """Return a copy of the record with this blob or these bytes, and with other members ``changed``."""
+        """Return a copy of the record that points to ``blob``, or contains ``data``, with the members in ``changed``
+        replaced too.
+        """
         number = SCHEMA if data is None else WITH_DATA
         return msgspec.structs.replace(self, blob=blob, data=data, schema=number, **changed)
 

@@ -128,8 +128,8 @@ class Rollback(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class RangeTombstone(msgspec.Struct, frozen=True, gc=False):
     """The deletion of a directory: every entry below ``path`` that was created up to ``revision`` is deleted.
 
-    So one small commit deletes any number of files. The range tombstone is dropped once the records of all these files
-    reflect it.
+    One small commit thus deletes any number of files. The range tombstone is dropped once the records of all these
+    files reflect it.
     """
 
     path: str

@@ -39,7 +39,7 @@ class Settings:
     ``stand_back_seconds``: how long a replica that could not take the journal over lets others try.
 
     ``step_down_seconds``: how long a replica that was asked to step down waits for another to lead. A candidate on a
-    busy machine may need seconds to notice; if there is no candidate, no replica leads meanwhile.
+    busy machine may need seconds to begin to lead; without a candidate, no replica leads during this time.
 
     ``resign_seconds``: how long a replica that resigns waits for requests in flight.
 

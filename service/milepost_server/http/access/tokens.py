@@ -66,9 +66,8 @@ class Tokens:
     def known(self, bearer: str) -> Principal | None:
         """Return the owner of this token; None for a token that is not listed.
 
-        The token is looked up by its digest. The time that the look-up takes depends on the digest of the sent token
-        only. An attacker cannot choose a token by the beginning of its SHA-256, so timing reveals nothing about the
-        listed tokens.
+        The token is looked up by its digest. The look-up compares digests only, so the time that it takes reveals
+        nothing about the listed tokens themselves.
         """
         return self._by_digest.get(digest_of(bearer))
 

@@ -70,7 +70,9 @@ def read(files: TlsFiles) -> _Contexts:
 
 
 def public_authorities() -> ssl.SSLContext:
-    """Return a context that trusts the public authorities and those of the system."""
+    """Return a TLS context for connections to other replicas, which trusts public authorities and those that the system
+    trusts.
+    """
     context = httpx.create_ssl_context(trust_env=False)
     context.load_default_certs()
     return context

@@ -208,7 +208,7 @@ class EncryptedProtocol(asyncio.Protocol):
         self._refused = False
 
     def give_up(self) -> None:
-        """Close the connection at once: its handshake took too long, or others need the room."""
+        """Close the connection at once, because its handshake took too long, or to make room for other connections."""
         self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

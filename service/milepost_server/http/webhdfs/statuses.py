@@ -102,8 +102,8 @@ def file_system_status(summary: Summary) -> dict[str, int]:
 
 
 class Statuses:
-    """The statuses of a directory's entries, made one by one while they are found, so that a long directory holds up no
-    other request.
+    """The statuses of a directory's entries. Each status is encoded when it is added, so that a long directory does not
+    delay other requests.
 
     Of the ``given`` entries, the first ``most`` are shown.
     """

@@ -22,9 +22,8 @@ from milepost_server.model.records import encode
 from milepost_server.rules.decisions import Accepted, Decision, DecisionContext, Refused
 
 WORK_SECONDS: Final = 0.02
-"""How many seconds deciding the requests of one group may take. A group of 256 ordinary requests takes 15 ms.
-
-A request that looks through thousands of paths takes as long as a hundred others, whether it is refused or not.
+"""The seconds that deciding the requests of one group may take. A group of 256 ordinary requests takes 15 ms, but a
+single request that reads thousands of paths takes as long as a hundred ordinary ones.
 """
 
 

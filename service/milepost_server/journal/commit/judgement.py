@@ -36,7 +36,8 @@ class Verdict:
 
 
 def judge(flight: Sequence[Group], count: int, now: float) -> Verdict:
-    """Judge the groups in flight, of which the first ``count`` were committed and the others never will be.
+    """Return what happens to the requests of the groups in flight. The first ``count`` groups were committed; the
+    others certainly never will be.
 
     ``now`` is the monotonic time in seconds.
     """

@@ -219,10 +219,10 @@ class Pipeline:
                 group.task.cancel()
 
     def judge(self, count: int, now: float) -> Verdict:
-        """Judge the groups in flight, of which the first ``count`` were committed and the others never will be.
+        """End the flight of all groups, and return what happens to their requests.
 
-        Afterwards the memory shows the committed groups, and no group is in flight. The callers are answered later, by
-        `conclude`. ``now`` is the monotonic time in seconds.
+        The first ``count`` groups were committed; the others certainly never will be. Afterwards the memory shows the
+        committed groups. The callers are answered later, by `conclude`. ``now`` is the monotonic time in seconds.
         """
         verdict = judge(self.flight, count, now)
         self._memory.conclude_flight(verdict.committed, self.flight[count:])

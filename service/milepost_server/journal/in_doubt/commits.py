@@ -218,7 +218,9 @@ class InDoubtCommits:
                 member.pending.fail(error)
 
     def _warn_if_older(self, head: Head) -> None:
-        """Log an error if the head that was taken over is older than memory: the store then holds an older copy."""
+        """Log an error if the head that was taken over is older than the one in memory, which shows that the store was
+        replaced by an older copy.
+        """
         if head.revision <= self._memory.head.revision:
             log.error(
                 "journal %s went back from revision %d to %d: somebody put an older copy in its place; the changes that"

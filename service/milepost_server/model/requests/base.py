@@ -25,8 +25,8 @@ NO_BLOB = BlobRef("", 0, "")
 class UploadRef:
     """A reference, by id, to an upload whose bytes a handle takes over.
 
-    ``found`` is the blob that was found under the upload's key; None if there was none. Its digest is empty if its size
-    is wrong.
+    ``found`` is the blob that was found under the upload's key; None if there was none. The digest of this blob is
+    empty if its size is not the announced one.
     """
 
     id: str
@@ -56,7 +56,7 @@ LEADER = Attempt("")
 
 
 class Keeper(Enum):
-    """The record that keeps the answer to a request, for retries."""
+    """Which record keeps the answer to a request, for retries."""
 
     NONE = auto()
     """No record keeps the answer for retries: repeating the request changes nothing, or the request's own record has

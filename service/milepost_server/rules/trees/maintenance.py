@@ -46,7 +46,7 @@ def compact(view: View, request: CompactTree, _: DecisionContext) -> Decision:
     names, count = [manifest.blob for manifest in tree.manifests], len(request.replaced)
     first = names.index(request.replaced[0]) if count and request.replaced[0] in names else len(names)
     if tuple(names[first : first + count]) != request.replaced or {each.blob for each in added} & set(names):
-        # the request was already applied, or the compaction that it belongs to was replaced by a later one
+        # the request was already applied, or the tree no longer has the manifests that it replaces
         return Accepted(Answer())
     if not count and not 0 < tree.compacting == request.begun:
         return Refused(

@@ -76,9 +76,8 @@ class DataNodeRegistry:
 
 @dataclass(frozen=True, slots=True)
 class DataNodes:
-    """This replica's own data node, the data nodes that it knows of while it leads, and the tokens for all of them.
-
-    ``wall`` returns seconds since 1970.
+    """This replica's own data node, the data nodes that the replica knows while it leads, and the tokens for clients of
+    all these. ``wall`` returns the Unix time.
     """
 
     own: DataNode

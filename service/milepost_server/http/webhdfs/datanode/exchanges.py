@@ -185,7 +185,7 @@ class Exchanges:
             place.room.release()
 
     async def _usable(self, place: _Place, target: SplitResult, end: float) -> _Connection:
-        """Return the most recently used kept connection, else a new one."""
+        """Return the most recently used kept connection, or a new connection if none is kept."""
         while place.kept:
             connection = place.kept.pop()
             if connection.usable and connection.until > self._clock():

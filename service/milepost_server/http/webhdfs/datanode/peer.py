@@ -98,7 +98,7 @@ def checked(body: bytes, proof: str, key: bytes) -> None:
 
 
 class Peer:
-    """The leader as another replica sees it. It closes its connections when the ``async with`` block ends.
+    """Sends messages to the leader from another replica. Its connections are closed when the ``async with`` block ends.
 
     ``tls`` is that of `Exchanges`.
     """
