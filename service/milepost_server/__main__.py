@@ -16,12 +16,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 from milepost_backends.contract import BackendError
-from milepost_server.basics.log_lines import LogLines
 from milepost_server.basics.watched_files import WatchedFiles
 from milepost_server.check import status_of, try_stores
 from milepost_server.compose import ReplicaConfig, application, make_stores, open_replica, service_accounts
 from milepost_server.http.access.hosts import Hosts
-from milepost_server.http.access.log import AccessLog
+from milepost_server.http.access.log import AccessLog, LogLines
 from milepost_server.http.access.token_file import watched_tokens
 from milepost_server.http.access.tokens import Tokens
 from milepost_server.http.connection.connections import Connections, room_for_connections
@@ -40,8 +39,8 @@ _ADDRESS = re.compile(r"\{([^{}]*)\}")
 
 
 def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
-    """Return the parser of the flags. An environment variable can set each: ``MILEPOST_LISTEN`` sets
-    ``--listen``.
+    """Return the parser of the flags. An environment variable sets the default of each flag, such as
+    ``MILEPOST_LISTEN`` that of ``--listen``.
     """
 
     def default(flag: str, fallback: str | None) -> str | None:
@@ -178,7 +177,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the server: the entry point of ``milepost-server``. Exits with status 2 for wrong settings."""
     flags = parser(os.environ)
     given = flags.parse_args(arguments)
-    if given.log_level not in _LOG_LEVELS:  # argparse does not check defaults, which come from the environment
+    # the level may come from an environment variable, as a default, and argparse does not check defaults
+    if given.log_level not in _LOG_LEVELS:
         flags.error(f"--log-level takes one of {', '.join(_LOG_LEVELS)}, not {given.log_level!r}")
     _log_from(getattr(logging, given.log_level.upper()))
     try:
@@ -213,7 +213,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         accounts = service_accounts(deployment, given.service_accounts) if given.service_accounts else None
         if given.check:
             sys.exit(asyncio.run(_checked(replace(deployment, accepted_losses=frozenset()), settings)))
-        sockets = bound(host, port)  # bound before anything is opened or logged, so that a port in use ends the start
+        # the port is bound first, so that the start fails at once if another process uses the port
+        sockets = bound(host, port)
         replica = open_replica(deployment, settings)
         by = "https" if serves_tls else "http"
         log.info("listening on %s by %s, pointers %s, blobs %s", given.listen, by, given.pointers, given.blobs)
@@ -239,25 +240,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 async def _checked(deployment: ReplicaConfig, settings: Settings) -> int:
-    """Try the stores, print the findings, and return the exit status."""
+    """Try the stores of a deployment, print what was found for each, and return the exit status of ``--check``."""
     findings = []
     async for finding in try_stores(*make_stores(deployment, settings)):
         findings.append(finding)
         print(finding, flush=True)
     if any(finding.overran for finding in findings):
-        # a thread may still wait for a store, and the end of the process would wait for that thread
+        # skip the normal exit of Python: it would wait for a thread that may still wait for a store
         os._exit(status_of(findings))
     return status_of(findings)
 
 
 def _log_from(level: int) -> None:
-    """Log to stderr. Only Milepost's own debug lines are shown: those of libraries contain credentials and signed
-    URLs.
-    """
+    """Log to stderr. Debug lines of libraries are never shown, since they contain credentials and signed URLs."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LogLines("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=max(level, logging.INFO), handlers=[handler])
-    logging.getLogger("milepost.audit").setLevel(logging.INFO)  # shown at every log level
+    logging.getLogger("milepost.audit").setLevel(logging.INFO)  # the audit log is shown at every log level
     logging.getLogger("httpx").setLevel(logging.WARNING)  # httpx logs signed URLs in its lines about requests
     if level < logging.INFO:
         for name in _OURS:

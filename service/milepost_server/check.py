@@ -1,7 +1,7 @@
-"""Tries the stores that a replica would use, one after the other, and reports the finding for each.
+"""Tries the pointer store, the election and the blob store that a replica would use, and reports the finding for each.
 
 A check creates no deployment, takes no leadership, and changes nothing of a deployment: a replica may serve meanwhile.
-The keys of the trial's blobs begin with a word that is not the id of any deployment.
+The trial puts blobs of its own, whose keys begin with a word that is not the id of any deployment.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from milepost_server.blobs.timeouts import BlobsWithTimeout
 
 log = logging.getLogger("milepost.check")
 STORE_SECONDS: Final = 120.0
-"""The most seconds that the trial of a store takes."""
+"""The most seconds that the trial of one store takes."""
 _CLOSE_SECONDS: Final = 10.0
 _STEP_SECONDS: Final = 30.0
 
@@ -43,7 +43,7 @@ DIRECTORY: Final = "checks"
 
 _SMALL: Final = 256 * 1024
 _LARGE: Final = 11 * 1024 * 1024
-"""S3 takes this size in three parts."""
+"""A size in bytes that S3 takes as an upload of three parts."""
 _SIGNED_SECONDS: Final = 300.0
 _TIDY_SECONDS: Final = 10.0
 _ABANDONED_SECONDS: Final = 3600.0
@@ -54,7 +54,9 @@ _SIGNED_GET: Final = "a signed GET with a Range"
 
 
 class Verdict(Enum):
-    """The result of a trial: the exit status of the check, and its text. The most serious comes last."""
+    """The result of a trial, with the exit status of the check and its text; sorted by severity, the most serious
+    last.
+    """
 
     OK = 0, "ok"
     FULL = 75, "no room"
@@ -68,7 +70,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The finding for one store. ``overran`` says that its trial still runs, and was left behind."""
+    """The finding for one store. ``overran``: the trial took too long, and still runs in the background."""
 
     store: str
     verdict: Verdict
@@ -81,7 +83,7 @@ class Finding:
 
 
 def status_of(findings: list[Finding]) -> int:
-    """Return the exit status: a refusal, which an operator must repair, outweighs an outage."""
+    """Return the exit status for all findings: that of the most serious one. A misconfiguration outweighs an outage."""
     gravity = list(Verdict).index
     return max((finding.verdict for finding in findings), key=gravity, default=Verdict.OK).status
 
@@ -94,7 +96,7 @@ class _Store(Protocol):
 async def try_stores(
     pointers: PointerStore, election: Election, blobs: BlobStore, seconds: float = STORE_SECONDS
 ) -> AsyncIterator[Finding]:
-    """Yield the finding for each store, as soon as it is known. Each takes at most ``seconds``."""
+    """Yield the finding for each store, as soon as it is known. The trial of each store takes at most ``seconds``."""
     bounded = BlobsWithTimeout(blobs, min(_STEP_SECONDS, seconds))
     trial = BlobTrial(bounded, min(_STEP_SECONDS, seconds))
     yield await _tried("pointers", pointers, lambda: _looked_at(pointers), seconds)
@@ -128,7 +130,9 @@ async def _tried(name: str, store: _Store, use: Callable[[], Awaitable[str]], se
 
 
 async def _looked_at(pointers: PointerStore) -> str:
-    """Describe the content of the pointer store. Raises `StorageFull` if it would accept no records now."""
+    """Return a description of the content of the pointer store. Raises `StorageFull` if it would accept no records
+    now.
+    """
     journals = await pointers.journals()
     if (full := pointers.full) is not None:
         raise StorageFull(full)
@@ -158,7 +162,8 @@ class BlobTrial:
         Raises `Misconfigured` if the store lacks an ability that the service needs, and the errors of the store's
         calls.
         """
-        for key in await self._listed(_ABANDONED_SECONDS):  # blobs of an earlier trial, which was killed
+        # remove blobs that an earlier trial left behind because it was killed
+        for key in await self._listed(_ABANDONED_SECONDS):
             await self._blobs.delete(key)
         try:
             await self._write(self._small, _SMALL)
@@ -200,7 +205,9 @@ class BlobTrial:
     # -- what clients send by themselves -----------------------------------------------------------------------------
 
     async def _try_signed(self) -> str:
-        """Send signed requests as a client would, and describe the result; if this machine cannot send any, say so."""
+        """Send signed requests as a client would, and return a description of the result, also if this machine cannot
+        reach the URL.
+        """
         body = self._content[:_SMALL]
         put = await self._blobs.sign_put(self._signed, _SMALL, hashlib.sha256(body).hexdigest(), _SIGNED_SECONDS)
         get = await self._blobs.sign_get(self._large, _SIGNED_SECONDS)
@@ -211,7 +218,8 @@ class BlobTrial:
                 _require_success(await _send(client, put, body), _SIGNED_PUT)
                 _require_refused(await _send(client, put, body), _SIGNED_PUT)
                 part = await _send(client, get, None, {"Range": f"bytes=1-{_SMALL}"})
-            except httpx.HTTPError as error:  # the exception may quote the URL, which is a secret
+            except httpx.HTTPError as error:
+                # the text of the exception is not used: it may quote the signed URL, which is a secret
                 return f"signed requests cannot be sent from this machine ({type(error).__name__})"
         _require_success(part, _SIGNED_GET)
         if part.status_code != httpx.codes.PARTIAL_CONTENT or part.content != self._content[1 : _SMALL + 1]:
@@ -240,7 +248,7 @@ async def _send(
 
 
 def _require_success(answer: httpx.Response, what: str) -> None:
-    """Raise `StorageUnavailable` for an answer that a retry may avoid, and `Misconfigured` for a refusal."""
+    """Raise `StorageUnavailable` for an error that may pass, and `Misconfigured` for a refusal that will not."""
     if not answer.is_success:
         kind = StorageUnavailable if answer.status_code in _MOMENTARY else Misconfigured
         raise kind(f"{what} is answered {answer.status_code} by {answer.request.url.host}")

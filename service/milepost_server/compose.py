@@ -25,23 +25,19 @@ from milepost_server.http.access.tokens import TokenSource
 from milepost_server.http.application import Application
 from milepost_server.http.connection.connections import Connections
 from milepost_server.http.metrics import Metrics
-from milepost_server.http.openapi import pages
-from milepost_server.http.openapi.description import Description
+from milepost_server.http.openapi import description
 from milepost_server.http.page import routes as page
 from milepost_server.http.requests import Context
 from milepost_server.http.routes import (
     credentials,
-    epochs,
     files,
     handles,
     health,
-    leading,
     lookups,
     sessions,
     snapshots,
     states,
     stores,
-    uploads,
 )
 from milepost_server.http.routing import Routes
 from milepost_server.http.tls.certificates import Certificates, public_authorities
@@ -56,19 +52,34 @@ from milepost_server.replica.probes import Probes
 from milepost_server.replica.replica import Replica
 from milepost_server.replica.settings import Settings
 
-# If the blob store waited for one answer for the whole time of a step, it could never try another server.
+# A backend waits for one answer for a third of a step's time, so that it can still try another server in that step.
 _EXCHANGES_IN_A_STEP = 3
 
-_OF_STORES = (handles, states, uploads, stores, snapshots, files, lookups, sessions, epochs, credentials)
-_API = (*_OF_STORES, health, leading)
-_PARTS = (*_API, pages, page, webhdfs, data_nodes)
+_ROUTERS = (
+    handles.router,
+    states.router,
+    states.uploads,
+    stores.router,
+    snapshots.router,
+    files.router,
+    lookups.router,
+    sessions.router,
+    stores.epochs,
+    credentials.router,
+    health.router,
+    description.router,
+    page.router,
+    webhdfs.router,
+    data_nodes.router,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaConfig:
-    """The addresses of a replica: those of its records and blobs, and the one at which others reach it.
+    """The addresses of a replica: the URLs of its pointer store and blob store, and ``advertise``, at which clients and
+    other replicas reach it.
 
-    ``accepted_losses`` are the names of the losses that the owner accepts.
+    ``accepted_losses`` are the names of losses of data that the owner accepts (see `JournalDamaged`).
     """
 
     pointers: str
@@ -84,7 +95,7 @@ def wall_clock() -> str:
 
 
 def open_replica(deployment: ReplicaConfig, settings: Settings, clock: Callable[[], float] = time.monotonic) -> Replica:
-    """Make a replica that is not started yet. Raises `Misconfigured` for a URL that cannot be used."""
+    """Make a replica, without starting it. Raises `Misconfigured` for a URL that cannot be used."""
     pointers, election, blobs = make_stores(deployment, settings)
     return Replica(
         pointers=pointers,
@@ -114,10 +125,10 @@ def service_accounts(deployment: ReplicaConfig, audience: str) -> Accounts:
 
 
 def _spare_what_was_loaded() -> None:
-    """Exempt the loaded records from Python's garbage collection, which would pause for 0.3 s to go through them.
+    """Exempt the loaded records from Python's garbage collection, which would stop the process for 0.3 s to scan them.
 
-    Existing garbage, such as the records of an earlier leadership, is collected first: it would stay permanently
-    otherwise. This is for a process with a single replica, since it goes through all objects of the process.
+    Existing garbage, such as the records of an earlier leadership, is collected first, since frozen garbage would never
+    be freed. The exemption covers all objects of the process, so the process should run one replica only.
     """
     gc.unfreeze()
     gc.collect()
@@ -137,8 +148,9 @@ def application(
 ) -> ASGIApp:
     """Make the HTTP application of a replica. Its answers are logged in ``access``, unless that is None.
 
-    ``tokens`` are the clients that it knows, and ``certificates`` those that it presents to other replicas, and those
-    that it trusts. ``accounts`` identify the owner of a token for ``audience``; None if such tokens are not accepted.
+    ``tokens`` are the known clients. ``certificates`` has the certificates that the replica presents to other replicas,
+    and those that it trusts. ``accounts`` asks Kubernetes for the owner of a token for ``audience``; None if tokens of
+    Kubernetes are not accepted.
     """
     leader_locator = LeaderLocator(replica.election, deployment.advertise, replica.clock)
     operations, settings = operations_of(replica), replica.settings
@@ -193,11 +205,11 @@ def application(
 
 def create_app(context: Context) -> Application:
     """Make the ASGI application of one replica. It neither opens nor closes the replica's backends."""
-    description = Description(context.version, routes())
-    described = APIRoute("/openapi.json", description.answer, methods=["GET"], include_in_schema=False)
+    made = description.Description(context.version, routes())
+    described = APIRoute("/openapi.json", made.answer, methods=["GET"], include_in_schema=False)
     return Application(context, Routes([*routes(), described]))
 
 
 def routes() -> list[APIRoute]:
-    """Return all routes except that of their description, in the order in which they are described."""
-    return [route for part in _PARTS for route in part.router.routes if isinstance(route, APIRoute)]
+    """Return all routes except that of the OpenAPI description, in the order in which that description lists them."""
+    return [route for router in _ROUTERS for route in router.routes if isinstance(route, APIRoute)]

@@ -1,4 +1,4 @@
-"""The server process: one replica behind one HTTP server, which start and stop together."""
+"""The server process: a replica and its HTTP server, which start and stop together."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ GRACE_SECONDS = 10
 
 
 class HttpServer(uvicorn.Server):
-    """An HTTP server that steps down at the first signal, so that another replica leads before this one is gone.
+    """An HTTP server that makes its replica step down at the first signal to stop, so that another replica leads before
+    this process ends.
 
     It watches the ``watched`` files while it serves, and opens and closes ``accounts``.
     """
@@ -53,8 +54,8 @@ class HttpServer(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to stop at the first signal; end the process at once at the second.
 
-        The second is like a crash, which stored data withstands. Nothing is logged here: the signal may have
-        interrupted the writing of a log line, and another one may come at any moment.
+        An immediate end is like a crash, after which all stored data is intact. Nothing is logged here, since the
+        signal may have interrupted the writing of a log line.
         """
         if self._loop is None:
             super().handle_exit(sig, frame)
@@ -78,7 +79,9 @@ class HttpServer(uvicorn.Server):
         self.should_exit = True
 
     async def serve_replica(self, sockets: Sequence[socket.socket]) -> None:
-        """Start the replica, serve on ``sockets`` until a signal, then stop the replica. Raises `Misconfigured`."""
+        """Start the replica, serve on ``sockets`` until a signal to stop, then stop the replica. Raises
+        `Misconfigured`.
+        """
         self._loop = asyncio.get_running_loop()
         self._replica.on_fault = self._fail
         if self._accounts is not None:
@@ -134,7 +137,8 @@ def run(
     protocol = encrypted(certificates.for_clients) if certificates and certificates.serve else HttpProtocol
     config = uvicorn.Config(
         app,
-        http=cast("type[asyncio.Protocol]", protocol),  # uvicorn only calls it
+        # uvicorn only calls ``http``, so a function does instead of a class
+        http=cast("type[asyncio.Protocol]", protocol),
         loop="auto",
         lifespan="off",
         access_log=False,
@@ -144,7 +148,8 @@ def run(
         log_config=None,
         timeout_graceful_shutdown=GRACE_SECONDS,
         timeout_keep_alive=75,
-        backlog=256,  # a burst of connections must fit into the remaining file descriptors
+        # the most connections that may wait to be accepted; they must fit into the reserved file descriptors
+        backlog=256,
     )
     watched: list[WatchedFiles[Any]] = [] if certificates is None else [certificates.watched]
     server = HttpServer(config, replica, [*watched, *([] if tokens is None else [tokens])], accounts)

@@ -63,7 +63,7 @@ PLACES: Mapping[tuple[str, int], Sequence[Before | Swap]] = {
     (OPERATION, 4): [
         Before("def release("),
         Before("    ReleaseHandle: release,"),
-        Swap("Remove, Replace\n", "Remove, Replace, Touch\n"),
+        Swap("    Replace,\n)", "    Replace,\n    Touch,\n)"),
     ],
     (OPERATION, 5): [Before(), Swap("ReleaseHandle, Remove\n", "ReleaseHandle, Remove, Touch\n")],
     (OPERATION, 6): [

@@ -1,1 +1,1 @@
-"""The building blocks that all parts of the service use: problems, deadlines, turns on the event loop, streams."""
+"""The building blocks that all parts of the service use: problems, deadlines, shares of the event loop, streams."""

@@ -1,4 +1,4 @@
-"""A queue of keys by their deadlines, which finds the due keys without examining the others."""
+"""A queue of keys sorted by their deadlines, so that due keys are found without examining all keys."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ K = TypeVar("K", str, tuple[str, str])
 class DeadlineQueue(Generic[K]):
     """The keys and their deadlines, in monotonic seconds.
 
-    Postponing a key, as each keepalive does, costs almost nothing: the key keeps its place in the order until its
-    earlier time has come, and is only then moved to its right place.
+    Each keepalive of a session postpones a key, so postponing must be cheap: the key first keeps its place in the
+    order, and is moved only when its earlier deadline comes.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class DeadlineQueue(Generic[K]):
         return self._later.get(key, self._placed.get(key))
 
     def set(self, key: K, at: float) -> None:
-        """Make the key due at the time ``at``, in place of any earlier time."""
+        """Set the deadline of the key to ``at``, and replace any deadline that the key had."""
         placed = self._placed.get(key)
         if placed is not None and placed <= at:
             self._later[key] = at
@@ -55,7 +55,9 @@ class DeadlineQueue(Generic[K]):
         self._placed, self._later = {}, {}
 
     def take(self, now: float, most: int) -> list[K]:
-        """Remove and return keys that are due at ``now``, as many as ``most`` steps find."""
+        """Remove and return keys that are due at ``now``. The search ends after ``most`` steps, so more keys may be
+        due.
+        """
         found: list[K] = []
         for _ in range(most):
             if not self.waiting(now):

@@ -1,8 +1,8 @@
 """Divides long work on the event loop into turns, so that other requests are served in between.
 
-The event loop runs all tasks that are ready before it polls for new input. So it is not enough that each of many long
-tasks does a little and then yields: together they would hold up the loop many times longer. Therefore all long tasks
-share one budget of time between two polls for input.
+The event loop runs all tasks that are ready before it polls for new input. If each of many long tasks yielded after its
+own short turn, all of them together would still delay the poll for long. So all long tasks share one budget of time
+between two polls for input.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ class Turn:
         self._began = self._loop_time.clock()
 
     def end(self) -> None:
-        """Count the time that this turn has used."""
+        """Charge the time that this turn has used to the shared budget."""
         now = self._loop_time.clock()
         self._loop_time.use(now - self._began)
         self._began = now
 
 
 class LoopTimeBudget:
-    """The turns of all long tasks, granted in the order of their requests.
+    """The time of the event loop that all long tasks share.
 
-    All turns together may use ``seconds`` between two polls for input; ``used`` is the used part. ``clock`` returns
-    monotonic seconds.
+    Turns are granted in the order of their requests. All turns together may use ``seconds`` between two polls for
+    input; ``used`` is how many of these seconds are used. ``clock`` returns monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float], seconds: float = TURN_SECONDS) -> None:
@@ -62,7 +62,9 @@ class LoopTimeBudget:
         self._numbers = count()
 
     async def each(self, items: Iterable[T], visit: Callable[[T], object]) -> None:
-        """Call ``visit`` with each of the items, in turns. The items must not change meanwhile."""
+        """Call ``visit`` with each of the items, in turns. The collection of items must not change before the last
+        call.
+        """
         async with self.turn() as turn:
             for item in items:
                 visit(item)
@@ -75,7 +77,8 @@ class LoopTimeBudget:
         """Call ``visit`` in turns with each item that ``items_after`` returns for ``first``, until ``visit`` returns
         true.
 
-        ``items_after`` is called repeatedly for the items after the last one, since its source may change meanwhile.
+        After each turn, ``items_after`` is called again with the last visited item, since the source of the items may
+        change between turns.
         """
         last = first
         async with self.turn() as turn:
@@ -98,7 +101,7 @@ class LoopTimeBudget:
             turn.end()
 
     async def wait(self) -> None:
-        """Wait for a turn."""
+        """Wait until it is this task's turn, and the shared budget has time left."""
         number = next(self._numbers)
         while True:
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -109,7 +112,7 @@ class LoopTimeBudget:
                 return
 
     def use(self, seconds: float) -> None:
-        """Count ``seconds`` as used up."""
+        """Charge ``seconds`` to the shared budget."""
         if seconds > 0:
             self.used += seconds
             self._renew_soon()

@@ -12,7 +12,7 @@ import msgspec
 _PIECE_BYTES = 1024 * 1024
 
 _CHUNK = 64
-"""The number of items that are encoded at once."""
+"""The number of items of a JSON list that are encoded in one step."""
 
 
 async def stream_of(content: bytes) -> AsyncIterator[bytes]:
@@ -45,7 +45,7 @@ class JsonList:
             self._encode()
 
     def build(self) -> EncodedList:
-        """Return the whole list."""
+        """Return the encoded list of all added items."""
         self._encode()
         return EncodedList([b"[", *self._pieces, b"]"])
 

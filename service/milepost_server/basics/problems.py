@@ -1,4 +1,6 @@
-"""Makes the problems that the service raises: typed errors of the SDK, so that each code is defined only once."""
+"""Makes the problems that the service raises. They are the SDK's typed errors, so that service and SDK share one
+definition of each code.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ def problem(
 
 
 def refusal(refused: Refused) -> Problem:
-    """Return the typed error for a refusal of the rules."""
+    """Return the typed error for a request that the rules refused."""
     return problem(
         refused.code,
         refused.detail,

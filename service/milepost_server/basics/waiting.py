@@ -1,8 +1,8 @@
 """Waits for work: with a timeout that holds even if the work cannot be cancelled at once, and for several tasks
 together.
 
-A step in a thread ends before its cancellation takes effect, so that no clean-up runs beside it. The caller must not
-wait for that.
+A step that runs in a thread cannot be interrupted: its cancellation takes effect only when the step has ended. A caller
+whose time is up must not wait for that.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ T = TypeVar("T")
 async def within(seconds: float, work: Awaitable[T]) -> T:
     """Return the result of ``work``. Raises TimeoutError after ``seconds``.
 
-    ``work`` is then cancelled, and ends by itself; this also happens when the caller is cancelled while it waits.
+    ``work`` is then cancelled, and the function does not wait for its end. The same happens if the caller is cancelled.
     """
     task = asyncio.ensure_future(work)
     try:
         await asyncio.wait((task,), timeout=seconds)
     finally:
         task.cancel()
-        task.add_done_callback(seen)  # needed also if the task ended just when the caller was cancelled
+        # nothing may wait for the task any more: `seen` prevents that asyncio logs its exception as never retrieved
+        task.add_done_callback(seen)
     if not task.done():
         raise TimeoutError(f"no answer within {seconds:g} s")
     return task.result()
 
 
 def seen(task: asyncio.Future[T]) -> None:
-    """Mark the exception of a task as seen: nothing waits for the task any more, which is no error."""
+    """Mark the exception of a task that nothing waits for any more as retrieved, so that asyncio does not log it."""
     if not task.cancelled():
         task.exception()
 
 
 async def gather_or_cancel(parts: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Run all parts, at least one, until they have ended. If one fails, the others are cancelled.
-
-    Raises the error of the first part that failed, unchanged.
+    """Run all parts, at least one, until they have ended. If one part fails, the others are cancelled, and its error is
+    raised unchanged.
     """
     tasks = [asyncio.create_task(part) for part in parts]
     try:
@@ -51,7 +51,7 @@ async def gather_or_cancel(parts: Iterable[Coroutine[Any, Any, None]]) -> None:
 
 
 async def first_of(tasks: Collection[asyncio.Task[None]]) -> None:
-    """Wait until the first of the tasks has ended, raise its error, and cancel the others."""
+    """Wait until one of the tasks has ended, cancel the others, and raise the error of the ended task if it failed."""
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:

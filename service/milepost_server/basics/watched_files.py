@@ -1,5 +1,5 @@
-"""Keeps a value that was read from files, and reads it again when the files change, without ever being without a
-value.
+"""Keeps a value that was read from files, and reads it again when the files change; until then the old value stays in
+use.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ from typing import Final, Generic, TypeVar
 T = TypeVar("T")
 
 LOOK_SECONDS: Final = 1.0
-"""The seconds between two looks at the files. They are read once two looks in a row have found the same change."""
+"""The seconds between two checks of the files. Changed files are read once two checks in a row have found the same
+change, so that no half-written file is read.
+"""
 
 _Look = tuple[tuple[int, int, int] | None, ...]
 
 
 class WatchedFiles(Generic[T]):
-    """The value that ``read`` made from the files when they were last usable; ``now`` is replaced as a whole.
+    """The value that ``read`` last made from usable files, as ``now``.
 
-    ``what`` names the value in the log, and ``log`` records, once, why new files cannot be used. ``on_change`` is
-    called with the old and the new value. Symbolic links are followed, so that replacing a link above the files is a
-    change, as where Kubernetes mounts a Secret.
+    ``what`` names the value in the log. If changed files cannot be used, the reason is logged once to ``log``, and the
+    old value stays. ``on_change`` is called with the old and the new value. Symbolic links are followed: Kubernetes
+    updates a mounted Secret by replacing a link above its files, and this counts as a change.
     """
 
     def __init__(
@@ -45,18 +47,19 @@ class WatchedFiles(Generic[T]):
         self.now: T = read()
 
     async def watch(self) -> None:
-        """Look at the files again and again, until cancelled."""
+        """Check the files every `LOOK_SECONDS`, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             await asyncio.to_thread(self.look)
 
     def look(self) -> None:
-        """Read the files again if they have changed, and then stayed the same from one look to the next."""
+        """Read the files again if they have changed, and have been the same in the last two checks."""
         found, before = _look(self._files), self._seen
         self._seen = found
         if found == self._used or found != before:
             return
-        self._used = found  # also if the files turn out to be wrong, so that this is logged only once
+        # remember the change before reading the files, so that unusable files are reported only once
+        self._used = found
         try:
             new = self._read()
         except (ValueError, OSError) as error:

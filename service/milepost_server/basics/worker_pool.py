@@ -1,6 +1,7 @@
 """A pool of worker processes that run one program, and exchange messages with this process.
 
-A message is two lengths of four bytes, big-endian, then that many bytes of JSON and that many bytes of content.
+A message begins with two lengths, each a big-endian number of four bytes: that of the JSON, and that of the content.
+The JSON and the content follow.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _END_SECONDS = 5.0
 
 
 class WorkerEnded(Exception):
-    """A worker ended, or sent an invalid message, before it answered."""
+    """Raised if a worker ended, or sent an invalid message, before it answered."""
 
 
 class Worker:
@@ -38,7 +39,7 @@ class Worker:
         return self._process.returncode is None
 
     async def send(self, message: Mapping[str, Any], content: bytes = b"") -> None:
-        """Send a message. Raises `WorkerEnded`."""
+        """Send a message to the worker, with a JSON value and content. Raises `WorkerEnded`."""
         assert self._process.stdin is not None
         text = json.dumps(message, separators=(",", ":")).encode()
         try:
@@ -48,7 +49,7 @@ class Worker:
             raise WorkerEnded(f"the process cannot be sent anything any more: {error!r}") from error
 
     async def receive(self) -> tuple[dict[str, Any], bytes]:
-        """Return the next message. Raises `WorkerEnded`."""
+        """Return the next message of the worker, as JSON value and content. Raises `WorkerEnded`."""
         assert self._process.stdout is not None
         try:
             of_text, of_bytes = _LENGTHS.unpack(await self._process.stdout.readexactly(_LENGTHS.size))
@@ -70,7 +71,7 @@ class Worker:
         try:
             async with asyncio.timeout(_END_SECONDS):
                 await self._process.wait()
-        except TimeoutError:  # the worker is in a system call that does not return
+        except TimeoutError:  # a killed worker does not end while it is in a system call that does not return
             log.warning("the process %d was killed and is still there: it is left behind", self._process.pid)
 
 
@@ -79,9 +80,8 @@ def _way_to_programs() -> dict[str, str]:
 
 
 class WorkerPool:
-    """A pool of processes that run one program. An idle process is kept for a while.
-
-    A worker sees nothing of this process but its messages, and ends with this process.
+    """A pool of processes that run one program. An idle process is kept for a while. A worker receives nothing from
+    this process but messages, and ends when this process ends.
     """
 
     def __init__(
@@ -94,8 +94,8 @@ class WorkerPool:
     ) -> None:
         """``program`` is the command with its arguments. At most ``most`` workers run at once; further callers wait.
 
-        A worker that is idle for ``idle_seconds`` is ended. ``environment`` is added to those variables of this process
-        that locate programs; none of these is secret.
+        A worker that is idle for ``idle_seconds`` is ended. A worker gets the variables in ``environment``, and of this
+        process's variables only those that locate programs, so that it sees no secrets.
         """
         self._program = program
         self._environment = {**_way_to_programs(), **environment}
@@ -108,7 +108,8 @@ class WorkerPool:
 
     @asynccontextmanager
     async def borrow(self) -> AsyncIterator[Worker]:
-        """Borrow a worker exclusively for the block. It is killed if the block raises, else returned to the pool.
+        """Borrow a worker exclusively for the block. The worker is killed if the block raises an exception, else
+        returned to the pool.
 
         Raises `WorkerEnded` if none can be started.
         """
@@ -154,7 +155,7 @@ class WorkerPool:
         return Worker(process)
 
     async def _end(self, worker: Worker) -> None:
-        """End a process, even if this call is cancelled meanwhile."""
+        """End a process. If the caller is cancelled meanwhile, the process is still ended."""
         await asyncio.shield(self._begin_to_end(worker))
 
     def _end_idle(self, worker: Worker) -> None:

@@ -1,1 +1,3 @@
-"""This package moves the bytes of states: in (`intake`), out (`delivery`), and away (`deletion_queue`, `collector`)."""
+"""This package writes the bytes of states (`intake`), reads them (`delivery`), and deletes them (`deletion_queue`,
+`collector`).
+"""

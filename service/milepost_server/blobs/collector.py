@@ -1,4 +1,4 @@
-"""Collects garbage: finds blobs of older leaderships that nothing names, and deletes them."""
+"""The garbage collector: finds blobs of older leaderships that no record names, and deletes them."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ async def collect(
 ) -> int:
     """Make one round, and return the number of blobs that were passed to the deletion queue.
 
-    A blob may be deleted if it is this deployment's, its key has a term before this leadership, no handle or pending
-    upload names it, and the head still has this leader's term after both were checked. Nothing begins to name such a
-    blob later, so they can be checked one after the other. Blobs of this leadership are never touched: a request in
-    flight may be about to name them. Nor are those of a store with a record that cannot be read, since that record may
-    name any of them, or whose tree is not known: ``ready`` waits until it is. Blobs that linger in the deletion queue
-    are left to it, even if they came there during the listing. A list of digests is deleted with its file's blob, or
-    after it.
+    A blob is deleted if all of this is true: its key has this deployment's id; its key has a term before this
+    leadership; no handle, tree or pending upload names it; and after these checks, the head still has this leader's
+    term. No record begins to name such a blob later, so the blobs can be checked one after another.
+
+    Three kinds of blobs are spared. Blobs of this leadership: a request in flight may be about to name them. Blobs of a
+    store with a record that cannot be read, or with a tree that is not loaded, since that record or tree may name any
+    of them; ``ready`` waits until a tree is loaded. Blobs in the deletion queue, which deletes them itself. A list of
+    digests is deleted together with its file's blob, or later.
     """
     if not may_go_on():
         return 0
@@ -74,7 +75,7 @@ async def collect(
     if not orphans or not await pointers.confirm(journal.head) or not may_go_on():
         return 0
     known = set(orphans)
-    # the list of a blob's digests is deleted with the blob
+    # keep only blobs whose owner is not deleted too: `DeletionQueue` deletes a list of digests together with its blob
     orphans = [key for key in orphans if (owner := owner_of(key)) == key or owner not in known]
     log.info("discarding %d blobs of older leaderships that nothing names", len(orphans))
     for key in orphans:
@@ -85,5 +86,7 @@ async def collect(
 
 
 def _is_older(term: int, first: int) -> bool:
-    """Return whether a term is before the ``first`` of this leadership, so that nothing names its blobs anew."""
+    """Return whether ``term`` is before ``first``, the first term of this leadership. No new record names blobs of such
+    a term.
+    """
     return term < first

@@ -1,4 +1,6 @@
-"""Deletes blobs that nothing names any more, after they have lingered, and retries failed deletions."""
+"""Deletes blobs that no record names any more, after a delay for readers that still read them, and retries failed
+deletions.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,8 @@ async def delete_with_list(blobs: BlobStore, key: str) -> None:
 
 
 class DeletionQueue:
-    """A queue of deletions that are due now or later. It is lost with the process: the collector finds the lost
-    ones.
+    """A queue of deletions that are due now or later. The queue is lost with the process; the garbage collector then
+    finds the blobs.
     """
 
     def __init__(self, blobs: BlobStore, clock: Callable[[], float]) -> None:
@@ -40,20 +42,21 @@ class DeletionQueue:
         self._running: dict[str, asyncio.Task[None]] = {}
 
     def holds(self, key: str) -> bool:
-        """Return whether the blob lingers in this queue."""
+        """Return whether the deletion of the blob waits in this queue."""
         return key in self._deadlines
 
     def schedule(self, key: str, seconds: float) -> None:
-        """Delete ``key`` after it has lingered for ``seconds``."""
+        """Delete ``key`` after ``seconds``. An empty ``key`` is ignored."""
         if key:
             self._deadlines.set(key, self._clock() + seconds)
 
     def may_be_put(self, key: str, seconds: float) -> None:
-        """Repeat the deletion of ``key`` after ``seconds``: until then a client may put it by a signed URL."""
+        """Delete ``key`` again after ``seconds``, since until then a client may put the blob by a signed URL."""
         self._put_until.set(key, self._clock() + seconds)
 
     async def delete(self, key: str, deadline: float | None = None) -> None:
-        """Delete ``key``, sharing the deletion with other callers; it continues when a ``deadline`` (monotonic) passes.
+        """Delete ``key``. Concurrent callers share one deletion, which continues after the ``deadline`` (monotonic) of
+        a caller.
 
         Raises the errors of `BlobStore.delete`, and `StorageUnavailable` at the deadline.
         """
@@ -66,7 +69,8 @@ class DeletionQueue:
                 await asyncio.shield(task)
         except TimeoutError as error:
             raise StorageUnavailable(f"discarding the blob {key} took too long") from error
-        except UnsafeKey as error:  # the key is from a damaged record, whose handle must not be stuck because of it
+        except UnsafeKey as error:
+            # an invalid key comes from a damaged record: no such blob exists, and the handle must still be removable
             log.warning("no blob can have this key, so there is nothing to discard: %s", error)
         self._deadlines.discard(key)
         if (until := self._put_until.get(key)) is not None and until > self._clock():
@@ -75,7 +79,8 @@ class DeletionQueue:
     def _ended(self, key: str, discard: asyncio.Task[None]) -> None:
         del self._running[key]
         if not discard.cancelled():
-            discard.exception()  # mark the exception as retrieved; it is no error if no caller waits
+            # retrieve the exception, since asyncio would log it if no caller waits for this deletion
+            discard.exception()
 
     async def try_delete(self, key: str, seconds: float | None = None) -> BackendError | None:
         """Delete ``key`` if that succeeds within ``seconds`` (default: `TRY_SECONDS`), and return None.
@@ -97,7 +102,8 @@ class DeletionQueue:
             while self._deadlines.waiting(now):
                 keys = self._deadlines.take(now, _AT_ONCE)
                 for key in keys:
-                    self._deadlines.set(key, now)  # the blob lingers until it is deleted
+                    # put the key back, since `holds` must return true until the blob is deleted
+                    self._deadlines.set(key, now)
                 for key in keys:
                     await self.try_delete(key)
                 await asyncio.sleep(0)
@@ -107,8 +113,8 @@ class DeletionQueue:
             await asyncio.sleep(interval)
 
     def clear(self) -> None:
-        """Forget all deletions when leadership is over: another leader may name these blobs, or its collector finds
-        them.
+        """Forget all deletions, because leadership is over. The next leader may name these blobs; if not, its garbage
+        collector finds them.
         """
         self._deadlines.clear()
         self._put_until.clear()

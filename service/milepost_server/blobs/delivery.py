@@ -1,4 +1,4 @@
-"""Delivers the bytes of a state, completely only if they are the bytes that were written."""
+"""Delivers the bytes of a state to a reader. The last bytes are sent only if all bytes match the recorded digest."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from milepost_server.model.requests.base import BlobRef
 from milepost_server.model.trees import Entry
 
 VERIFIED_AHEAD_BYTES = 1024 * 1024
-"""States up to this size are verified before the first byte is sent; of larger ones the end is held back until they
-are.
+"""States up to this size in bytes are verified before the first byte is sent. Of a larger state, the end is held back
+until all of it is verified.
 """
 
 AHEAD_BYTES = 1024 * 1024
-"""The bytes of a state that may be in memory while its reader does not read, beside those that the connection has
-taken: the part that is held back, and the part that was read ahead; or all of a small state.
+"""The most bytes of a state that are in memory while its reader does not read, without those in the connection's own
+buffer. They are the part that is held back and the part that was read ahead; or all of a small state.
 """
 
 MISMATCH = "the stored bytes do not match their digest"
 
 
 class DeliveryCut(Exception):
-    """The bytes turned out to be damaged after some were sent: the connection must be cut."""
+    """Raised if the bytes are found to be damaged after some of them were sent, so that the connection must be cut."""
 
 
 async def deliver(blobs: BlobStore, ref: BlobRef, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
     """Return the bytes ``[start, end)`` of a state as a stream that is ready to be sent.
 
-    The digest is that of the whole state. So a part of a state up to `VERIFIED_AHEAD_BYTES` is verified, since the
-    whole state is read, and a part of a larger one is not.
+    The recorded digest is that of the whole state. A part of a state up to `VERIFIED_AHEAD_BYTES` is verified by
+    reading the whole state; a part of a larger state is not verified.
 
     Raises problems before the first byte if possible: ``blob-missing``, ``corrupt``, ``storage-unavailable``.
     Afterwards the stream raises `DeliveryCut`, before its last byte.
@@ -61,8 +61,8 @@ async def deliver(blobs: BlobStore, ref: BlobRef, start: int = 0, end: int | Non
 async def deliver_rest(blobs: BlobStore, ref: BlobRef, start: int) -> AsyncIterator[bytes]:
     """Return the bytes from ``start`` to the end; the whole state is read and verified as in `deliver`.
 
-    A reader that was cut off before a damaged end asks for the rest next, and must not get it then. Raises the problems
-    of `deliver`.
+    A reader whose delivery was cut before a damaged end asks for the rest next. It must not get the damaged bytes that
+    way. Raises the problems of `deliver`.
     """
     if start in (0, ref.size):
         return await deliver(blobs, ref, start)
@@ -70,7 +70,9 @@ async def deliver_rest(blobs: BlobStore, ref: BlobRef, start: int) -> AsyncItera
 
 
 async def _read_piece(blobs: BlobStore, key: str, start: int, size: int, sha256: str) -> bytes:
-    """Read the bytes of a small file from a blob that it shares with others. Raises the problems of `deliver`."""
+    """Read the bytes of a small file from a blob that contains several small files, and verify them. Raises the
+    problems of `deliver`.
+    """
     with errors_as_problems():
         data = b"".join([chunk async for chunk in blobs.get(key, start, start + size)])
     if len(data) != size:
@@ -110,7 +112,7 @@ async def locate(blobs: BlobStore, ref: BlobRef, seconds: float) -> str | None:
     with errors_as_problems():
         BlobSizeDiffers.check(await blobs.size(ref.key), ref.size)
         signed = await blobs.sign_get(ref.key, seconds)
-        # a redirect cannot set headers of the next request
+        # a URL that needs headers is useless for a redirect, which cannot tell the client to send them
         return signed.url if signed is not None and not signed.headers else None
 
 
@@ -121,7 +123,7 @@ def _check_digest(found: str, written: str) -> None:
 
 @contextmanager
 def errors_as_problems() -> Iterator[None]:
-    """Raise problems for the errors of a blob store during a read."""
+    """Translate errors of a blob store during a read in the block into problems."""
     try:
         yield
     except BlobMissing as error:
@@ -138,7 +140,9 @@ def errors_as_problems() -> Iterator[None]:
 
 
 def is_missing(error: Exception) -> bool:
-    """Return whether a delivery failed because the blob does not exist (it may just have been replaced)."""
+    """Return whether a delivery failed because the blob does not exist, perhaps because its handle or file was just
+    replaced.
+    """
     return isinstance(error, BlobMissingProblem)
 
 
@@ -151,13 +155,16 @@ async def _verified(blobs: BlobStore, ref: BlobRef) -> bytes:
 
 
 async def begun(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Return the same chunks after the first has come: a missing blob is then known before anything is sent."""
+    """Return ``chunks`` once the first chunk has been read, so that a missing blob is noticed before anything is
+    sent.
+    """
     first = await anext(chunks, None)
 
     async def from_the_first() -> AsyncIterator[bytes]:
         nonlocal first
         if first is not None:
-            chunk, first = first, None  # free this chunk: the delivery of the others may take long
+            # free the memory of the first chunk, since delivering the other chunks may take long
+            chunk, first = first, None
             yield chunk
         async for chunk in chunks:
             yield chunk
@@ -186,7 +193,7 @@ async def _skipping(chunks: AsyncIterator[bytes], most: int) -> AsyncIterator[by
 
 
 async def _held_back(chunks: AsyncIterator[bytes], sha256: str) -> AsyncIterator[bytes]:
-    """Yield all but the last chunk as it comes, and the last only once the digest is known to match."""
+    """Yield each chunk one step late, and the last chunk only once the digest of all chunks matches ``sha256``."""
     digest = hashlib.sha256()
     last: bytes | None = None
     try:

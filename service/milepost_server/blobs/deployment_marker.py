@@ -1,8 +1,8 @@
 """The deployment marker: a blob which shows that a deployment exists on certain pointers.
 
-It is stored apart from the pointers. Lost pointers cannot show that they existed, so a replica that finds them empty
-reads the marker before it begins an empty service. The key is derived from the location of the pointers, so that two
-deployments that share a blob store leave each other alone.
+It is stored apart from the pointers. If all pointers are lost, nothing in the pointer store shows that they existed. So
+a replica that finds no pointers reads the marker before it creates a new, empty deployment. The key is derived from the
+location of the pointers, so that two deployments that share a blob store have different markers.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class DeploymentMarker:
     async def refuse_to_found(self) -> None:
         """Raise `JournalDamaged` if a deployment existed here before and none of its pointers is left.
 
-        It is not raised if the owner accepted that loss. Raises `StorageUnavailable`.
+        If ``accepted`` names this loss, nothing is raised. Raises `StorageUnavailable`.
         """
         deployment = await self._read()
         if deployment is None:
@@ -69,7 +69,8 @@ class DeploymentMarker:
     async def set(self, deployment: str, may_go_on: Callable[[], bool] = lambda: True) -> None:
         """Make the marker name ``deployment``, in place of any other. Raises `StorageUnavailable`, `StorageFull`.
 
-        The marker stays unchanged if ``may_go_on`` returns False after it was read: it may be a successor's.
+        The marker is read first. If ``may_go_on`` then returns False, this replica may not lead any more, and the
+        marker stays unchanged: it may be that of the next leader.
         """
         if (found := await self._read()) == deployment or not may_go_on():
             return
@@ -82,12 +83,13 @@ class DeploymentMarker:
                 deployment,
             )
             await self._blobs.delete_in_time(self.key)
-        with suppress(BlobExists):  # another leader wrote it at the same time; the next check compares it
+        # another leader wrote the marker at the same time; the next periodic call compares the marker again
+        with suppress(BlobExists):
             await self._blobs.put(self.key, stream_of(deployment.encode()))
 
     async def _read(self) -> str | None:
-        """Return the deployment that the marker names, or its content if that was altered; None if there is no
-        marker.
+        """Return the id of the deployment that the marker names, or the content of an altered marker; None if there is
+        no marker.
         """
         content = b""
         try:

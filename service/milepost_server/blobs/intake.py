@@ -1,4 +1,6 @@
-"""Takes bytes in: writes them under a fresh key, counts and hashes them as they pass, and never holds all of them."""
+"""Takes in the bytes of a body: writes them under a fresh key as a stream, and counts and hashes them chunk by
+chunk.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from milepost_server.model.requests.base import BlobRef
 log = logging.getLogger("milepost.blobs")
 
 _LIST_SECONDS = 5.0
-"""The seconds that writing a list of digests may take: a client waits for the answer meanwhile."""
+"""The seconds that writing a list of digests may take. It is short, since a client waits for its answer meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,9 @@ class Incoming:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """The beginning of a body: ``data`` if that was all of it, else ``rest``, which still yields the whole body."""
+    """The beginning of a body. A short body is completely in ``data``. Of a longer body, ``rest`` yields all bytes,
+    including those that were read.
+    """
 
     data: bytes | None
     rest: Incoming
@@ -52,7 +56,7 @@ class Begun:
 
 
 async def begin(incoming: Incoming, most: int, limit: int | None) -> Begun:
-    """Read a body until it has ended or has ``most`` bytes. A body that has ended is checked as in `take_in`."""
+    """Read a body until its end, or until ``most`` bytes were read. A body that ended is checked as in `take_in`."""
     if limit is not None and incoming.size is not None and incoming.size > limit:
         raise _too_large(limit)
     chunks, taken = aiter(incoming.chunks), bytearray()
@@ -80,10 +84,12 @@ async def take_in(
 ) -> BlobRef:
     """Write a body under ``key`` and return the reference to it. For ``patience`` see `BlobStore.put`.
 
-    If the body is large and ``key`` is that of a file, the digests of its ranges are written beside it, if possible.
+    If the body is large and ``key`` is that of a file, a list of the digests of its ranges is written to a second blob,
+    unless that fails.
 
     Raises problems: ``incomplete-body``, ``digest-mismatch``, ``too-large``, ``storage-full``, ``storage-unavailable``.
-    Nothing is left under the key then: the checks run inside the stream, before the store publishes the blob.
+    After a problem, there is no blob under the key: the checks run inside the stream, before the store publishes the
+    blob.
     """
     if limit is not None and incoming.size is not None and incoming.size > limit:
         raise _too_large(limit)
@@ -106,7 +112,8 @@ async def take_in(
         await blobs.put(key, counted(), patience=patience)
     except StorageFull as error:
         raise problem(Code.STORAGE_FULL, str(error)) from error
-    except (StorageUnavailable, BlobExists) as error:  # keys are fresh, so another attempt gets another key
+    except (StorageUnavailable, BlobExists) as error:
+        # `BlobExists`, too, since the key was fresh: only an earlier try of this put can have written the blob
         raise problem(Code.STORAGE_UNAVAILABLE, str(error)) from error
     ref = BlobRef(key, size, digest.hexdigest())
     if ranges is not None and size > LISTED_ABOVE_BYTES:
@@ -115,7 +122,9 @@ async def take_in(
 
 
 async def _put_list(blobs: BlobStore, ref: BlobRef, ranges: RangeHasher) -> None:
-    """Write the list of a file's digests. A file without one can still be read, in more time."""
+    """Write the list of a file's digests. A failure is only logged, since a file without a list can still be read, but
+    more slowly.
+    """
     key = list_of(ref.key)
     assert key is not None
     content = ranges.digests().sealed(ref.size, ref.sha256)

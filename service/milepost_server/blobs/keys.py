@@ -1,4 +1,6 @@
-"""The keys of blobs, which carry their deployment, their store and their term."""
+"""The keys of blobs. A key contains the id of its deployment, the name of its store, and the term in which it was
+made.
+"""
 
 from __future__ import annotations
 
@@ -18,27 +20,33 @@ class BlobPlace(NamedTuple):
 
 
 def prefix_of(deployment: str) -> str:
-    """Return the prefix of the keys of a deployment's blobs, which no other keys have."""
+    """Return the prefix that the keys of all blobs of a deployment have, and no other keys."""
     return f"{deployment}/"
 
 
 def blob_key(deployment: str, store: str, term: int) -> str:
-    """Return a fresh key. It carries the term, by which orphans of older terms are recognized."""
+    """Return a fresh key. It contains the term, by which the garbage collector recognizes blobs of older
+    leaderships.
+    """
     return f"{prefix_of(deployment)}{store}/{term:012d}/{secrets.token_hex(16)}"
 
 
 def file_key(deployment: str, store: str, term: int) -> str:
-    """Return a fresh key for the bytes of a file, which shows that a list of digests may exist beside them."""
+    """Return a fresh key for the bytes of a file. The form of the key says that a list of digests may exist for the
+    blob.
+    """
     return blob_key(deployment, store, term) + _LISTED
 
 
 def list_of(key: str) -> str | None:
-    """Return the key of the list of digests that may exist beside a blob; None if none does."""
+    """Return the key of the list of digests that may exist for a blob; None for a blob that never has such a list."""
     return key.removesuffix(_LISTED) + _LIST if key.endswith(_LISTED) else None
 
 
 def owner_of(key: str) -> str:
-    """Return the key of the blob that a blob belongs to: for a list of digests, the file's; else ``key`` itself."""
+    """Return the key of the blob that a record names: for a list of digests, that of the file's blob; else ``key``
+    itself.
+    """
     return key.removesuffix(_LIST) + _LISTED if key.endswith(_LIST) else key
 
 

@@ -27,31 +27,31 @@ from milepost_server.model.requests.base import BlobRef
 log = logging.getLogger("milepost.blobs")
 
 STEADY_BYTES: Final = 4 * 1024 * 1024
-"""The bytes that a reader without a stated end gets range by range. After these, it gets portions as large as all that
-it got before: so the unread rest is never more than what it read.
+"""The bytes that a reader without a stated end gets range by range. After these, each portion is as large as all
+earlier ones together. So at most as many bytes as the reader has taken are read in vain if it stops.
 """
 
 REMEMBERED_BYTES: Final = 32 * 1024 * 1024
-"""The bytes to keep of the ranges that such readers were sent: Hadoop's client closes its connection after some hundred
-KiB and asks for the next bytes, most of which had been sent already.
+"""The bytes of sent ranges that are kept in memory. Hadoop's client often closes its connection after some hundred KiB,
+and then asks for the next bytes, most of which the server had already sent.
 """
 
 _LISTS_BYTES: Final = 4 * 1024 * 1024
 _LIST_SECONDS: Final = 5.0
-"""The seconds after which delivery continues without a list that is slow to read: its reader waits, and the file itself
-may be intact.
+"""The seconds that reading a list of digests may take. After that, the file is delivered without the list, since a
+reader waits and the file itself may be intact.
 """
 
 _KEPT_BESIDES: Final = 320
-"""The bytes of memory that a kept list needs beside its digests."""
+"""The bytes of memory that a kept list needs in addition to its digests."""
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
 class RangeDelivery:
-    """Delivers files from ``blobs``. It keeps the most recently read lists and ranges in memory: a blob never
-    changes.
+    """Delivers files from ``blobs``. The most recently read lists and ranges are kept in memory, which is safe because
+    a blob never changes.
     """
 
     def __init__(self, blobs: BlobStore) -> None:
@@ -65,8 +65,8 @@ class RangeDelivery:
         """Return the bytes ``[start, end)`` of a file as a stream; without ``end``, the reader may stop before the end.
 
         Of a file with a list of digests, only the needed ranges are read, and each byte is verified before it is sent.
-        Of any other file above 1 MiB, the rest of the file is verified by reading it from its beginning, and a part
-        with an ``end`` before the file's is not verified.
+        Of a file above 1 MiB without a list, bytes up to the end of the file are verified by reading the file from its
+        beginning; a part that ends earlier is not verified.
 
         Raises the problems of `milepost_server.blobs.delivery.deliver`.
         """
@@ -84,7 +84,8 @@ class RangeDelivery:
         self, ref: BlobRef, digests: RangeDigests, start: int, stop: int, *, grows: bool
     ) -> AsyncIterator[bytes]:
         size, steady = digests.range_bytes, start + STEADY_BYTES
-        small = stop - start <= size < ref.size  # the reader will probably ask for neighbouring bytes next
+        # keep the ranges of a small read in memory: the reader will probably request neighbouring bytes next
+        small = stop - start <= size < ref.size
         number, last = start // size, min(ref.size, -(-stop // size) * size)
         while (position := number * size) < last:
             if small or (grows and position < steady):
@@ -97,9 +98,10 @@ class RangeDelivery:
                 number += 1
 
     async def _shared_range(self, ref: BlobRef, digests: RangeDigests, number: int) -> bytes:
-        """Return a range from memory, or read it, once for all readers that want it at the same time.
+        """Return a range from memory, or read it.
 
-        The read continues even if its reader goes away: it is short, and the next reader will probably continue there.
+        Readers that want the same range at the same time share one read. The read continues even if its reader goes
+        away, since it is short, and the next request probably wants the same range.
         """
         key = ref.key, number
         if (data := self._ranges.get(key)) is not None:
@@ -176,12 +178,16 @@ class RangeDelivery:
 
 
 def _most_listed(size: int) -> int:
-    """Return an upper bound for the bytes of the list of a file of this size, with ranges of 32 KiB or more."""
+    """Return an upper bound for the bytes of a list of digests, for a file of ``size`` bytes in ranges of 32 KiB or
+    more.
+    """
     return 4096 + size // 1024
 
 
 def _within(data: bytes, position: int, start: int, stop: int) -> bytes:
-    """Return the part of a range, which is at ``position``, between ``start`` and ``stop``."""
+    """Return the bytes of a range that are between ``start`` and ``stop`` of the file; the range begins at
+    ``position``.
+    """
     return data[max(0, start - position) : stop - position]
 
 

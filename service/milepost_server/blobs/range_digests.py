@@ -1,11 +1,12 @@
-"""The digests of the ranges of a large file, in a list in a blob beside the file's.
+"""The digests of the ranges of a large file: a list, stored in a blob of its own, with which a range can be verified
+alone.
 
-The leader records the digest of the whole file, which verifies a part only for a reader of the whole file. The replica
-that takes the bytes in writes the list, in the same pass, and seals it with the size and the digest of the whole. So a
-list proves that it is intact and belongs to these exact bytes. A list that does not is ignored: the file is read as one
-without a list.
+The record of a file has only the digest of the whole file, which cannot verify a part. So the replica that receives the
+bytes also computes a digest of each range, and writes the list. The list ends with a seal: a digest over the list, and
+over the size and the digest of the whole file. The seal proves that the list is intact and belongs to exactly these
+bytes. A list with a wrong seal is ignored, and the file is read as if it had no list.
 
-A list is a line of text, the digests, and the seal: SHA-256, 32 bytes each.
+A stored list is a line of text, the digests, and the seal. Digests and seal are SHA-256, of 32 bytes each.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 RANGE_BYTES: Final = 512 * 1024
-"""The bytes of a range. A read that begins within a range reads that range from its beginning."""
+"""The size of a range in bytes. A read that begins within a range reads that range from its beginning."""
 
 LISTED_ABOVE_BYTES: Final = 1024 * 1024
 """Files up to this size have no list: they are read completely."""
@@ -33,7 +34,7 @@ class RangeDigests:
     digests: bytes
 
     def proves(self, number: int, data: bytes | memoryview) -> bool:
-        """Return whether these are the bytes of a range."""
+        """Return whether ``data`` are the bytes of range number ``number``, by its digest."""
         at = number * _DIGEST_BYTES
         return hashlib.sha256(data).digest() == self.digests[at : at + _DIGEST_BYTES]
 
@@ -57,7 +58,7 @@ def opened(content: bytes, size: int, sha256: str) -> RangeDigests:
 
 
 class RangeHasher:
-    """Computes the digests of a file's ranges while its bytes pass."""
+    """Computes the digests of a file's ranges from its bytes, which come chunk by chunk."""
 
     def __init__(self, range_bytes: int = RANGE_BYTES) -> None:
         self._range_bytes = range_bytes
@@ -66,7 +67,7 @@ class RangeHasher:
         self._left = range_bytes
 
     def update(self, chunk: bytes) -> None:
-        """Take the next bytes."""
+        """Add the next bytes of the file."""
         rest = memoryview(chunk)
         while rest:
             part = rest[: self._left]
@@ -77,7 +78,7 @@ class RangeHasher:
                 self._end_range()
 
     def digests(self) -> RangeDigests:
-        """Return the digests once all bytes have passed."""
+        """Return the digests. Call this once, after the last `update`."""
         if self._left < self._range_bytes:
             self._end_range()
         return RangeDigests(self._range_bytes, bytes(self._digests))

@@ -1,8 +1,10 @@
-"""The key that only the replicas of a deployment share: it proves that a message comes from one of them.
+"""The secret key that only the replicas of a deployment share. It proves that a message comes from one of these
+replicas.
 
-It is stored beside the blobs, where a reader of the key could read every file anyway. The first replica that needs it
-makes it, once; its name is derived from the location of the pointers, as that of the deployment marker is. A checksum
-shows whether it is unchanged: with another key, no replica would trust the others' messages.
+The key is stored in the blob store: whoever can read that store can read every file anyway. The first replica that
+needs the key makes it. The name of its blob is derived from the location of the pointers, like that of the deployment
+marker. A checksum shows whether the stored key is intact. With an altered key, replicas would refuse each other's
+messages.
 """
 
 from __future__ import annotations
@@ -32,32 +34,32 @@ id.
 """
 
 _KEY = re.compile(rb"([0-9a-f]{64})(?:-([0-9a-f]{16}))?")
-"""The key and its checksum, which keys of earlier releases do not have."""
+"""The stored form of the key: the key and its checksum. Keys of earlier releases have no checksum."""
 
 log = logging.getLogger("milepost.blobs")
 
 
 class _Damaged(Exception):
-    """The blob exists, but does not contain a key."""
+    """Raised if the blob for the shared key exists, but does not contain a valid key."""
 
 
 class SharedKey:
-    """The key of the deployment on ``pointers``, in ``blobs``. It is read once, and remembered."""
+    """The key of the deployment on ``pointers``, in ``blobs``. The key is read once, and kept in memory."""
 
     def __init__(self, blobs: BlobsWithTimeout, pointers: PointerStore) -> None:
         self._blobs = blobs
         self._pointers = pointers
         self._known: bytes | None = None
         self.damage: str | None = None
-        """The fault of the key and its remedy, in words; None while no fault is known."""
+        """What is wrong with the stored key and how to repair it, as text; None while no fault is known."""
 
     @property
     def name(self) -> str:
-        """The name of the key's blob."""
+        """The name of the blob that contains the shared key."""
         return f"{DIRECTORY}/{hashlib.blake2b(self._pointers.place.encode(), digest_size=16).hexdigest()}"
 
     async def get(self) -> bytes:
-        """Return the key; make it if it does not exist.
+        """Return the key; create it if it does not exist.
 
         Raises ``corrupt``, ``storage-unavailable`` and ``storage-full`` problems.
         """
@@ -75,7 +77,7 @@ class SharedKey:
         return self._known
 
     async def look(self) -> None:
-        """Read the key if it exists and was not read before, so that ``damage`` is known.
+        """Read the key if it exists and was not read before, and set ``damage`` if it is altered.
 
         Raises `StorageUnavailable`.
         """
@@ -84,7 +86,7 @@ class SharedKey:
                 self._known = await self._read()
 
     async def _made(self) -> bytes:
-        with suppress(BlobExists):  # another replica made the key at the same time
+        with suppress(BlobExists):  # if another replica stored its key at the same time, that key is used
             key = secrets.token_hex(32).encode()
             await self._blobs.put(self.name, stream_of(key + b"-" + _checksum(key)))
         made = await self._read()

@@ -1,4 +1,4 @@
-"""Bounds the waits for a blob store: each step of a call has its own deadline."""
+"""Limits how long calls of a blob store may take: each step of a call has its own deadline."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ T = TypeVar("T")
 
 
 class BlobsWithTimeout:
-    """Wraps a `BlobStore` so that each step ends within ``seconds``, or the call raises `StorageUnavailable`.
+    """Wraps a `BlobStore`: a call raises `StorageUnavailable` if one of its steps takes longer than ``seconds``.
 
-    A step of a put is the store's work on one chunk; the time that the sender takes does not count. Deletions and
-    listings have only the deadlines of their callers.
+    A step of a put is the store's work on one chunk, without the time that the client takes to send it. Deletions and
+    listings have no deadline here, since their callers set one.
     """
 
     def __init__(self, blobs: BlobStore, seconds: float) -> None:
         self.beneath = blobs
         self._seconds = seconds
         self.full: str | None = None
-        """Why the last put had no room, in words; None once another put succeeded."""
+        """Why the store had no room for the last put, as text; None once a put has succeeded since."""
 
     async def open(self) -> None:
         """See `BlobStore.open`."""
@@ -59,14 +59,15 @@ class BlobsWithTimeout:
         try:
             while not putting.done():
                 now = loop.time()
-                # computed from the beginning, since now plus the seconds left may be less by rounding
+                # compute the deadline from the start of the step, since adding up remaining seconds may round it down
                 due = (now if began is None else began) + self._seconds
                 if now >= due:
                     raise StorageUnavailable(f"the blob store has not written a part within {self._seconds:g} s")
                 await asyncio.wait((putting,), timeout=due - now)
         finally:
             putting.cancel()
-            putting.add_done_callback(seen)  # needed also if the put ended just when the waiting was cancelled
+            # nothing may wait for the put any more: `seen` prevents that asyncio logs its exception as never retrieved
+            putting.add_done_callback(seen)
         try:
             size = putting.result()
         except StorageFull as error:
@@ -92,7 +93,7 @@ class BlobsWithTimeout:
         await self.beneath.delete(key)
 
     async def delete_in_time(self, key: str) -> None:
-        """Delete as `delete` does, but as one step with a deadline. After the deadline the blob may still disappear."""
+        """Delete as `delete` does, but within ``seconds``. The store may still delete the blob after that deadline."""
         await self._step(self.beneath.delete(key))
 
     def list(self, prefix: str, older_than: float) -> AsyncIterator[BlobInfo]:

@@ -1,1 +1,3 @@
-"""The HTTP interface: routes, headers, problems, streams. It holds no rules; docs/wire.md says how it must behave."""
+"""The HTTP interface: routes, headers, problems, streams. It makes no decisions of its own; docs/wire.md specifies
+it.
+"""

@@ -1,7 +1,7 @@
 """The ASGI application: it passes each request to its endpoint, and adds the common headers of all answers.
 
-A request's path is decoded once. Each answer has the request's id, the term and, about a store, the revision; each is
-logged and counted.
+A request's path is decoded once. Each answer has the request's id and the term, and also the revision if it is about a
+store. Each answer is logged and counted.
 """
 
 from __future__ import annotations
@@ -32,18 +32,22 @@ log = logging.getLogger("milepost.http")
 
 _REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}\Z")
 _ENCODED_SLASH = "\x1f"
-"""Replaces a percent-encoded slash in a segment of a path, which must not split the path; no name may contain it."""
+"""The character that replaces a percent-encoded slash, which must not split the path. No name may contain this
+character.
+"""
 
 _ABOUT_FILES = re.compile(rb"\S+ (?:[a-z]+://[^/\s]*)?/webhdfs(?:[/?\s]|\Z)")
-"""The pattern of a request line for the files of jobs, whose clients understand only one format of refusals."""
+"""The pattern of a request line for the files of jobs. Hadoop's clients send these requests, and understand only the
+refusals of WebHDFS.
+"""
 
 _ID, _TERM, _REVISION = (name.lower().encode() for name in (Header.REQUEST_ID, Header.TERM, Header.REVISION))
 _CACHE = b"cache-control"
 """The header on every answer: without it, a cache between client and server may keep answers by its own rules."""
 
 _AS_IT_IS = (b"x-content-type-options", b"nosniff")
-"""The header on every answer that keeps a browser from treating a state or a file as a page of this origin, which has a
-page itself.
+"""The header on every answer that keeps a browser from showing a state or a file as a web page. Such a page would have
+the rights of the page that this server itself has.
 """
 
 
@@ -66,7 +70,7 @@ class Application:
         return self._context.connections
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one HTTP request, as ASGI requires; log and count the answer."""
         if scope["type"] != "http":
             raise RuntimeError(f"this application does not speak {scope['type']}")
         clock = self._context.clock
@@ -84,7 +88,7 @@ class Application:
             status = response.status_code
             await response(scope, receive, send)
         except asyncio.CancelledError:
-            # The server stops and does not wait any longer. Only this client gets a problem, if its answer has not
+            # The server is stopping and has cancelled this request. The client gets a problem if its answer has not
             # begun.
             log.warning("%s %s was cancelled: this server is stopping (request %s)", scope["method"], path, request_id)
             if request.audit_name and not status:
@@ -103,10 +107,8 @@ class Application:
                 self._context.access.note(scope["method"], path, status, seconds, request_id, request.token_name)
 
     def refusal(self, error: Problem, fields: Fields, line: bytes) -> Response:
-        """Return the answer to input that never becomes a request, of which the header ``fields`` were read.
-
-        ``line`` is the known part of its first line. The answer is counted and logged as others are, and is about no
-        store.
+        """Return the answer to input that is not a valid request. ``fields`` are the header fields that could be read,
+        and ``line`` is the part of the request line that did. The answer is counted and logged like any other.
         """
         respond = remote_exception if _ABOUT_FILES.match(line) else problem_response
         response, request_id = respond(error), _request_id(fields)
@@ -117,7 +119,7 @@ class Application:
         return response
 
     async def _answer(self, request: HttpRequest, segments: list[str]) -> Response:
-        """Return the answer to a request, whatever happens.
+        """Return the answer to a request, also if its endpoint raises an exception.
 
         An unexpected exception is logged here; the client learns only that there was an internal error.
         """
@@ -143,7 +145,8 @@ class Application:
     def _add_common_headers(self, response: Response, request_id: str, *, about_store: bool) -> None:
         """Add the headers that every answer has, unless the endpoint has set them.
 
-        An answer of the journal already has its revision and term, and the few cacheable answers say so.
+        The endpoint has set the revision and the term if it read them from the journal, and the header Cache-Control if
+        the answer may be cached.
         """
         journal, headers = self._context.journal, response.raw_headers
         there = {name for name, _ in headers}
@@ -161,9 +164,8 @@ _STORES = ["v1", "stores"]
 
 
 def _note(request: HttpRequest, path: str, status: int, request_id: str) -> None:
-    """Add an administrative operation to the audit log, with its outcome; ``status`` is 0 if it is not known.
-
-    An operation that was redirected to the leader is logged there.
+    """Add an administrative operation to the audit log, with its outcome; ``status`` is 0 if the outcome is not known.
+    A redirected operation is not noted here, since the leader notes it.
     """
     error = request.problem
     if status == 307:
@@ -180,10 +182,8 @@ def _note(request: HttpRequest, path: str, status: int, request_id: str) -> None
 
 
 def _cancelled_problem(method: str) -> Problem:
-    """Return the problem for a request that was cancelled, with an outcome that is certain.
-
-    A read has applied nothing. A request whose body was incomplete was refused before this, so a change that is
-    cancelled here had its whole body, and its outcome is unknown.
+    """Return the problem for a request that was cancelled. A cancelled read has applied nothing. The outcome of a
+    cancelled change is unknown, since its body was complete: requests with incomplete bodies are refused earlier.
     """
     if method in ("GET", "HEAD"):
         return problem(Code.SHUTTING_DOWN, "this replica is shutting down, and had not answered yet")
@@ -191,7 +191,7 @@ def _cancelled_problem(method: str) -> Problem:
 
 
 def _refusal_for(segments: list[str]) -> Callable[..., Response]:
-    """Return the function that makes the answers for problems with a request for this path."""
+    """Return the function that turns a problem into an answer, in the format of the API to which the path belongs."""
     return remote_exception if segments[1:2] == ["webhdfs"] else problem_response
 
 

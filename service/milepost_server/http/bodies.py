@@ -33,7 +33,9 @@ def state_of(request: HttpRequest) -> Incoming:
 
 
 def file_of(request: HttpRequest) -> Incoming:
-    """Return the body as `state_of` does. Its sender may be silent for long: a task computes while its file is open."""
+    """Return the body as `state_of` does. The sender may be silent for a long time, since a Spark task computes while
+    its file is open.
+    """
     return _incoming(request, request.context.file_idle_seconds)
 
 
@@ -88,7 +90,7 @@ class _Reference(msgspec.Struct, forbid_unknown_fields=True):
 
 
 async def state_or_reference(request: HttpRequest) -> Incoming | Reference:
-    """Return the state as a stream or, if the media type says so, the reference to an upload."""
+    """Return the state as a stream, or the reference to an upload if the body has the media type of a reference."""
     if _media_type(request) != UPLOAD_MEDIA_TYPE:
         return state_of(request)
     reference = _decoded(await gathered(request), _Reference)
@@ -98,9 +100,9 @@ async def state_or_reference(request: HttpRequest) -> Incoming | Reference:
 async def json_of(request: HttpRequest, kind: type[Body], *, optional: bool = False) -> Body:
     """Return a JSON body as a structure of ``kind``. If ``optional``, an absent body means the defaults.
 
-    Unknown members are refused, and so is a member that appears twice. The body must have the media type of JSON: any
-    web page can make a browser send a form, plain text, or a body without a type to any server that the browser can
-    reach, but JSON only if that server allows it.
+    Unknown members are refused, and so is a member that appears twice. The body must have the media type of JSON. A web
+    page can make a browser send a form, plain text or a body without a type to any server, but JSON only to a server
+    that allows it.
     """
     media_type = _media_type(request)
     if media_type != "application/json" and not (optional and media_type is None and not _has_body(request)):
@@ -121,10 +123,9 @@ async def form_of(request: HttpRequest) -> str:
 
 
 async def no_fields(request: HttpRequest) -> None:
-    """Check the body of a call without parameters: it may be absent, empty, or an object without members.
+    """Check the body of a call that has no parameters: it may be absent, empty, or a JSON object without members.
 
-    Its media type does not matter. The body of a read is not checked: no standard defines the meaning of a body of GET
-    or HEAD.
+    The media type does not matter. A body of GET or HEAD is ignored, since no standard defines its meaning.
     """
     if request.method in ("GET", "HEAD"):
         return
@@ -145,11 +146,11 @@ def _media_type(request: HttpRequest) -> str | None:
 
 
 class _NoFields(msgspec.Struct, forbid_unknown_fields=True):
-    """A JSON object without members."""
+    """The type of a JSON object that may have no members."""
 
 
 async def gathered(request: HttpRequest) -> bytes:
-    """Return a small body as a whole."""
+    """Return a whole body as bytes. Raises a ``too-large`` problem for more bytes than such a body may have."""
     data = bytearray()
     async for chunk in _chunks(request, request.context.idle_seconds):
         data += chunk
@@ -168,9 +169,8 @@ def _decoded(data: bytes, kind: type[Body]) -> Body:
 
 
 def _each_once(members: list[tuple[str, Any]]) -> None:
-    """Refuse an object that has two members with one name.
-
-    A reader may take either of them (RFC 8259); msgspec would take the last without an error.
+    """Refuse a JSON object that has two members with the same name. RFC 8259 does not define which of them counts;
+    msgspec would silently take the last.
     """
     names = [name for name, _ in members]
     if len(set(names)) < len(names):

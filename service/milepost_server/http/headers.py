@@ -46,7 +46,9 @@ def one(request: HttpRequest, header: str) -> str | None:
 
 
 def caller(request: HttpRequest, session: str | None = None) -> Caller:
-    """Return the caller that the headers name. ``session`` is passed if the path names the session."""
+    """Return the caller that the headers describe: session, idempotency key, attempt and epoch. If the path of the call
+    names the session, pass it as ``session``; else the header counts.
+    """
     given = session if session is not None else one(request, Header.SESSION)
     if given is None:
         raise problem(Code.SESSION_REQUIRED, f"the header {Header.SESSION} is missing")
@@ -55,7 +57,9 @@ def caller(request: HttpRequest, session: str | None = None) -> Caller:
 
 
 def caller_of_files(request: HttpRequest) -> Caller:
-    """Return the caller of a write of files, which needs no session: the epoch allows the write."""
+    """Return the caller of a write of files: idempotency key, attempt and epoch. The write needs no session, since the
+    epoch permits it.
+    """
     return Caller(_attempt(request, "", None), epoch_of(request))
 
 
@@ -80,7 +84,7 @@ def creates_only(request: HttpRequest) -> bool:
 def check_without(request: HttpRequest, header: str, why: str) -> None:
     """Raise ``invalid-request`` for a header that the call does not support and that would change its meaning.
 
-    If the header were ignored, more would be written than its sender allowed.
+    Ignoring such a header could change data that the client meant to protect by a condition.
     """
     if header in request.fields:
         raise problem(Code.INVALID_REQUEST, f"this call takes no {header}: {why}")
@@ -127,7 +131,9 @@ def content_length(request: HttpRequest) -> int | None:
 
 
 def accepts(request: HttpRequest, media_type: str) -> None:
-    """Raise ``not-acceptable`` if the client accepts neither ``media_type`` nor a range that includes it."""
+    """Raise ``not-acceptable`` unless the header Accept allows ``media_type``, by its name or by a range such as
+    ``text/*``.
+    """
     accept = request.fields.get("accept")
     if not accept:
         return
@@ -152,8 +158,8 @@ def _number(request: HttpRequest, header: str, least: int = 1) -> int | None:
 def labels(request: HttpRequest) -> dict[str, str] | None:
     """Return the labels of a handle, None if the request has none.
 
-    The header with all labels decides. The headers with single labels may be fewer beside it, since proxies drop some
-    by their names, but must not differ from it.
+    Labels come in one header with all of them, or in one header for each. If a request has both, the first counts, and
+    each of the others must agree with it; some may be missing, since proxies drop headers with certain names.
     """
     plain = _each_in_a_header(request)
     value = one(request, Header.LABELS)
@@ -181,7 +187,8 @@ def _all_in_one(value: str) -> dict[str, str]:
             f"{Header.LABELS} has {len(value)} characters; at most {MAX_LABELS_LENGTH} are allowed",
         )
     try:
-        members = json.loads(value, object_pairs_hook=tuple)  # a dict would hide that a key appears twice
+        # decode to pairs, since a dict would hide a key that appears twice, which must be refused
+        members = json.loads(value, object_pairs_hook=tuple)
     except (ValueError, RecursionError) as error:
         raise problem(Code.INVALID_REQUEST, f"{Header.LABELS} is no JSON: {error}") from error
     if not isinstance(members, tuple):

@@ -1,4 +1,4 @@
-"""The metrics of a replica in the text format of Prometheus, in the application's own registry."""
+"""The metrics of a replica in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ class Metrics:
         gauge.set_function(value)
 
     def note(self, method: str, status: int, seconds: float) -> None:
-        """Count an answer that took ``seconds``. Counters are cached, since finding them takes longer than counting."""
+        """Count an answer that took ``seconds``. The counters are cached by method and status, since looking them up by
+        their labels takes longer than counting.
+        """
         noted = self._noted.get((method, status))
         if noted is None:
             label = method if method in _METHODS else "other"
@@ -73,9 +75,9 @@ class Metrics:
         of_method.observe(seconds)
 
     def refused(self, status: int) -> None:
-        """Count an answer to input that never became a request."""
+        """Count an answer with ``status`` to input that is not a valid request."""
         self._requests.labels("other", status).inc()
 
     def text(self) -> bytes:
-        """Return all metrics in the text format."""
+        """Return all metrics in the text format of Prometheus."""
         return generate_latest(self._registry)

@@ -1,4 +1,4 @@
-"""Reads and checks the target of a request: its query parameters, and the paths of files in it."""
+"""Reads and checks the query parameters of a request, and the path of a file in its URL."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from milepost_server.http.requests import HttpRequest
 from milepost_server.model.paths import checked_path
 
 _NO_UTF_8 = "\ufffd"
-"""The character that replaces bytes in a path that are not UTF-8, so that different names would become equal."""
+"""The character that the decoder puts in place of bytes that are not UTF-8. A path with it is refused, since different
+names would become equal.
+"""
 
 
 def only_known(request: HttpRequest, operation: RestOperation) -> None:
@@ -55,7 +57,9 @@ def to_token(name: str | None) -> str | None:
 
 
 def from_token(token: str | None) -> str:
-    """Return the name in a token, after which the page begins; empty for the first page."""
+    """Return the name in the token of a page, after which that page begins; empty if ``token`` is None, for the first
+    page.
+    """
     if token is None:
         return ""
     try:

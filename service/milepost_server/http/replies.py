@@ -1,4 +1,4 @@
-"""Makes HTTP answers: JSON of the operations' results, in pieces if it is long, and problems.
+"""Makes HTTP answers: JSON of the operations' results, in pieces if it is long; bytes, all or one range; and problems.
 
 Every error is answered as ``application/problem+json`` with ``retryable`` and ``outcome``, never with a stack trace.
 """
@@ -7,20 +7,34 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from milepost.errors import Problem
-from milepost.wire import PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, PROBLEMS, Code, Header, quote_version
+from milepost.wire import (
+    PROBLEM_MEDIA_TYPE,
+    PROBLEM_TYPE_PREFIX,
+    PROBLEMS,
+    STATE_MEDIA_TYPE,
+    Code,
+    Header,
+    quote_version,
+)
 from milepost_server.basics.pieces import EncodedList
+from milepost_server.basics.problems import problem
 from milepost_server.http.connection.exchange import exchange_of
+from milepost_server.http.headers import one
+from milepost_server.http.requests import HttpRequest
+from milepost_server.operations.states import Span
 from milepost_server.replica.submitter import Reply
 
 _SHORT: Final = 64 * 1024
+_ONE_RANGE: Final = re.compile(r"bytes\s*=\s*(\d{0,18})-(\d{0,18})\Z")
 
 ELSEWHERE: Final = frozenset({Code.NO_LEADER, Code.SHUTTING_DOWN})
 """The problems after which the client should ask another replica."""
@@ -42,7 +56,9 @@ class IncrementalResponse(Response):
         super().__init__(None, status, {**headers, "Content-Length": str(self._length)}, media_type)
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """Send the answer. The server makes this wait for a slow client; other requests are served in between."""
+        """Send the answer piece by piece. ``send`` waits while the client reads slowly, and other requests are served
+        between two pieces.
+        """
         note = exchange_of(scope).note_waiting
         waiting = self._length
         note(waiting)
@@ -66,7 +82,7 @@ def about(revision: int | None, term: int) -> dict[str, str]:
 
 
 def reply_headers(reply: Reply) -> dict[str, str]:
-    """Return the headers of a reply."""
+    """Return the headers for a reply: revision, term, version, and whether the answer is a replay."""
     headers = about(reply.revision, reply.term)
     if reply.answer.version is not None:
         headers[Header.ETAG] = quote_version(reply.answer.version)
@@ -101,8 +117,50 @@ def _pieces(body: Mapping[str, Any]) -> Iterator[bytes]:
     yield b"}"
 
 
+def range_header(request: HttpRequest) -> str | None:
+    """Return the header Range; None if it is absent, or if it has a condition (If-Range). A conditional range is
+    ignored, so the answer has all bytes.
+    """
+    return None if request.fields.get("if-range") else one(request, "Range")
+
+
+def requested_span(header: str | None, size: int) -> Span | None:
+    """Return the range that the header requests of a state of ``size`` bytes; None for all bytes.
+
+    A header that is not one range of bytes is ignored, as the standard allows. A range outside of the state raises
+    ``range-not-satisfiable``.
+    """
+    match = _ONE_RANGE.match(header.strip()) if header else None
+    if match is None or match.group(1) == match.group(2) == "":
+        return None
+    first, last = match.groups()
+    if first == "":
+        start, end = max(0, size - int(last)), size
+    else:
+        start, end = int(first), min(size, int(last) + 1) if last else size
+        if last and int(last) < int(first):
+            return None
+    if start >= end:
+        raise problem(Code.RANGE_NOT_SATISFIABLE, f"{header!r} lies outside of the {size} bytes", extras={"size": size})
+    return Span(start, end)
+
+
+def bytes_reply(
+    chunks: AsyncIterator[bytes], asked: str | None, size: int, span: Span, headers: Mapping[str, str]
+) -> Response:
+    """Make the answer with the bytes ``span`` of a state of ``size`` bytes: 206 if ``asked``, the header Range, names a
+    range, else 200.
+    """
+    partial = requested_span(asked, size) is not None
+    sent = {**headers, "Accept-Ranges": "bytes", "Content-Length": str(span.end - span.start)}
+    if partial:
+        sent["Content-Range"] = f"bytes {span.start}-{span.end - 1}/{size}"
+    return StreamingResponse(chunks, 206 if partial else 200, sent, STATE_MEDIA_TYPE)
+
+
 def closing(error: Problem) -> dict[str, str]:
-    """Return the header that ends the connection, if ``error`` tells the client to ask another replica; else none.
+    """Return the header that makes the client close the connection, if ``error`` tells the client to ask another
+    replica; else no header.
 
     Behind a Service of Kubernetes, or another TCP forwarder, only a new connection reaches another replica: a client
     that kept this one would always ask the same replica.

@@ -1,4 +1,6 @@
-"""The request as endpoints see it: with its header fields indexed once, and the context of the replica."""
+"""The request that an endpoint gets: with its header fields indexed by name, its caller, and the context of the
+replica.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ class Context:
 
 
 class Fields:
-    """The header fields of a request, which callers may name in any case. ASGI has their names in lower case."""
+    """The header fields of a request, indexed by name; a look-up ignores the case of the name."""
 
     __slots__ = ("_by_name", "_raw", "_repeats")
 
@@ -87,7 +89,7 @@ class Fields:
 
 
 class HttpRequest(requests.Request):
-    """Starlette's request, for its body and its query, extended for the endpoints."""
+    """A request of Starlette, with the caller, the audit data and the replica's context added."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, context: Context, fields: Fields) -> None:
         super().__init__(scope, receive, send)
@@ -96,7 +98,7 @@ class HttpRequest(requests.Request):
         self.principal: Principal | None = None
         self.job: Job | None = None
         self.problem: Problem | None = None
-        """The problem with which the request was refused, if it was."""
+        """The problem with which the request was refused; None if it was not refused."""
         self.audit_name = ""
         """The name of the request in the audit log, empty if the audit log omits it."""
         self.detail = ""

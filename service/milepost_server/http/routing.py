@@ -1,8 +1,8 @@
 """Finds the endpoint for a request by the segments of its path, among the routes that FastAPI describes.
 
-FastAPI makes the OpenAPI page from the same routes, so that the page is true. It does not run them: its own work for a
-request (solving dependencies, validating what the endpoints check themselves) takes several times as long as the
-endpoints' work.
+FastAPI generates the OpenAPI description from the same routes, so the description is accurate. FastAPI does not run the
+routes, since its own work for each request (dependencies, validation) takes several times as long as the work of an
+endpoint.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from milepost_server.http.requests import HttpRequest
 Check = Callable[[HttpRequest], Awaitable[None]]
 
 _REST = ":path}"
-"""The end of a parameter that takes the rest of a path, in Starlette's notation."""
+"""The suffix of a path parameter that takes the whole rest of the path, in Starlette's notation."""
 
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
@@ -30,8 +30,8 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 class Endpoint:
     """The function that answers a method at a path; it is called with the request and the path's parameters in order.
 
-    ``checks`` are the dependencies of the route: each checks the request, and raises a problem. ``operation`` says who
-    may call it.
+    ``checks`` are functions that check the request first, and raise a problem if it is invalid. ``operation`` names the
+    right that the caller needs.
     """
 
     call: Callable[..., Awaitable[Response]]
@@ -78,7 +78,7 @@ class Routes:
     def find(self, segments: Sequence[str]) -> tuple[Endpoints, list[str]]:
         """Return the endpoints at a path and the values of the path's parameters; both are empty for an unknown path.
 
-        A parameter takes any segment except an empty one, or the whole rest of the path, which may be empty, too.
+        A parameter matches one segment that is not empty, or the whole rest of the path, which may be empty.
         """
         node = self._root
         parameters: list[str] = []

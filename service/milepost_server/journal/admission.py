@@ -19,7 +19,7 @@ class Admission:
     """The queue of requests that wait to be committed, at most ``most_waiting`` of them.
 
     ``clock`` gives monotonic seconds. ``trouble`` is the error that prevents commits at the moment, None while commits
-    are possible; the problem of a request that is withdrawn meanwhile states this error.
+    are possible. The problem of a request that is withdrawn during the trouble quotes this error.
     """
 
     def __init__(self, clock: Callable[[], float], most_waiting: int, attempts: Attempts) -> None:
@@ -31,9 +31,10 @@ class Admission:
         self._ids = 0
 
     def admit(self, request: Request, deadline: float, term: int) -> PendingRequest:
-        """Queue a request that joins no running attempt (see `Attempts.joined`), and return it as pending.
+        """Queue a request, and return it as pending. The caller must have checked that it joins no running attempt
+        (`Attempts.joined`).
 
-        A request without an idempotency key gets a unique id instead, made of ``term`` and a number. Raises a
+        A request without an idempotency key gets a unique id in its place, made of ``term`` and a number. Raises a
         ``too-many-requests`` problem if too many requests are waiting already. The leader's own requests are always
         admitted.
         """
@@ -68,7 +69,9 @@ class Admission:
         return pending.done.result()
 
     async def _patiently(self, pending: PendingRequest) -> None:
-        """Wait until the request ends or its deadline comes, as `asyncio.wait` does, at a third of its cost."""
+        """Wait until the request ends or its deadline comes. This takes a third of the time that `asyncio.wait`
+        would.
+        """
         loop = asyncio.get_running_loop()
         pending.waiter = loop.create_future()
         timer = loop.call_later(max(0.0, pending.deadline - self._clock()), pending.wake)

@@ -9,13 +9,13 @@ This leader keeps one of these states for each key:
 | applied   | its request is committed                 | gets the first answer (`applied`, `rules.replays`)   |
 | forgotten | the time of the state before is over     | counts as a first attempt                            |
 
-If each attempt were answered by itself, one could be answered "not applied" while another, still in flight, is applied
-later.
+If attempts were answered independently, one could be answered "not applied", and another attempt of the same request,
+still in flight, be applied later.
 
-A record keeps the answers to its newest changes (`rules.replays`), so a new leader knows them too. A write of files
-needs more: a file may be renamed, deleted or replaced, and its record with the answers in it, before a data node sends
-the write again. So this leader itself remembers such writes (`Request.remembered`), and also the number of their newest
-attempt: a late attempt with a lower number is refused.
+A record keeps the answers to its newest changes (`rules.replays`), so a new leader knows them too. This is not enough
+for writes of files. Before a data node repeats such a write, the file may be renamed, deleted or replaced, and the
+record with the answer is then gone. So this leader remembers these writes in memory (`Request.remembered`). It also
+remembers the number of their newest attempt, and refuses a late attempt with a lower number.
 """
 
 from __future__ import annotations
@@ -35,20 +35,18 @@ from milepost_server.rules.decisions import Accepted, Answer
 T = TypeVar("T")
 
 REMEMBERED_SECONDS: Final = 4800.0
-"""How many seconds the leader remembers a write of files after its commit. Data nodes publish nothing with a token that
-is older.
-
-A body may therefore take more than an hour.
+"""How many seconds the leader remembers a write of files after its commit. This is longer than an upload token can be
+used, so that no write is applied twice; a body may take more than an hour.
 """
 
 _NUMBER_SECONDS: Final = 600.0
-"""How many seconds the leader remembers the number of the newest attempt. A data node retries for a fraction of that
-time.
+"""How many seconds the leader remembers the number of the newest attempt. This is much longer than a data node
+retries.
 """
 
 MOST_REMEMBERED: Final = 100_000
-"""The most writes that the leader remembers, and the most attempt numbers, of half a kilobyte each. New ones replace
-the oldest.
+"""The most writes that the leader remembers, and the most attempt numbers, of half a kilobyte each. New entries replace
+the oldest ones.
 """
 
 MaySubmit = Callable[[Request], None]
@@ -58,7 +56,7 @@ submit.
 
 
 class Superseded(Exception):
-    """Raised in an attempt that must not submit its request, because a newer attempt of the same key has begun."""
+    """Raised in an attempt that must not submit its request, because a newer attempt under the same key has begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +125,7 @@ class Attempts:
     def begin(self, request: Request) -> None:
         """Remember the number of an attempt at a write of files, as the attempt begins. Raises as `check_newest` does.
 
-        The number of a first attempt is not stored: it is newer than no other.
+        The number of a first attempt is not stored, since it is never higher than another.
         """
         self.check_newest(request)
         if request.attempt.number > 1:
@@ -137,7 +135,7 @@ class Attempts:
         """Raise an ``outcome-unknown`` problem if a newer attempt has begun; the newer attempt learns how the write
         ends.
 
-        The problem is not retryable, since a later leader would not know that this attempt is late.
+        The problem is not retryable: after a fail-over, the new leader does not know that this attempt is late.
         """
         number, newest = request.attempt.number, self._numbers.get(_name(request))
         if newest is not None and newest > number:
@@ -147,7 +145,7 @@ class Attempts:
     # -- submitted -----------------------------------------------------------------------------------------------------
 
     def submitted(self, pending: PendingRequest) -> None:
-        """Remember a submitted request until it ends, so that other attempts can join it."""
+        """Remember a submitted request until it ends, so that other attempts under the same key can join it."""
         self._submitted[pending.request.scope] = pending
         pending.done.add_done_callback(lambda done: self._ended(pending.request, done))
 
@@ -179,7 +177,8 @@ class Attempts:
         answer = decision.answer
         if answer.replayed and self.applied(request) is not None:
             return
-        # An answer kept in a record may belong to a put with another blob.
+        # The blob of this request is remembered only with a first answer. A replayed answer may be that of an earlier
+        # put with another blob.
         blob = put.blob.key if put is not None and not answer.replayed else None
         self._applied.put(_name(request), Applied(request.fingerprint(), replace(answer, replayed=True), blob))
 
@@ -218,15 +217,15 @@ class _Preparation:
 
 
 class _Remembered(Generic[T]):
-    """Values by key, each remembered for ``seconds`` after it was put; at most `MOST_REMEMBERED` of them."""
+    """A cache of values by key. Each value is kept for ``seconds`` after it was put, and at most `MOST_REMEMBERED` are
+    kept.
+    """
 
     def __init__(self, clock: Callable[[], float], seconds: float) -> None:
         self._clock = clock
         self._seconds = seconds
         self._values: dict[KeyScope, tuple[T, float]] = {}
-        """Each value with the time of the clock until which it is remembered, in the order in which the values were
-        put.
-        """
+        """Each value with the monotonic time at which it expires, in the order in which the values were put."""
 
     def put(self, key: KeyScope, value: T) -> None:
         now = self._clock()
@@ -241,8 +240,8 @@ class _Remembered(Generic[T]):
 
 
 def _name(request: Request) -> KeyScope:
-    """Return the scope under which a write of files is remembered. It has no session: the write is the same in each
-    session.
+    """Return the scope under which a write of files is remembered. The scope names no session, since a data node
+    repeats a write without a session.
     """
     return (request.store or "", "", request.key or "")
 

@@ -60,7 +60,8 @@ class Marker(Protocol):
     """
 
     async def refuse_to_found(self) -> None:
-        """Raise `JournalDamaged` if the marker names a deployment; the caller found nothing of it in the pointer store.
+        """Raise `JournalDamaged` if the marker names a deployment. The caller has found no record of a deployment in
+        the pointer store.
 
         Raises `StorageUnavailable` if the marker cannot be read.
         """
@@ -70,7 +71,7 @@ class Marker(Protocol):
 
 
 class Journal:
-    """One journal of a pointer store, which this process leads for one period of leadership after another.
+    """One journal of a pointer store, which this process leads during each of its leaderships.
 
     ``clock`` gives monotonic seconds, ``wall`` the time of day as text. ``generation`` counts the leaderships of this
     process; ``first_term`` is the term with which the current leadership began.
@@ -143,7 +144,7 @@ class Journal:
 
     @property
     def epoch_floor(self) -> int:
-        """The number that every epoch granted by this process exceeds."""
+        """Every epoch that this process grants is above this number."""
         return self._settings.epoch_floor
 
     @property
@@ -155,8 +156,8 @@ class Journal:
     def damaged(self) -> list[str]:
         """The keys of damaged records, sorted.
 
-        These are records whose checksum is wrong, which are not served, and records that are right in memory but could
-        not be written back to the store.
+        A record counts as damaged if its checksum is wrong, so that it is not served, or if it is right in memory but
+        could not be written back to the store.
         """
         return self._memory.damaged
 
@@ -167,7 +168,7 @@ class Journal:
 
     @property
     def terms_abandoned(self) -> int:
-        """The number of terms that this process gave up in order to resolve commits whose outcome was in doubt."""
+        """The number of terms that this process abandoned in order to resolve in-doubt commits."""
         return self._in_doubt.terms_abandoned
 
     # -- leadership ------------------------------------------------------------------------------------------------
@@ -245,8 +246,11 @@ class Journal:
                     await self._in_doubt.resolve()
                 elif pipeline.may_launch():
                     pipeline.launch()
-                    await asyncio.sleep(0)  # send this commit before answering the callers of the last one
-                    pipeline.acknowledge()  # answer these callers before deciding the waiting requests
+                    # yield to the event loop, so that the new group is sent before the callers of the previous group
+                    # are answered
+                    await asyncio.sleep(0)
+                    # answer the callers of committed groups before more requests are decided
+                    pipeline.acknowledge()
                 elif pipeline.has_answers:
                     pipeline.acknowledge()
                 else:
@@ -280,13 +284,13 @@ class Journal:
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def lease_remaining(self) -> float | None:
-        """Return the seconds that the lease still runs, infinite if it ends only with the process; None without a
+        """Return for how many more seconds the lease runs: infinite if it ends only with the process, None without a
         lease.
         """
         return self._lease.remaining()
 
     def leading_for(self) -> float | None:
-        """Return for how many seconds this process has led without a break; None unless the lease surely holds."""
+        """Return for how many seconds this process has led without interruption; None unless the lease surely holds."""
         return self._lease.held_for()
 
     def lease_holds(self) -> bool:
@@ -320,7 +324,9 @@ class Journal:
         Raises ``no-leader``, ``shutting-down``, ``too-many-requests`` and ``idempotency-mismatch`` problems.
         """
         if (joined := self.attempts.joined(request, deadline)) is not None:
-            return joined  # before any refusal, which would say "not applied" of an attempt that may still be applied
+            # check this before any refusal, whose "not applied" would be wrong while an earlier attempt may still be
+            # applied
+            return joined
         if self._closing:
             raise problem(Code.SHUTTING_DOWN, "this replica is shutting down, or gives the lead to another")
         if not self.leading or generation not in (None, self.generation):

@@ -54,18 +54,18 @@ class LeaderLease:
     def remaining(self) -> float | None:
         """Return for how many more seconds the lease runs; None if this process does not lead.
 
-        The result is infinite where the lease lasts as long as the process, as a lock on a file does.
+        The result is infinite if the lease lasts as long as the process, like a lock on a file.
         """
         return None if self.leadership is None else max(0.0, self.leadership.remaining(self._clock()))
 
     def require(self, leadership: Leadership) -> None:
         """Raise `LeadershipLost` unless the lease of ``leadership`` still runs. Call this method after each take-over.
 
-        It protects against a process that was paused before its take-over was committed. During the pause, its lease
-        may have run out, and a successor may have taken the journal over. The late take-over then takes the journal
-        from that successor, which still answers from memory. But if the lease still runs after the take-over, there is
-        no successor yet: any later successor takes over under a higher term, and fences everything that is written
-        under this term. No other check is needed.
+        It protects against a pause of this process before its take-over was committed. During the pause the lease may
+        have run out, and another replica may have taken the journal over. The late commit then takes the journal away
+        from that replica, which still answers from memory. But if the lease still runs after the take-over, no other
+        replica leads: a later leader takes over under a higher term, which fences all writes of this term. No other
+        check is needed.
         """
         if leadership.remaining(self._clock()) <= 0:
             raise LeadershipLost("the lease ran out while the journal was taken over")

@@ -24,8 +24,8 @@ class Loaded:
     """A journal as it was found in the store: its records in ``state``, and their ``size`` in bytes.
 
     ``proof`` has the hashes of the records whose checksum is right, even if this release does not know their kind.
-    ``damaged`` has the keys of Milepost's records whose checksum is wrong, each with the hash that the record states.
-    Another program put every key that is in neither into the store.
+    ``damaged`` has the keys of Milepost's records whose checksum is wrong, each with the hash that the record states. A
+    key that is in neither ``proof`` nor ``damaged`` belongs to another program.
     """
 
     state: State
@@ -62,7 +62,8 @@ def verify(loaded: Loaded, head: Head, accepted: Collection[str]) -> None:
 
     A digest that differs is accepted if damaged records explain the difference and no record is missing; the proof then
     counts each damaged record with the hash that it had before the damage. A difference is also accepted if
-    ``accepted``, the losses that the owner accepts, names this loss. Otherwise the function raises `JournalDamaged`.
+    ``accepted`` has the name of this loss, because the owner accepts it. Otherwise the function raises
+    `JournalDamaged`.
     """
     proof, damaged = loaded.proof, loaded.damaged
     proof.count(damaged.items())
@@ -99,7 +100,7 @@ def verify(loaded: Loaded, head: Head, accepted: Collection[str]) -> None:
         what,
         error.loss,
     )
-    if damaged:  # the right content of these records may still be put back later
+    if damaged:  # keep proof of the damaged records, since an operator may restore their right content later
         proof.mark_unknown(damaged, proof.total, lost=1)
 
 
@@ -115,9 +116,9 @@ async def take_over(
 ) -> Loaded:
     """Take the journal ``name`` over, and load the records that the store has under the head of the next term.
 
-    ``taken`` is called with the new head before anything else can fail, so that the caller never mistakes that head for
-    a successor's. ``seconds`` bounds each step, not the whole load: a load that makes progress may take any time, or a
-    journal that has grown too large could never be led again. ``ours``: see `PointerStore.take_over`.
+    ``taken`` is called with the new head at once, so that the caller knows this head as its own even if loading fails.
+    ``seconds`` limits each step, not the whole load: otherwise a journal that takes long to load could never be led
+    again. ``ours``: see `PointerStore.take_over`.
 
     Raises `LeadershipLost`, TimeoutError, and what `PointerStore.take_over` and `PointerStore.load` raise.
     """

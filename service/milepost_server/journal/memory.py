@@ -1,6 +1,6 @@
 """The leader's copy of its journal in memory: all records, their checksums, their size, and the ages of revisions.
 
-While the lease holds, this copy is authoritative, whatever other processes do to the pointer store.
+While the lease holds, this copy is authoritative, even if another process changes the pointer store.
 """
 
 from __future__ import annotations
@@ -99,15 +99,16 @@ class JournalMemory:
         return self._ages.before(self._clock() - seconds)
 
     def stage(self, group: Group) -> None:
-        """Add a group that is about to be written to the proof and the size. The view has its changes already."""
+        """Add a group that is about to be written to the proof and the size. The view already has the changes of the
+        group.
+        """
         group.replaced = self.proof.apply(group.values.items())
         group.digest = self.proof.digest
         self.size_limit.taken += group.growth
 
     def commit(self, group: Group) -> None:
-        """Show the changes of a committed group to readers, and take the snapshots that its inventories need.
-
-        Such a snapshot shows the records right after this group, without any later change.
+        """Show the changes of a committed group to readers. For requests in the group whose answer lists a whole store
+        (`Inventory`), take a snapshot of the records right after the group.
         """
         self.view.commit(group.number)
         for member in group.members:
@@ -118,7 +119,7 @@ class JournalMemory:
         self._ages.note(self._clock(), group.revision)
 
     def conclude_flight(self, committed: Sequence[Group], others: Sequence[Group]) -> None:
-        """Take all groups out of flight: apply the ``committed`` groups, so that readers see them, and undo the
+        """End the flight of all groups: apply the changes of the ``committed`` groups, and undo those of the
         ``others``.
         """
         for group in reversed(others):
@@ -139,10 +140,9 @@ class JournalMemory:
 class _RevisionAges:
     """A history of which revision was current at which time: one entry each ``step`` seconds, and always the latest.
 
-    The latest entry is always kept, since perhaps no other revision follows it. Entries older than ``keep`` seconds are
-    forgotten. A new leader knows nothing about the time before its leadership, so no revision counts as old until the
-    leader has led for that long. An age may be too low but never too high, so records may be kept too long but never
-    too short.
+    Entries older than ``keep`` seconds are dropped, except the latest one. A new leader does not know when earlier
+    revisions were committed, and counts them from the beginning of its leadership. So an age may be too low but never
+    too high, and a record may be kept too long but never too short.
     """
 
     def __init__(self, keep: float, step: float = 5.0) -> None:

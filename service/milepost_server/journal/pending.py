@@ -1,4 +1,6 @@
-"""Pending requests: a `PendingRequest` is a request on its way through the journal, a `Served` one way that it ends."""
+"""Pending requests: a `PendingRequest` is a request from its admission to the journal until its end, a `Served` its
+decision.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,13 @@ class Served:
 
 @dataclass(eq=False, slots=True)
 class PendingRequest:
-    """A request on its way through the journal, with its deadline (monotonic seconds) and its end.
+    """A request that the journal has admitted, with its deadline (monotonic seconds) and its end.
 
-    ``done`` ends with what truly became of the request, even when no caller waits for it any more: with a `Served`, or
-    with a problem whose outcome is ``not_applied`` (it can never be committed) or ``unknown`` (leadership was lost).
-    ``queued`` is true while the request waits for a group. ``abandoned``: its caller was already answered that the
-    outcome is unknown. ``waiter`` ends with ``done``, or at the deadline if that comes first. ``spared``: the request
-    was tried once more although the store was full, since it frees room; the leader does so only once.
+    ``done`` ends with the true outcome of the request, even if no caller waits any more: with a `Served`, or with a
+    problem whose outcome is ``not_applied`` (it can never be committed) or ``unknown`` (leadership was lost).
+    ``queued`` is true while the request waits for a group. ``abandoned``: the caller was already told that the outcome
+    is unknown. ``waiter`` ends with ``done``, or at the deadline if that comes first. ``spared``: the request was tried
+    once more although the store was full, since it frees room; the leader does so only once.
     """
 
     request: Request

@@ -1,13 +1,13 @@
-"""The hashes of all records of a journal and their sum: they prove that the loaded records are the committed ones.
+"""The hashes of all records of a journal, and their sum, which proves that the loaded records are the committed ones.
 
-`milepost_server.model.checksums` defines what is summed up. A `Proof` is kept in step with the view: it includes the
-groups in flight.
+`milepost_server.model.checksums` defines the hashes and their sum. A `Proof` already includes the changes of the groups
+in flight, as the view does.
 
-A damaged record counts with the hash that it had before the damage, so that its right content may be put back later. If
-only one record is damaged, its hash is the stored sum minus the hashes of the others. If several are damaged, only the
-sum of their hashes is known: that sum stays in the digest until the last of them is replaced, removed or put back. If
-one of them is replaced or removed earlier, its old hash stays in that sum, and the digest states how many records this
-is true of.
+A damaged record counts with the hash that it had before the damage, so that its right content can be put back later. If
+only one record is damaged, its hash is the stored sum minus the hashes of the others. If several records are damaged,
+only the sum of their hashes is known. This sum stays part of the digest until the last of these records is replaced,
+removed or put back. If a record is replaced or removed before that, its old hash stays in the sum; the digest states
+the number of such records.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 from milepost_server.model.checksums import MODULUS, Digest, hash_of
 
 UNKNOWN: Final = -1
-"""The placeholder for the hash of a damaged record, if only the sum of the hashes of several such records is known."""
+"""The placeholder for the hash of a damaged record whose own hash is not known, since several records are damaged."""
 
 Replaced = dict[str, int | None]
 """The hashes that the records of some keys had before a change; None for a key that had no record."""
@@ -31,8 +31,8 @@ class Proof:
         self.hashes: dict[str, int] = {}
         self.total = 0
         self._unknown: set[str] = set()
-        self._residue = 0  # the sum of the hashes that are not known individually
-        self._summed = 0  # the number of hashes whose sum is `_residue`
+        self._residue = 0  # the sum of the hashes of damaged records whose own hashes are not known
+        self._summed = 0  # how many hashes are added up in `_residue`
 
     @property
     def digest(self) -> str:
@@ -57,8 +57,9 @@ class Proof:
     def mark_unknown(self, damaged: Iterable[str], total: int, lost: int = 0) -> None:
         """Note that the right hashes of the ``damaged`` records are not known individually.
 
-        Until now the proof counted them with the hashes that they state themselves. ``total`` is the right sum over all
-        records; ``lost`` is the number of records that are gone, but whose hashes are still part of that sum.
+        Before this call, the proof counts them with the hashes that the damaged records state. ``total`` is the right
+        sum over all records. ``lost`` is the number of records that are gone, but whose hashes are still part of
+        ``total``.
         """
         for key in damaged:
             self._set(key, UNKNOWN)

@@ -1,1 +1,3 @@
-"""The records in memory with their indexes: the committed state, and that state with the groups in flight on top."""
+"""The records in memory, with their indexes: the committed state, and a view that adds the changes of the groups in
+flight.
+"""

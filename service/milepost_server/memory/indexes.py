@@ -1,4 +1,4 @@
-"""Index the records of one store, and the sessions in a listing with the stores whose epochs they hold."""
+"""Indexes over the records of one store, and over the sessions and the stores whose epochs they hold."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ _LAST = "\U0010ffff"
 """A string that sorts after every name."""
 
 _Life = tuple[str, int]
-"""A session's id and the revision at which it was created: an id may be used again long after its session ended."""
+"""A session's id and the revision at which it was created. The id alone is not unique, since it may be reused long
+after its session ended.
+"""
 
 
 class StoreIndex:
     """The indexes over the records of one store. The cost of an update does not grow with the store.
 
-    ``names`` has the handles in a listing, sorted. It is never emptied: a clear replaces the list, so that a task that
-    iterates over the old list can continue. ``created`` has, for every handle that is not gone, the revision at which
-    it was added and its name; handles that were cleared come first. ``damaged`` has the names of handles whose records
-    cannot be read, and ``pending`` the keys of pending uploads. ``paths`` has every path of the store's tree that has a
+    ``names`` has the handles in a listing, sorted. A clear replaces the list by a new one, so that a task that iterates
+    over the old list can continue. ``created`` has, for every handle that is not gone, the revision at which it was
+    added and its name; handles that were cleared come first. ``damaged`` has the names of handles whose records cannot
+    be read, and ``pending`` the keys of pending uploads. ``paths`` has every path of the store's tree that has a
     record, sorted. ``deleted`` has the revision and path of each deleted entry, and ``temporary_files`` the creation
     revision and path of each file under a temporary name. ``unfinished`` is whether the tree has range tombstones or
     rollbacks that the records of some paths do not reflect yet.
@@ -57,9 +59,8 @@ class StoreIndex:
         self.cleared = 0
 
     def clear(self, cleared: int) -> None:
-        """Count handles that were created at or before revision ``cleared`` as absent from now on.
-
-        Usually no handle was created after that revision, so this takes no longer in a large store.
+        """Count handles that were created at or before revision ``cleared`` as absent from now on. The cost depends
+        only on the number of handles that were created later, of which there are usually none.
         """
         self.cleared = cleared
         born_after = [name for _, name in self.created.irange((cleared, _LAST))]
@@ -104,7 +105,7 @@ class StoreIndex:
 
     @property
     def may_be_trimmed(self) -> bool:
-        """Return whether the tree has anything that maintenance may have to drop."""
+        """Return whether the tree may have entries, tombstones or rollbacks that maintenance can drop."""
         return bool(self.deleted or self.temporary_files or self.unfinished)
 
     @property
@@ -117,7 +118,9 @@ class StoreIndex:
         return (name for _, name in self.created.irange(maximum=(self.cleared, _LAST)))
 
     def count_above(self, cleared: int) -> int:
-        """Return how many handles a listing would show if those created up to revision ``cleared`` were cleared."""
+        """Return how many handles a listing would show if the handles created up to revision ``cleared`` were
+        cleared.
+        """
         born_after: int = len(self.created) - self.created.bisect_right((cleared, _LAST))
         return born_after + len(self.damaged)
 
@@ -159,9 +162,8 @@ def _keep(names: dict[str, None], name: str, there: bool) -> None:
 
 
 class SessionIndex:
-    """The sessions that live or cannot be read, sorted by id, and the stores that each life of a session leads.
-
-    The cost of an update does not grow with the number of sessions or stores.
+    """The sessions that are alive or cannot be read, sorted by id, and the stores whose epoch each session holds. The
+    cost of an update does not grow with the number of sessions or stores.
     """
 
     def __init__(self) -> None:
@@ -199,8 +201,8 @@ class SessionIndex:
 
 
 def _is_listed(record: Record | None) -> bool:
-    """Return whether a listing shows this record. The record of an ended session is not shown; it only proves that the
-    session existed.
+    """Return whether a listing shows this record. The record of an ended session is not shown: it is kept only to show
+    for an hour that the session existed.
     """
     return isinstance(record, Corrupt) or (isinstance(record, Session) and not record.ended)
 

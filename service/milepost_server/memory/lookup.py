@@ -1,4 +1,6 @@
-"""Look up records in committed state, in a view with the changes in flight, or in a snapshot of an earlier state."""
+"""The interface for looking up records, in the committed state, in a view with the changes in flight, or in a
+snapshot.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,15 @@ from milepost_server.model.trees import Tree, TreePath
 
 
 class ManifestsNotLoaded(LookupError):
-    """Raised when a path is looked up in a tree whose manifests are not all in memory, so its record is unknown."""
+    """Raised when a path is looked up in a tree whose manifests are not all in memory, so that the path's record is
+    unknown.
+    """
 
 
 class Lookup(ABC):
-    """A lookup of records, by key and by the names of each kind; ``held`` has the manifests that are in memory."""
+    """Looks up records by key, or by the name of what they describe. ``held`` has the rows of the manifests that are in
+    memory.
+    """
 
     held: Mapping[str, ManifestRows] = MappingProxyType({})
 
@@ -79,8 +85,8 @@ class Lookup(ABC):
         return self.held.get(blob)
 
     def path(self, store: str, path: str) -> TreePath | Corrupt | None:
-        """Return the record of a path in a store's tree: its own record, or else the row in the newest manifest with
-        the path.
+        """Return the record of a path in a store's tree: the path's own record, or else its row in the newest manifest
+        that has one.
 
         Raises `ManifestsNotLoaded`.
         """
@@ -115,8 +121,7 @@ def is_pending(record: Record | None) -> TypeGuard[Upload]:
 def is_listed(record: Record | None, cleared: int) -> bool:
     """Return whether a listing shows this record, in a store that was cleared at revision ``cleared``, 0 for never.
 
-    A listing does not show a handle that is gone or was created before the clear; only the answers in its record still
-    matter.
+    A listing does not show a handle that is gone or was created before the clear; its record is kept only for retries.
     """
     return isinstance(record, Corrupt) or (
         isinstance(record, Handle) and not record.gone and record.created_revision > cleared

@@ -1,4 +1,4 @@
-"""Keep the state as it was at some revision, for large answers that are assembled while changes go on.
+"""Snapshots of the state at one revision, for large answers that are assembled while later changes are committed.
 
 Taking a snapshot copies nothing. When a later change replaces or removes a record for the first time, the snapshot
 keeps the old record, for as long as the snapshot is referenced.
@@ -18,8 +18,8 @@ from milepost_server.model.records import Record, handle_of
 class Snapshot(Lookup):
     """A snapshot shows committed records as they were when it was taken.
 
-    It keeps the old records only of changes that came before the next snapshot was taken; for later changes it looks
-    into that snapshot, its ``newer``. So each change is noted once, however many snapshots there are.
+    A snapshot keeps the old records of changes until the next snapshot, ``newer``, is taken. The old records of later
+    changes are in ``newer``. So each change is noted in one snapshot only, however many there are.
     """
 
     def __init__(self, get: Callable[[str], Record | None], names_of: Callable[[str], SortedList[str] | None]) -> None:
@@ -48,7 +48,9 @@ class Snapshot(Lookup):
             names.add(name)
 
     def note_names(self, store: str, names: SortedList[str]) -> None:
-        """Note that ``names`` were the store's names until now; the caller does not change this list any more."""
+        """Note that ``names`` was the list of the store's handles until now. The caller must not change this list any
+        more.
+        """
         self._lists.setdefault(store, names)
 
     def get(self, key: str) -> Record | None:
@@ -61,8 +63,8 @@ class Snapshot(Lookup):
     def names(self, store: str, after: str = "") -> Iterator[str]:
         """Yield the names of the store's handles in the snapshot, sorted, beginning after the name ``after``.
 
-        The result may include other names too, so the caller must look up each name. After any change, the caller must
-        not continue the iteration, but call this method again with the last name.
+        The result may include other names too, so the caller must look up each name. After any change of the state, the
+        caller must not continue the iteration, but call this method again with the last name that it got.
         """
         chain = list(self._chain())
         kept = [snapshot._names[store] for snapshot in chain if store in snapshot._names]

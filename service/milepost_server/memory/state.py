@@ -17,10 +17,10 @@ from milepost_server.model.requests.base import KeyScope
 from milepost_server.model.trees import Tree, TreePath
 
 Aged = tuple[int, str]
-"""The revision from which the age of a record counts, and the key of the record, which waits to be dropped."""
+"""The key of a record that waits to be dropped, after the revision from which its age counts."""
 
 _LAST = "\U0010ffff"
-"""A string that sorts after every name and key."""
+"""A string that sorts after every name and every key."""
 
 
 class State(TreeIndex):
@@ -45,7 +45,9 @@ class State(TreeIndex):
         self._snapshot: weakref.ref[Snapshot] | None = None
 
     def apply(self, changes: Iterable[tuple[str, Record | None]]) -> None:
-        """Apply committed changes, those of stores first: handles that survive a clear were added after it."""
+        """Apply committed changes. Stores' own records come first: if the same changes clear a store and add a handle,
+        the handle was added after the clear.
+        """
         of_handles: list[tuple[str, Record | None]] = []
         for key, record in changes:
             if key.count("/") > 1:
@@ -123,13 +125,14 @@ class State(TreeIndex):
             self.sessions.pop(name, None)
 
     def _index_handle(self, key: str, name: str, index: StoreIndex, old: Record | None, new: Record | None) -> None:
-        """Update the indexes of a handle. Most changes and all loading call this, so it skips parts that did not
+        """Update the indexes of a handle. Loading calls this method for every handle, so it skips indexes that do not
         change.
         """
         was = old if type(old) is Handle else None
         is_ = new if type(new) is Handle else None
         if is_ is not None and is_.name == name:
-            name = is_.name  # use the record's own string, so that the indexes keep no second copy
+            # use the name string of the record, so that the indexes keep no second copy of it in memory
+            name = is_.name
         index.handle_changed(name, old, new)
         was_gone = (was.changed, key) if was is not None and was.gone else None
         is_gone = (is_.changed, key) if is_ is not None and is_.gone else None
@@ -195,7 +198,7 @@ class State(TreeIndex):
         return self.records.get(key)
 
     def snapshot(self) -> Snapshot:
-        """Return a snapshot of the current state, for reading it later."""
+        """Return a snapshot of the current state, which shows this state also after later changes."""
         newest = self._newest()
         if newest is not None and newest.is_current:
             return newest
@@ -220,7 +223,7 @@ class State(TreeIndex):
     def count(self, store: str, cleared: int | None = None) -> int:
         """Return how many handles of a store a listing shows.
 
-        With ``cleared``: how many it would show if those created up to that revision were cleared.
+        If ``cleared`` is given, handles that were created up to this revision count as cleared.
         """
         index = self._store_indexes.get(store)
         if index is None:
@@ -228,11 +231,13 @@ class State(TreeIndex):
         return len(index.names) if cleared in (None, index.cleared) else index.count_above(cleared or 0)
 
     def damaged(self) -> Collection[str]:
-        """Return the keys of the records that cannot be read."""
+        """Return the keys of all records that cannot be read: damaged ones, and those of a newer release."""
         return self._damaged.keys()
 
     def damaged_paths(self, store: str) -> Iterator[str]:
-        """Yield the keys of the records of a tree that cannot be read. Their paths are unknown."""
+        """Yield the keys of the unreadable records of a tree. The paths of these records are unknown, since keys have
+        only a hash of the path.
+        """
         damaged = self.damaged() if self.has_unreadable(store) else ()
         return (key for key in damaged if key.startswith(path_keys(store)))
 
@@ -254,7 +259,7 @@ class State(TreeIndex):
         """Yield store and name of the handles that the session may hold, sorted, after ``after``.
 
         These are the handles whose records have a lock of the session, and all handles of each store that the session
-        locked as a whole. `holders` tells which of them the session really holds.
+        locked as a whole. Some of them may have been released since; `milepost_server.rules.locks.holders` decides.
         """
         whole = self._locked_stores.get(session, SortedList())
         store, name = after
@@ -277,7 +282,8 @@ class State(TreeIndex):
     def count_locks(self, session: str) -> int:
         """Return how many handles have a lock of the session in their own records.
 
-        This includes locks that the session released with a whole store, until the handles' records are written again.
+        The number may be too high: a lock that was released together with the whole store counts until the handle's
+        record is written again.
         """
         first: int = self._locks.bisect_left((session, "", ""))
         behind: int = self._locks.bisect_left((session, _LAST, ""))
@@ -288,7 +294,7 @@ class State(TreeIndex):
         return len(self._locked_stores.get(session, ()))
 
     def names_blob(self, store: str, blob: str) -> bool:
-        """Return whether a handle or the tree of a store names the blob, or a handle may yet take it from an upload.
+        """Return whether a handle, a pending upload or the tree of a store names the blob.
 
         Raises `ManifestsNotLoaded` while manifests of the tree are not in memory, since the answer is then unknown.
         """
@@ -320,10 +326,8 @@ class State(TreeIndex):
         return iter(self._removing.irange(after, inclusive=(False, True)))
 
     def gone(self, until: int, after: Aged = (0, "")) -> Iterator[Aged]:
-        """Yield handles and uploads whose records only keep answers, and whose age counts from revision ``until`` or
-        before.
-
-        The oldest come first.
+        """Yield the handles and uploads whose records are kept only for retries, and whose age counts from revision
+        ``until`` or an earlier one. The oldest come first.
         """
         return iter(self._gone.irange(after, (until, _LAST), inclusive=(False, True)))
 
@@ -359,7 +363,7 @@ class State(TreeIndex):
         return len(index.pending) if index is not None else 0
 
     def answered_in(self, scope: KeyScope) -> str | None:
-        """Return the key of the record that keeps the answer of that scope; None if no record does."""
+        """Return the key of the record that keeps the answer to the request with this scope; None if no record does."""
         return self._answers.get(scope)
 
 
@@ -373,7 +377,9 @@ def scopes(key: str, record: Record | None) -> Iterator[KeyScope]:
 
 
 def _mark(stores: dict[str, None], name: str, marked: bool) -> None:
-    """Add a store to ``stores`` if ``marked``, else remove it. Stores keep the order in which they were added."""
+    """Add a store to ``stores`` if ``marked``, else remove it. The stores stay in the order in which they were
+    added.
+    """
     if marked:
         stores[name] = None
     else:
@@ -389,8 +395,8 @@ def _move(index: SortedList[Aged] | SortedList[str], old: Aged | str | None, new
 
 
 def _used_up_since(key: str, record: Record | None) -> Aged | None:
-    """Return the creation revision and key of an ended upload, since the answer that it keeps was given then; else
-    None.
+    """Return the age and key of an upload that has ended, None for any other record. The age counts from its creation,
+    when the answer that the record keeps was given.
     """
     return (record.created_revision, key) if isinstance(record, Upload) and record.ended else None
 

@@ -1,4 +1,4 @@
-"""The tree part of the state: paths in order, including those in manifests, and what maintenance drops or compacts."""
+"""The part of the state about trees: paths in order, including those in manifests, and the entries for maintenance."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from milepost_server.model.trees import Manifest, Tree, TreePath
 
 
 class TreeIndex(Lookup):
-    """The committed records, the manifests that are in memory, and lookups of the paths of trees in both."""
+    """Looks up the paths of trees in the committed records, and in the manifests that are in memory."""
 
     def __init__(self) -> None:
         self.records: dict[str, Record] = {}
@@ -33,8 +33,8 @@ class TreeIndex(Lookup):
     def holding(self, blob: str, rows: ManifestRows) -> Iterator[None]:
         """Keep the rows of a manifest in memory while the context lasts, and afterwards as `hold` does.
 
-        So the rows are there before a decision looks for them, and are forgotten if no record of a tree names them
-        after all.
+        So a decision inside the context finds the rows. If afterwards no record of a tree names the manifest, the rows
+        are dropped.
         """
         self.hold(blob, rows)
         try:
@@ -46,7 +46,7 @@ class TreeIndex(Lookup):
     def path_after(self, store: str, path: str, manifests: Sequence[ManifestRows] | None = None) -> str | None:
         """Return the first path after ``path`` that has a record, its own or in a manifest; None if there is none.
 
-        ``manifests`` are the manifests to search, if they are not those of the tree. Raises `ManifestsNotLoaded`.
+        ``manifests`` are the manifests to search; None means those of the tree. Raises `ManifestsNotLoaded`.
         """
         index = self._store_indexes.get(store)
         if index is None:
@@ -82,7 +82,7 @@ class TreeIndex(Lookup):
                 return
             child, below, _ = path[len(before) :].partition("/")
             if below:
-                path = f"{before}{child}/{LAST}"  # skip everything inside the child
+                path = f"{before}{child}/{LAST}"  # continue with the first path after all paths below this child
             else:
                 yield path
 
@@ -97,12 +97,14 @@ class TreeIndex(Lookup):
                 yield record
 
     def may_be_compacted(self, store: str, least: int) -> bool:
-        """Return whether at least ``least`` paths of a store's tree have own records, or its manifests are stale."""
+        """Return whether at least ``least`` paths of a store's tree have records outside of manifests, or a manifest
+        has rows that nothing needs any more.
+        """
         tree = self.tree(store)
         return len(self._store_indexes[store].paths) >= least or (isinstance(tree, Tree) and tree.stale)
 
     def unloaded(self, store: str) -> list[Manifest]:
-        """Return the manifests of a tree whose rows are not in memory."""
+        """Return those manifests of a store's tree whose rows are not in memory."""
         tree = self.tree(store)
         named = tree.manifests if isinstance(tree, Tree) else ()
         return [manifest for manifest in named if manifest.blob not in self.held]

@@ -1,4 +1,4 @@
-"""The state as it will be once the groups in flight have been committed: their changes on top of the committed state.
+"""The state as it will be once the groups in flight have been committed.
 
 A group is in flight from the time it is built until the outcome of its write is known.
 """
@@ -33,7 +33,7 @@ class View(Lookup):
     """The committed state under the changes of the groups in flight, one layer for each group.
 
     ``depends`` is the number of the latest group in flight whose changes were read through this object, 0 for none. A
-    decision based on such changes is valid only if that group is committed; see `Decision`.
+    decision that read changes of a group is valid only if the group is committed; see `Decision`.
     """
 
     def __init__(self, state: State) -> None:
@@ -43,9 +43,8 @@ class View(Lookup):
         self._layers: list[_Layer] = []
 
     def fresh(self) -> View:
-        """Return another view of the same state and the same layers, whose ``depends`` begins at 0.
-
-        Both views share later changes, so they always show the same state.
+        """Return another view that shares this view's state and layers, now and later, but has its own ``depends``,
+        which begins at 0.
         """
         view = View(self.state)
         view._layers = self._layers
@@ -62,7 +61,9 @@ class View(Lookup):
                 layer.answers[scope] = key
 
     def commit(self, group: int) -> None:
-        """Commit the staged changes of all groups up to ``group``; the changes of later groups stay on top."""
+        """Move the changes of all groups up to ``group`` into the committed state. The changes of later groups stay in
+        flight.
+        """
         while self._layers and self._layers[0].group <= group:
             self.state.apply(self._layers.pop(0).records.items())
 
@@ -95,9 +96,8 @@ class View(Lookup):
         return self.state.count_uploads(store) + more
 
     def count(self, store: Store) -> int:
-        """Return how many handles a listing will show, if ``store`` will be the store's record.
-
-        The record ``store`` tells which handles were cleared.
+        """Return how many handles a listing of the store will show. ``store`` is the record that the store will have,
+        which says up to which revision handles are cleared.
         """
         staged = self._staged(handle_key(store.name, ""))
         more = sum(
@@ -134,7 +134,7 @@ class View(Lookup):
     def damaged(self, store: str) -> list[str]:
         """Return the names of handles whose records cannot be read, except for those that a group in flight replaces.
 
-        No group writes a record that cannot be read.
+        A record that a group in flight writes can always be read.
         """
         return [name for name in self.state.damaged_in(store) if isinstance(self.handle(store, name), Corrupt)]
 

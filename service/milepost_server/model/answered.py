@@ -28,8 +28,8 @@ STORED_AS: Final = {
 
 
 def schema() -> int:
-    """Return the schema number. As an ordinary default, msgspec would not store it, and would read a later default
-    instead.
+    """Return the schema number, as a default factory. msgspec omits plain defaults from stored records, so a later
+    release would read its own default as their number.
     """
     return SCHEMA
 

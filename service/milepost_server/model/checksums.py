@@ -1,12 +1,13 @@
 """Seal stored records with checksums, and keep the digest that proves all of them together.
 
-Each record begins with a checksum over its key and its content. The hash of a record is that checksum, as a number. The
-digest of a journal is the sum of the hashes of all its records. A leader updates the digest with each change. A replica
-that loads the journal compares the digest with the loaded records; if they match, no record is missing, none is an
-older copy, and none was put there by another program.
+Each stored record begins with a checksum of its key and its content. The hash of a record is this checksum as a number.
+The digest of a journal is the sum of the hashes of all its records. A leader updates the digest with each change. A
+replica that loads the journal compares the digest with the loaded records; if they match, no record is missing, none is
+an older copy, and none was put there by another program.
 
-The digest is a sum, since a chain of digests over all changes could only be checked with all changes at hand. If one
-record is damaged, its hash is the difference to the sum, so a damaged record does not spoil the proof of the others.
+The digest is a sum, so that it can be checked with the records alone; a chain of digests would need all changes. If one
+record is damaged, its right hash is the difference between the sum and the hashes of the others. So a damaged record
+does not prevent the proof of the others.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ def is_sealed(key: str, value: bytes) -> bool:
 
 
 def hash_of(key: str, value: bytes) -> int:
-    """Return the hash that a stored record adds to its journal's digest. For a damaged record, this is the hash it
-    states.
+    """Return the hash that a stored record adds to its journal's digest. For a damaged record, this is the hash that it
+    states itself.
     """
     found = _SEALED.match(value)
     return int(found[1], 16) if found else int(_check(key, value), 16)
@@ -58,8 +59,8 @@ def hash_of(key: str, value: bytes) -> int:
 class Digest(NamedTuple):
     """The number of a journal's records and, modulo 2**128, the sum of their hashes.
 
-    ``lost`` counts records whose hashes are in the sum but which are gone. Each of them was damaged together with
-    others, and when it was replaced or removed, only the sum of their hashes was known.
+    ``lost`` counts records that are gone, but whose hashes are still in the sum. Such a record was damaged together
+    with others. When it was replaced or removed, its own hash was not known, so it could not be subtracted.
     """
 
     records: int

@@ -1,8 +1,8 @@
 """Read and write manifests: the records of many paths of a tree, sorted, in one blob.
 
 A manifest is text. Its first line identifies the format, and each further line is the row of one path: the path, and
-its entries. A manifest leaves out data that only a retry needs (answers, the path that a file was renamed from), since
-records are compacted only after the time for retries.
+its entries. A manifest has no data that only a retry needs, such as answers: a record is compacted only when its last
+change can no longer be retried.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ class _Row(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class _RowEntry(msgspec.Struct, array_like=True, frozen=True, omit_defaults=True, gc=False):
-    """An `Entry` in a row; a directory has the size -1, and ``start`` is -1 if the file is the whole of its blob."""
+    """The stored form of an `Entry` in a row. A directory has the size -1. ``start`` is -1 if the file is the whole
+    blob.
+    """
 
     created_revision: int
     deleted_revision: int
@@ -40,7 +42,7 @@ class _RowEntry(msgspec.Struct, array_like=True, frozen=True, omit_defaults=True
 
 
 class _Path(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The first value of a row, its path. A search decodes nothing else."""
+    """The first value of a row, its path. A search decodes only this value of each row."""
 
     path: str
 
@@ -53,7 +55,7 @@ _PATHS: Final = msgspec.json.Decoder(_Path)
 class ManifestRows:
     """The rows of one manifest in memory: the stored bytes, and the position of each row.
 
-    A row takes the bytes of its line and at most sixteen more. Raises ValueError for bytes that are not a manifest.
+    A row takes at most sixteen bytes more than its stored line. Raises ValueError for bytes that are not a manifest.
     """
 
     def __init__(self, content: bytes) -> None:
@@ -83,7 +85,9 @@ class ManifestRows:
         return cls(_HEADER + b"".join(_ENCODER.encode(_row_of(record)) + b"\n" for record in records))
 
     def manifest(self, blob: str) -> Manifest:
-        """Return the description of this manifest for the tree's record, if ``blob`` is the blob with the rows."""
+        """Return the reference to this manifest for the record of its tree. ``blob`` is the key of the blob with the
+        rows.
+        """
         return Manifest(blob, len(self.content), hashlib.sha256(self.content).hexdigest(), len(self))
 
     def __len__(self) -> int:
@@ -103,7 +107,9 @@ class ManifestRows:
         return isinstance(path, str) and self.get(path) is not None
 
     def after(self, path: str) -> str | None:
-        """Return the path of the first row after ``path``, which itself need not have a row; None if there is none."""
+        """Return the path of the first row that sorts after ``path``; None if there is none. ``path`` itself need not
+        have a row.
+        """
         number = self._first_from(path)
         if number < len(self) and self._path(number) == path:
             number += 1

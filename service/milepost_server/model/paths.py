@@ -1,5 +1,5 @@
-"""Name the files of a tree. A path is relative to the tree's root, has no slash at its end, and is empty for the root
-itself.
+"""The paths of a tree's files. A path is relative to the root of the tree, has no slash at its end, and is empty for
+the root itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MOST_BYTES: Final = 1024
 """A path has at most `MOST_PARTS` directories and `MOST_BYTES` bytes, to bound the size of lookups and records."""
 
 LAST: Final = "\U0010ffff" * (MOST_BYTES // 4)
-"""A path that no other path sorts after: it has the greatest length, and only the last character of Unicode."""
+"""A path that sorts after every other path: it consists of the last character of Unicode, in the greatest length."""
 
 SNAPSHOTS: Final = ".snapshot"
 """The directory in a tree's root that shows the tree at each snapshot and savepoint, as in HDFS."""
@@ -50,8 +50,8 @@ def checked_path(path: str) -> str:
 
 
 def path_key(store: str, path: str) -> str:
-    """Return the key of the record of a path. The key contains a hash, since not every pointer store takes every path
-    as a key.
+    """Return the key of the record of a path. The key contains a hash of the path, since some pointer stores do not
+    allow every path in a key.
     """
     return f"{path_keys(store)}{path_id(path)}"
 
@@ -67,7 +67,7 @@ def path_id(path: str) -> str:
 
 
 def parent_of(path: str) -> str:
-    """Return the directory of a path; the root's directory is the root itself."""
+    """Return the directory that contains a path. For the root, this is the root itself."""
     return path.rpartition("/")[0]
 
 
@@ -83,7 +83,9 @@ def is_below(path: str, directory: str) -> bool:
 
 
 def moved(path: str, source: str, target: str) -> str:
-    """Return the new path of ``path``, which is ``source`` or below it, after ``source`` was renamed to ``target``."""
+    """Return the path that ``path`` has after the rename of ``source`` to ``target``. ``path`` is ``source`` or below
+    it.
+    """
     return target + path[len(source) :]
 
 

@@ -2,7 +2,7 @@
 
 Keys are paths: ``deployment``, ``sessions/<id>``, ``stores/<store>``, ``stores/<store>/handles/<name>``,
 ``stores/<store>/uploads/<id>``, ``stores/<store>/tree`` and ``stores/<store>/files/<hash of the path>``. A record that
-cannot be read becomes a `Corrupt` in memory: it is reported, and never hides or blocks another record.
+cannot be read becomes a `Corrupt` in memory. It is reported, and all other records stay usable.
 
 Python's garbage collector ignores records (``gc=False``): they are never part of a cycle, and scanning all of them
 would pause the process.
@@ -22,20 +22,22 @@ from milepost_server.model.trees import Tree, TreePath
 KEPT_KEYS: Final = 64
 KEPT_KEYS_BYTES: Final = 32 * 1024
 KEPT_KEYS_SECONDS: Final = 600.0
-"""For retries under the same idempotency key, a record keeps at most this many answers, this many bytes of them, and
-each for this many seconds.
+"""The limits on the answers that a record keeps for retries: how many answers, how many bytes of them, and for how many
+seconds each.
 
-A record keeps its newest answer at any size. Each pointer store bounds the size of a record (512 KiB), and answers must
-not use all of it.
+The newest answer is always kept. The limits leave room for the rest of the record, which has 512 KiB at most in some
+pointer stores.
 """
 
 ENDED_SESSION_SECONDS: Final = 3600.0
-"""For this many seconds after its end, a session is answered with 410 rather than 404."""
+"""For how many seconds the record of an ended session is kept. While it is kept, requests with its id get 410;
+afterwards they get 404.
+"""
 
 
 class Lock(msgspec.Struct, rename=STORED_AS, frozen=True, gc=False):
-    """A lock, valid while the session that was created at ``created_revision`` is alive; it was taken at revision
-    ``at``.
+    """A lock, taken at revision ``at``. It is valid while the session that was created at ``created_revision`` is
+    alive.
     """
 
     session: str
@@ -46,8 +48,8 @@ class Lock(msgspec.Struct, rename=STORED_AS, frozen=True, gc=False):
 class Session(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc=False):
     """A session, the lease of a client. ``ended`` is the revision at which it ended, 0 while it lives. See `Store`.
 
-    ``owner`` is the name of the client that opened the session. It is empty if clients had no names, or if the session
-    was opened by a release that did not store them.
+    ``owner`` is the name of the client that opened the session. It is empty if the deployment had no tokens then, or if
+    a release that did not store the name opened the session.
     """
 
     id: str
@@ -89,8 +91,8 @@ class Handle(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, 
     """A handle: a named, versioned pointer to one blob, or to the bytes of its state in the record itself, as ``data``.
 
     ``removing``: the removal of the handle has begun. ``gone``: the handle was removed, but its record stays for a
-    while because of the answers in it. ``freed`` has sessions whose lock through `Store.locked` was released for this
-    handle alone.
+    while because of the answers in it. ``freed`` has releases of this handle alone by sessions that locked the whole
+    store (`Store.locked`).
     """
 
     name: str
@@ -114,7 +116,9 @@ class Handle(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, 
     schema: int = msgspec.field(default_factory=schema)
 
     def holding(self, blob: str, data: bytes | None, **changed: Any) -> Handle:
-        """Return a copy of the record with this blob or these bytes, and with other members ``changed``."""
+        """Return a copy of the record that points to ``blob``, or contains ``data``, with the members in ``changed``
+        replaced too.
+        """
         number = SCHEMA if data is None else WITH_DATA
         return msgspec.structs.replace(self, blob=blob, data=data, schema=number, **changed)
 
@@ -122,9 +126,9 @@ class Handle(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, 
 class Upload(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc=False):
     """An upload: bytes that a client itself puts under ``blob``, for one handle to take.
 
-    ``session`` asked for the upload; any client may use it, for ``ttl`` seconds. ``ended`` is the revision at which a
-    handle took over ``blob`` with the bytes, or at which the upload expired; 0 while it is pending. After its end, the
-    record stays for a while because of the answer in it.
+    ``session`` requested the upload. A handle of any session may take it within ``ttl`` seconds. ``ended`` is the
+    revision at which a handle took over ``blob`` with the bytes, or at which the upload expired; 0 while it is pending.
+    After its end, the record stays for a while because of the answer in it.
     """
 
     id: str
@@ -140,7 +144,9 @@ class Upload(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, 
 
 
 class Deployment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The deployment. Its ``id`` is drawn once, when the journal is first led, and begins the keys of all its blobs."""
+    """The deployment. Its random ``id`` is chosen once, by the first leader of the journal. The keys of all blobs begin
+    with this id.
+    """
 
     id: str
     schema: int = msgspec.field(default_factory=schema)
@@ -267,7 +273,7 @@ def is_ours(key: str) -> bool:
 
 
 def _kind_of(parts: list[str]) -> type[Stored] | None:
-    """Return the kind of record under a key, by the forms in the module's docstring; None for any other key."""
+    """Return the class of the record under a key with these parts; None for a key that is not one of Milepost's."""
     match parts:
         case ["stores", _, "handles" | "uploads" | "files" as below, _]:
             return _KINDS[below]

@@ -29,10 +29,10 @@ class Entry(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, g
 
     A small file has its bytes in ``data``, any other in the blob ``blob``. The file is the whole blob, or, if ``start``
     is not None, ``size`` bytes from there on, since small files share a blob once they are compacted. ``modified`` is
-    for users and for Hadoop; Milepost compares nothing with it. ``epoch`` is the epoch under which the entry was
+    shown to users and to Hadoop; Milepost makes no decision by it. ``epoch`` is the epoch under which the entry was
     written, None in a store that never had one. ``moved_from`` is the path that the entry was renamed from, if it was
-    renamed. ``shared``: an entry of another path may name the same blob, since a snapshot shows the file under its name
-    before a rename.
+    renamed. ``shared``: an entry of another path may name the same blob, because the file was renamed and a snapshot
+    shows it under the old path.
     """
 
     created_revision: int
@@ -55,7 +55,7 @@ class Entry(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, g
 
 
 class TreePath(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc=False):
-    """The record of a path: its current entry, and older entries that a snapshot shows, the oldest first.
+    """The record of a path: its current entry, and older entries that a snapshot or savepoint shows, the oldest first.
 
     A record without entries means that the path does not exist any more, although a manifest still names it.
     ``rolled_back`` is the revision of the last rollback that the entries already reflect.
@@ -70,8 +70,8 @@ class TreePath(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True
 
     @property
     def newest(self) -> Entry | None:
-        """The last entry; None if there is none or its record marks it as deleted. A range tombstone may have deleted
-        it, too.
+        """The last entry; None if there is none, or if it states its own deletion. A range tombstone may still have
+        deleted the returned entry.
         """
         return self.entries[-1] if self.entries and not self.entries[-1].deleted_revision else None
 
@@ -82,7 +82,9 @@ class TreePath(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True
 
     @property
     def whole_blobs(self) -> dict[str, bool]:
-        """The keys of the blobs that are one whole file of this path, with whether another path may name it too."""
+        """The keys of the blobs that contain one file of this path each, and for each whether another path may name the
+        blob too.
+        """
         found: dict[str, bool] = {}
         for entry in self.entries:
             if entry.has_own_blob:
@@ -110,8 +112,8 @@ class Savepoint(msgspec.Struct, frozen=True, gc=False):
 class Rollback(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A rollback: at revision ``at``, the tree returned to revision ``to``, that of a snapshot or of a savepoint.
 
-    So one small commit undoes any number of changes. The rollback is dropped once the records of all paths reflect it.
-    The paths ``keep`` and everything below them stay unchanged.
+    One small commit thus undoes any number of changes. The rollback is dropped once the records of all paths reflect
+    it. The paths ``keep`` and everything below them stay unchanged.
     """
 
     to: int
@@ -126,8 +128,8 @@ class Rollback(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class RangeTombstone(msgspec.Struct, frozen=True, gc=False):
     """The deletion of a directory: every entry below ``path`` that was created up to ``revision`` is deleted.
 
-    So one small commit deletes any number of files. The range tombstone is dropped once the records of all these files
-    reflect it.
+    One small commit thus deletes any number of files. The range tombstone is dropped once the records of all these
+    files reflect it.
     """
 
     path: str
@@ -154,8 +156,8 @@ class Tree(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc
     kept for a savepoint which was dropped.
 
     ``passed_over`` has the snapshots that came after the target of a rollback, and the state right before the rollback.
-    They belong to a history that the query no longer continues, so none of them counts as the newest snapshot; but each
-    can be the target of another rollback, which undoes the first.
+    The query no longer continues from them, so none of them counts as the newest snapshot. But each can be the target
+    of another rollback, which undoes the first.
 
     ``unsure`` is the last revision at which a damaged record of a path was deleted, 0 if none was: earlier snapshots
     and savepoints may have shown a file of that record.

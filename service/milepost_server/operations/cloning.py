@@ -1,7 +1,7 @@
 """Clone the files of a job: fill the tree of another job with copies of the files in a snapshot or a savepoint.
 
-The two jobs share nothing, so that either job can continue, and end, without the other. All copies are stored, and
-listed in one manifest, before a single commit refers to the manifest: a clone that fails leaves an empty tree.
+The two jobs share no blob, so that each can continue, and be deleted, independently. The copies are stored and listed
+in one manifest first. Then a single commit adds the manifest to the tree, so a clone that fails leaves the tree empty.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from milepost_server.model.manifest_rows import ManifestRows
 from milepost_server.model.requests.base import BlobRef
 from milepost_server.model.requests.trees import CloneTree
 from milepost_server.model.trees import Entry, Savepoint, TreePath, TreeSnapshot
-from milepost_server.operations.records import store_in
+from milepost_server.operations.handles import store_in
 from milepost_server.operations.trees import At, all_readable, tree_in
 from milepost_server.replica.submitter import Caller, Reply, Submitter, reply_of
 from milepost_server.replica.trees.manifests import Manifests
@@ -66,11 +66,11 @@ class _Copies:
 
     @property
     def original(self) -> bytes:
-        """The bytes that occur in each absolute path of the source's files."""
+        """The bytes with which the path of each file in the source's tree begins, as Spark writes absolute paths."""
         return f"/jobs/{self.source}/".encode()
 
     def add(self, path: str, entry: Entry) -> None:
-        """Note a copied file or directory."""
+        """Add the record of a copied file or directory."""
         kept = self.records if entry.data is None else self.small
         kept.append(TreePath(path, (entry,)))
         self.small_bytes += len(entry.data or b"")
@@ -82,7 +82,7 @@ class _Copies:
 
 
 class Cloning:
-    """Clones trees. Long work is done in turns, so that the event loop stays responsive."""
+    """Clones trees. Long work is divided into turns, so that the event loop stays responsive."""
 
     def __init__(
         self,
@@ -103,8 +103,9 @@ class Cloning:
     async def clone(self, caller: Caller, store: str, source: str, snapshot: str) -> Reply:
         """Fill the empty tree of ``store`` with copies of the files in a snapshot of ``source``. Raises problems.
 
-        Absolute paths in Spark's own descriptions of state are changed to those of the copies. The clone is refused if
-        any other file names the source's directory, since its copy would still refer to the source.
+        Spark's metadata of state contains absolute paths of files, which are changed to the paths of the copies. If any
+        other file contains the path of the source's directory, the clone is refused, since the copy would still refer
+        to the source.
         """
         for tree in (source, store):
             await self._manifests.ready(tree)
@@ -168,13 +169,13 @@ class Cloning:
                 copies.add(path, await self._copy(copies, path, entry))
                 if copies.small_bytes >= _PACK_BYTES:
                     await self._pack(copies)
-                await asyncio.sleep(0)  # some copies wait for nothing, and there may be thousands
+                await asyncio.sleep(0)  # some copies need no waiting, so thousands of them could block the event loop
 
         await gather_or_cancel(some() for _ in range(_AT_ONCE))
         await self._pack(copies)
 
     async def _pack(self, copies: _Copies) -> None:
-        """Put the collected bytes of small files into one blob."""
+        """Put the collected bytes of small files into one blob, and set the blob in the records of these files."""
         small, pack = copies.take_small(), self._key(copies)
         compacted, content = await asyncio.to_thread(packed, small, pack)
         if content:
@@ -205,7 +206,7 @@ class Cloning:
         return found
 
     async def _copy(self, copies: _Copies, path: str, entry: Entry) -> Entry:
-        """Copy a file, and return its new entry, created before the clone is committed and under the caller's epoch."""
+        """Copy a file or directory, and return the entry of the copy, which has the caller's epoch."""
         made = Entry(self._journal.read().revision, entry.modified, copies.caller.epoch, entry.directory)
         if entry.directory:
             return made

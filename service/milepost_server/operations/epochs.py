@@ -12,7 +12,7 @@ from milepost_server.journal import Journal
 from milepost_server.journal.attempts import MaySubmit
 from milepost_server.model.records import Session
 from milepost_server.model.requests.handles import Campaign
-from milepost_server.operations.records import store_in
+from milepost_server.operations.handles import store_in
 from milepost_server.replica.epoch_queues import CampaignPlace, EpochQueues
 from milepost_server.replica.leases import Leases
 from milepost_server.replica.submitter import Caller, Reply, Submitter
@@ -21,7 +21,7 @@ from milepost_server.rules.decisions import Answer
 from milepost_server.rules.guards import session_is_callers, session_lives
 
 _LOOK_SECONDS = 5.0
-"""How many seconds a waiting caller waits at most before it checks again, even if nothing wakes it."""
+"""The most seconds until a waiting caller checks the epoch again, even if nothing wakes it."""
 
 
 class EpochOperations:
@@ -47,9 +47,9 @@ class EpochOperations:
         """Request the epoch, and wait ``wait`` seconds at most while another session holds it.
 
         ``gone`` ends when the caller has closed its connection. A waiting caller is granted the epoch only in its turn,
-        not after it is known to be gone, and only if its session was renewed less than half of its TTL ago. The client
-        counts its TTL from when it sent that renewal, so it still trusts the session, unless the renewal took more than
-        the other half to arrive.
+        not after it is known to be gone, and only if its session was renewed less than half of its TTL ago. This shows
+        that the client still trusts its session: the client counts the TTL from when it sent the renewal, so half of
+        the TTL is left for delays on the way.
         """
         end = self._clock() + wait
         request = Campaign(caller.attempt, store)
@@ -111,10 +111,10 @@ class EpochOperations:
         return Reply(Answer(body), reading.revision, reading.term)
 
     async def _may_ask_again(self, place: CampaignPlace, end: float, gone: asyncio.Future[None] | None) -> bool:
-        """Wait until it is time to request the epoch again, and return True; False if there is nothing to wait for.
+        """Wait until the caller should request the epoch again, and return True.
 
-        It is time when the epoch is free in the caller's turn, or when the session has ended, so that the rules can
-        report this. False means that the time is over, or that the caller is gone.
+        This is when the epoch is free and it is the caller's turn, or when its session has ended, so that the rules
+        report that. Return False if the caller's time is over, or its connection is closed.
         """
         while (left := end - self._clock()) > 0 and not (gone is not None and gone.done()):
             view = self._journal.read().view
@@ -134,9 +134,8 @@ class EpochOperations:
 
 
 def _still_held(place: CampaignPlace, held: EpochHeld) -> EpochHeld:
-    """Return the error for a caller that has waited without getting the epoch.
-
-    Usually another session holds the epoch. If the epoch is free, the error says why the caller did not get it.
+    """Return the error for a caller that has waited without being granted the epoch. If the epoch is free, so that no
+    other session is the reason, the error gives the reason.
     """
     if place.queue.holder:
         return held

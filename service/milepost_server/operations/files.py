@@ -93,7 +93,9 @@ class FileReader:
         return stream_of((await self._trees.bytes_of_small(entry))[span.start : span.end])
 
     def _moved_on(self, at: At, found: FoundFile) -> bool:
-        """Return whether the path now has another file or none, or the file was moved into a shared blob."""
+        """Return whether a missing blob is explained by a change since ``found``: the path has another file or none, or
+        a compaction moved the file into a shared blob.
+        """
         return self.find(at).entry != found.entry
 
 
@@ -126,16 +128,16 @@ class Publisher:
     ) -> Reply | int:
         """Publish a file at a path; a repeated call with the same ``key`` counts as the same write. Raises problems.
 
-        A late attempt does nothing: one that comes after a newer attempt has begun, or after an attempt was committed,
-        since the file may have been renamed or deleted meanwhile. An attempt with other bytes than the committed ones
-        is refused.
+        A late attempt publishes nothing, since the file may have been renamed or deleted meanwhile. An attempt is late
+        if a newer attempt has begun, or if an attempt was already committed. An attempt with other bytes than the
+        committed ones is refused.
 
         Nothing is published if the blob was put under an older leadership: the garbage collector of this leadership may
-        be about to delete it, since it relies on no new record naming such a blob. The method then returns the current
-        term, under which the data node must put the bytes again. Otherwise it returns the answer, or the first answer
-        again.
+        be about to delete such a blob, since it assumes that no new record names one. The method then returns the
+        current term, under which the data node must put the bytes again. Otherwise it returns the answer; for a retry,
+        the first answer again.
 
-        The blob of a refused attempt is left to the data node, which may retry with it.
+        The blob of a refused attempt is kept, since the data node may retry with this blob.
         """
         journal = self._journal
         if not journal.lease_holds():
@@ -161,8 +163,8 @@ class Publisher:
     def check_put(self, at: At, epoch: int | None, attempt: Attempt, *, overwrite: bool) -> None:
         """Refuse a put early, before any byte is received, if the rules would refuse it now. Raises problems.
 
-        A put whose key was already committed passes: it is answered once its bytes can be compared with the committed
-        ones.
+        A put that was already committed under its key is not refused here, since its answer depends on a comparison of
+        its bytes with the committed ones.
         """
         request = PutFile(attempt, at.store, at.path, epoch, NO_BLOB, b"", overwrite)
         journal = self._journal

@@ -1,4 +1,4 @@
-"""Operations on handles that move no state bytes: read a record, lock, release, remove, list."""
+"""Operations on handles that move no state bytes: read the records of a handle and of its store, list, remove."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 from milepost.wire import Code
 from milepost_server.basics.loop_time import LoopTimeBudget
-from milepost_server.basics.problems import problem
+from milepost_server.basics.problems import problem, refusal
 from milepost_server.journal import Journal
 from milepost_server.memory.lookup import Lookup
-from milepost_server.model.records import Corrupt, Handle
+from milepost_server.model.records import Corrupt, Handle, Store
 from milepost_server.model.requests.handles import Remove
-from milepost_server.operations.records import store_in
 from milepost_server.replica.submitter import Caller, Reply, Submitter
 from milepost_server.rules.answers import handle_body
 from milepost_server.rules.decisions import Answer
+from milepost_server.rules.guards import store_readable
 from milepost_server.rules.handlers.handles import absent, present
 
 
@@ -31,6 +31,18 @@ class Page:
     next: str | None
     revision: int
     term: int
+
+
+def store_in(view: Lookup, name: str) -> Store:
+    """Return the store's own record, or a new one if there is none.
+
+    Raises a ``corrupt`` problem if the record cannot be read: without the record, it is unknown which handles were
+    cleared, and which epoch is current.
+    """
+    if damaged := store_readable(view, name):
+        raise refusal(damaged)
+    record = view.store(name)
+    return record if isinstance(record, Store) else Store(name)
 
 
 def existing(view: Lookup, store: str, name: str) -> Handle:

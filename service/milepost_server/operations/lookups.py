@@ -26,14 +26,14 @@ log = logging.getLogger("milepost.state")
 
 _NEEDED = ("msgpack", "pyarrow", "sortedcontainers")
 SECONDS = 20.0
-"""How many seconds a look-up may take. It takes milliseconds, but the first one starts a process, which takes seconds
-on a busy machine.
+"""The most seconds that a look-up may take. A look-up usually takes milliseconds, but the first one starts a process,
+which takes seconds on a busy machine.
 """
 
 _MOST_WAITING = 32
 _MOST_BYTES = 16 * 1024 * 1024
-"""The most bytes that a worker process may request at once: one record batch of a state file. The server holds no more
-in memory.
+"""The most bytes that a worker process may request at once: one record batch of a state file. This limits the memory
+that the server uses for a look-up.
 """
 
 
@@ -54,7 +54,9 @@ class Question:
 
 
 class Found(msgspec.Struct):
-    """The values of a key at a snapshot. ``next`` is the value of ``after`` for the next page, None on the last."""
+    """The values of a key at a snapshot. ``next`` is the value of `Question.after` for the next page, None on the last
+    page.
+    """
 
     version: int
     values: list[dict[str, Any]]
@@ -75,7 +77,7 @@ class _Asked(msgspec.Struct):
 
 
 class StateLookups:
-    """The operation that looks up a key of managed state, without changing anything."""
+    """The operation that looks up the values of a key of managed state. It changes nothing."""
 
     def __init__(
         self,
@@ -125,7 +127,7 @@ class StateLookups:
         return found
 
     async def _once_or_twice(self, store: str, question: Question) -> Found | Problem:
-        """Ask a worker process. If the process has ended, perhaps while it was idle, ask another one."""
+        """Ask a worker process. If the process has ended, for example while it was idle, ask a second process."""
         try:
             async with self._pool.borrow() as worker:
                 return await self._asked(worker, store, question)
@@ -135,7 +137,7 @@ class StateLookups:
             return await self._asked(worker, store, question)
 
     async def _asked(self, worker: Worker, store: str, question: Question) -> Found | Problem:
-        """Return the answer of a worker process, or the problem for which it has none. Raises `WorkerEnded`."""
+        """Ask a worker process, and return its answer, or the problem that it reports. Raises `WorkerEnded`."""
         await worker.send(asdict(question))
         failed: Problem | None = None
         while True:
@@ -159,7 +161,7 @@ class StateLookups:
             await worker.send(answered, content)
 
     async def _result(self, store: str, asked: _Asked) -> tuple[dict[str, Any], bytes]:
-        """Return the data that a worker process requests while it answers. Raises problems."""
+        """Return the data of files that a worker process requests during a look-up. Raises problems."""
         match asked.ask:
             case "handle":
                 return {}, await self._handle(store, asked.name)
@@ -211,7 +213,9 @@ _KINDS = {
 
 @cache
 def _missing(modules: tuple[str, ...]) -> list[str]:
-    """Return the modules that are not installed, without importing any: only the worker processes need them."""
+    """Return the names of those of the modules that are not installed. None is imported, since only the worker
+    processes need them.
+    """
     return [name for name in modules if importlib.util.find_spec(name) is None]
 
 

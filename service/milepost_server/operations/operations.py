@@ -1,4 +1,4 @@
-"""Combine the operations of a replica, each with the parts that it needs, and define those on leadership itself."""
+"""Create the objects with the operations of a replica, and define the operations on leadership."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Operations:
 
 
 def operations_of(replica: Replica) -> Operations:
-    """Return the operations on a replica's journal and blobs. They have no state of their own."""
+    """Return the operations on the journal and the blobs of a replica."""
     journal, blobs, submitter = replica.journal, replica.blobs, replica.submitter
     clock, settings = replica.clock, replica.settings
     uploads = UploadOperations(
@@ -109,10 +109,10 @@ class LeadingOperations:
         self._step_down = step_down
 
     async def step_down(self, term: int | None) -> int:
-        """Step down, if this replica leads at ``term``; return the term that ended. None as ``term`` means any term.
+        """Step down, if this replica leads at ``term``; return the term that ended.
 
-        With a term, the request is safe to repeat: it never deposes another leader, or this one at a later term. Raises
-        ``fenced`` problems for another term, ``no-leader``, ``outcome-unknown``.
+        If ``term`` is None, the term is not checked. A request with a term is safe to repeat, since it can end only the
+        leadership of that term. Raises ``fenced`` problems for another term, ``no-leader``, ``outcome-unknown``.
         """
         current = self._journal.term
         if term is not None and term != current:

@@ -67,10 +67,9 @@ class SessionOperations:
     async def open(self, caller: Caller, ttl: float, holder: str, owner: str = "") -> Reply:
         """Create a session that belongs to ``owner``, or renew the session that lives under the caller's id.
 
-        The lease of a new session counts from its commit. For a living session the call is a renewal: as with
-        `keepalive`, it is refused once the expiry has begun, and 410 is answered if the session has ended. If this call
-        changed the record before such a refusal, such as its TTL, the problem's outcome is ``applied`` rather than
-        ``not_applied``.
+        The lease of a new session counts from its commit. For a session that is alive, the call is a renewal. Like
+        `keepalive`, it is refused with 410 once the expiry of the session has begun. If the call had already changed
+        the record, such as its TTL, the outcome of this problem is ``applied`` instead of ``not_applied``.
         """
         received = self._clock()
         served = await self._submitter.submit_and_wait(OpenSession(caller.attempt, ttl, holder, owner))
@@ -89,8 +88,9 @@ class SessionOperations:
         """Renew the lease of a session, counted from ``received`` (monotonic), when the request came in; None means
         now.
 
-        ``client`` is that of `Attempt`. The renewal is refused once the expiry has begun. The method then waits until
-        the expiry is committed, so that 410 is never answered before.
+        ``client`` is that of `Attempt`. Once the expiry of the session has begun, the renewal is refused with 410.
+        Before that answer, the method waits until the expiry is committed, since a new leader would otherwise find the
+        session alive.
         """
         began, attempt = self._clock(), Attempt(session_id, client=client)
         self._check_owner(self._journal.read(), attempt)
@@ -110,12 +110,13 @@ class SessionOperations:
         """Return a session with its remaining seconds and the locks that it holds.
 
         Locks in stores that are not ``shown`` are left out. ``client`` is that of `Attempt`. The locks are collected in
-        slices: a lock that is taken or released meanwhile may be in the answer or not.
+        turns of the event loop. A lock that is taken or released during that time may be in the answer or not.
         """
         reading = self._journal.read()
         session = self._living(reading, Attempt(session_id, client=client))
         locks = await self._locks(reading.view.state, session.id, shown)
-        self._journal.read()  # raises a problem unless the lease still holds
+        # `read` raises a problem unless the lease still holds, without which this answer may be outdated
+        self._journal.read()
         body: dict[str, Any] = {
             **session_body(session),
             "expires_in": self._leases.expires_in(session.id),
@@ -126,8 +127,8 @@ class SessionOperations:
     async def list_page(self, after: str, limit: int) -> SessionPage:
         """Return a page of at most ``limit`` sessions, living or damaged, whose ids come after ``after``.
 
-        Each session is described as it was when the page reached it. Indexes count the locks in the records of handles,
-        since checking each lock would take longer the more locks there are.
+        Each session is described as it was when the page reached it. The number of locks comes from an index and may
+        include locks that were released with a whole store, since checking every lock would take too long.
         """
         page = SessionPage([], [], None, self._journal.read().term)
         last = after
@@ -149,7 +150,8 @@ class SessionOperations:
         await self._loop_time.each_after(
             lambda last: self._journal.read().view.state.session_index.listed(last), after, add
         )
-        page.term = self._journal.read().term  # raises a problem unless the lease still holds
+        # `read` raises a problem unless the lease still holds, without which this answer may be outdated
+        page.term = self._journal.read().term
         return page
 
     def _summary(self, state: State, session: Session) -> dict[str, Any]:
@@ -166,7 +168,9 @@ class SessionOperations:
         }
 
     def owner(self, session_id: str) -> str:
-        """Return the name of the client that opened a session; empty if it is unknown, or there is no such session."""
+        """Return the name of the client that opened a session; empty if the name is unknown, or if there is no such
+        session.
+        """
         session = self._journal.read().view.session(session_id)
         return session.owner if isinstance(session, Session) else ""
 

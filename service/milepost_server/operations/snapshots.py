@@ -12,7 +12,7 @@ from milepost_server.model.records import Store
 from milepost_server.model.requests.trees import RollBack
 from milepost_server.model.trees import Entry, Savepoint, Tree, TreeSnapshot
 from milepost_server.operations.cloning import Cloning
-from milepost_server.operations.records import store_in
+from milepost_server.operations.handles import store_in
 from milepost_server.operations.trees import tree_in
 from milepost_server.operations.verification import Verification
 from milepost_server.replica.submitter import Caller, Reply, Submitter

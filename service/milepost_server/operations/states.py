@@ -35,9 +35,8 @@ RequestOf = Callable[[BlobRef, bytes | None, UploadRef | None], Request]
 
 _AWAY = frozenset({Code.SHUTTING_DOWN, Code.NO_LEADER})
 _AWAY_SECONDS = 0.5
-"""How many seconds deleting the blob of a refused request may take, if the refusal sends the caller to another replica.
-
-A slow deletion must not delay the caller for longer. `_AWAY` has the codes of such refusals.
+"""The most seconds that a caller waits for the deletion of its blob, if its request was refused with a code in `_AWAY`.
+Such a refusal tells the caller to ask another replica, so the caller must get it soon.
 """
 
 T = TypeVar("T")
@@ -98,7 +97,8 @@ class StateOperations:
         return await self._with_blob(caller, store, state, request_of)
 
     async def _with_blob(self, caller: Caller, store: str, incoming: Incoming, request_of: RequestOf) -> Reply:
-        """Put the bytes, then move the pointer. Bytes that no record can ever name any more are deleted at once.
+        """Put the bytes, then move the pointer. If the request is certain never to be applied, its blob is deleted at
+        once.
 
         A state of fewer than ``inline_below`` bytes goes into the record, and has no blob.
         """
@@ -140,8 +140,8 @@ class StateOperations:
 
 
 def _took(decision: Decision, blob: BlobRef) -> bool:
-    """Return whether the pointer was moved to this blob. The replay of an earlier attempt does not move it to this
-    blob.
+    """Return whether the decision made the handle point to this blob. The replay of an earlier attempt did not: the
+    handle points to the blob of that attempt.
     """
     return isinstance(decision, Accepted) and any(
         isinstance(record, Handle) and record.blob == blob.key for record in decision.changes.values()
@@ -189,8 +189,8 @@ class StateReader:
         self._download_seconds = download_seconds
 
     async def read(self, store: str, name: str, version: str | None, span_of: Callable[[Handle], Span]) -> Delivery:
-        """Return the bytes of a handle. If the state is replaced meanwhile, the newer one is read, unless ``version``
-        is given.
+        """Return the bytes of a handle. If the state is replaced before its blob is opened, the newer state is read,
+        unless ``version`` is given.
 
         ``span_of`` selects the range of bytes, and raises a problem for a range outside of the state.
         """
@@ -209,7 +209,7 @@ class StateReader:
         """Return a signed URL to the bytes that `read` would deliver.
 
         Returns None if the blob store cannot sign, or if the bytes are in the record. The method checks that the blob
-        exists, but does not read it: the client that fetches it checks size and digest.
+        exists, but does not read it: the client that fetches the bytes verifies their size and digest.
         """
 
         async def located(handle: Handle, _: Span) -> str | None:
@@ -247,7 +247,9 @@ class StateReader:
             return handle, span, got, reading
 
     def _moved_on(self, store: str, name: str, handle: Handle) -> bool:
-        """Return whether the handle has another version now or is gone, which explains why its old blob is missing."""
+        """Return whether a missing blob is explained by a change since ``handle`` was read: the handle was replaced or
+        removed.
+        """
         now = self._journal.read().view.handle(store, name)
         return not isinstance(now, Handle) or now.version != handle.version or now.removing or now.gone
 

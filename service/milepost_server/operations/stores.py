@@ -84,7 +84,7 @@ class StoreOperations:
         Each store comes with its number of handles, its epoch (0 before the first one) with the session that holds it,
         the newest snapshot of its tree, the number of its records that cannot be read, and the revision at which all
         this was read. If the store's own record cannot be read, the epoch is None, and the number of handles may
-        include cleared ones, since only that record tells which handles were cleared.
+        include cleared ones, since only that record says which handles were cleared.
         """
         found: list[dict[str, Any]] = []
         following: str | None = None
@@ -121,7 +121,7 @@ class StoreOperations:
     def _snapshot_for_replay(self) -> Snapshot:
         """Return a snapshot of the current state, for the answer to a replay.
 
-        The lock was committed earlier, so the outcome of a problem raised here is ``applied``.
+        The lock was already committed, so a problem that is raised here has the outcome ``applied``.
         """
         try:
             return self._journal.read().view.state.snapshot()

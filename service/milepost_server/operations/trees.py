@@ -27,7 +27,7 @@ from milepost_server.model.requests.trees import (
     TreeRequest,
 )
 from milepost_server.model.trees import Entry, Tree
-from milepost_server.operations.records import store_in
+from milepost_server.operations.handles import store_in
 from milepost_server.replica.submitter import Reply, Submitter
 from milepost_server.replica.trees.manifests import Manifests
 from milepost_server.rules.answers import entry_body
@@ -96,7 +96,8 @@ class TreeOperations:
         most: int | None = None,
         shown: Callable[[str], bool] = lambda _: True,
     ) -> None:
-        """Call ``visit`` in turns with the names of stores after ``after``, at most ``most`` of them if that is given.
+        """Call ``visit`` with the names of the stores that come after ``after``, in turns of the event loop. At most
+        ``most`` stores are visited, or all if it is None.
 
         Stores that are not ``shown`` are skipped as if they did not exist.
         """
@@ -145,7 +146,7 @@ class TreeOperations:
     async def each_child(
         self, at: At, visit: Callable[[str, Entry], object], after: str = "", most: int | None = None
     ) -> None:
-        """Call ``visit`` with each of the `children`, in turns.
+        """Call ``visit`` with each of the `children`, in turns of the event loop.
 
         A file that is renamed while a long directory is read may be missing, or appear under either name.
         """
@@ -171,7 +172,8 @@ class TreeOperations:
 
         await self._loop_time.each_after(paths, f"{at.path}/{after}" if at.path else after, add)
         if snapshot_of(at.path) is not None:
-            self.entry(at)  # fails for a snapshot that was dropped meanwhile, whose rest would be missing
+            # raise a problem if `at` is in a snapshot that was dropped meanwhile, since the result would be incomplete
+            self.entry(at)
 
     async def summary(self, at: At) -> Summary:
         """Count the entry at a path and everything below it, in turns. Raises ``not-exist`` and ``corrupt`` problems.
@@ -191,7 +193,8 @@ class TreeOperations:
                 found.add(there)
 
         await self._loop_time.each_after(lambda last: _below(self._journal.read().view.state, at, last), "", add)
-        self.entry(at)  # fails for a snapshot that was dropped meanwhile, whose rest would be missing
+        # raise a problem if `at` is in a snapshot that was dropped meanwhile, since the result would be incomplete
+        self.entry(at)
         return found
 
     def readable(self, at: At) -> Entry:
@@ -208,7 +211,7 @@ class TreeOperations:
     def may_put(self, at: At, epoch: int | None, *, overwrite: bool, parents: bool) -> Begun:
         """Refuse a put early, before any byte is sent, if the rules would refuse it now. Raises problems.
 
-        Return the directory that must still exist once the bytes have come. Without ``parents``, the put creates no
+        Returns the directory that must still exist when the file is published. Without ``parents``, the put creates no
         directory.
         """
         begun = Begun(parents=parents)
@@ -243,8 +246,8 @@ class TreeOperations:
         await self.make_directory_once(at, epoch, LEADER)
 
     async def make_directory_once(self, at: At, epoch: int | None, attempt: Attempt) -> Reply:
-        """Do `make_directory`, unless a later attempt at it has begun; ``created`` in the answer is whether it did not
-        exist.
+        """Do the same as `make_directory`, unless a newer attempt of the same request has begun. In the answer,
+        ``created`` is whether the directory did not exist before.
         """
         return await self._perform(MakeDirectory(attempt, at.store, at.path, epoch))
 
@@ -259,13 +262,14 @@ class TreeOperations:
         return bool(reply.answer.body["deleted"])
 
     async def delete_once(self, at: At, epoch: int | None, attempt: Attempt, *, recursive: bool) -> Reply:
-        """Do `delete`, unless a later attempt at it has begun: the path may have another file since then."""
+        """Do the same as `delete`, unless a newer attempt of the same request has begun: since then, the path may have
+        another file.
+        """
         return await self._perform(DeletePath(attempt, at.store, at.path, epoch, recursive))
 
     async def _perform(self, request: TreeRequest) -> Reply:
-        """Submit a request, unless it has been committed under its key, or a later attempt has begun.
-
-        By then, the path may have another file than at the first attempt.
+        """Submit a request, unless it was already committed under its key, or a newer attempt has begun. In both cases
+        the path may now have another file than at the first attempt.
         """
         if request.key is None:
             return await self._submitter.perform(request)
@@ -287,9 +291,8 @@ def tree_in(view: Lookup, store: str) -> Tree:
 
 
 def _children(view: State, at: At, after: str) -> Iterator[str]:
-    """Yield candidates for the children of a directory, sorted, beginning after the path ``after``.
-
-    Only the directory `SNAPSHOTS` itself lists snapshots.
+    """Yield the paths that may be children of a directory, sorted, beginning after the path ``after``; some may not be
+    visible. Snapshots are children of `SNAPSHOTS` only.
     """
     inside = snapshot_of(at.path)
     if inside is None:
@@ -306,7 +309,9 @@ def _children(view: State, at: At, after: str) -> Iterator[str]:
 
 
 def _below(view: State, at: At, after: str) -> Iterator[str]:
-    """Yield candidates for the paths below a directory, after ``after``; in `SNAPSHOTS`, one snapshot after another."""
+    """Yield the paths that may be below a directory, beginning after ``after``; some may not be visible. Below
+    `SNAPSHOTS`, these are the paths of one snapshot after another.
+    """
     inside = snapshot_of(at.path)
     if inside is None:
         yield from view.paths(at.store, at.path, after)
@@ -323,8 +328,8 @@ def _below(view: State, at: At, after: str) -> Iterator[str]:
 
 
 def all_readable(state: State, at: At) -> None:
-    """Refuse to list a directory while a record of the tree cannot be read, since its path is unknown and may be
-    missing.
+    """Refuse to list a directory while a record of the tree cannot be read: the path of that record is unknown, and may
+    be missing in the list.
 
     A driver that does not see its newest commit would run that batch again. Raises a ``corrupt`` problem.
     """

@@ -66,7 +66,7 @@ class UploadOperations:
         self._max_state_bytes = max_state_bytes
 
     async def create(self, caller: Caller, store: str, size: int, sha256: str) -> Reply:
-        """Announce bytes, and return a signed URL to put them. The URL is stored nowhere: a retry gets a new one.
+        """Announce bytes, and return a signed URL to put them. The URL is not stored, so a retry gets a new URL.
 
         Raises ``not-supported`` if the blob store cannot sign; ``upload-unknown`` with outcome ``applied`` for a retry
         whose upload was used up meanwhile, or has expired.
@@ -94,7 +94,9 @@ class UploadOperations:
     async def add_or_replace(
         self, caller: Caller, store: str, reference: Reference, request_of: Callable[[BlobRef, UploadRef], Request]
     ) -> Reply:
-        """Check the bytes of an upload, then move the pointer. A failed request never deletes these bytes."""
+        """Check the bytes of an upload, then make a handle point to them. If the request fails, the bytes are kept for
+        another attempt.
+        """
         announced = BlobRef("", reference.size, reference.sha256)
 
         async def attempt(may_submit: MaySubmit) -> Reply:
@@ -104,9 +106,8 @@ class UploadOperations:
         return await self._submitter.deduplicated(caller, store, attempt)
 
     async def _found(self, store: str, reference: Reference) -> BlobRef | None:
-        """Return the blob that was put for a pending upload; None if there is none, or the upload is not pending.
-
-        The rules check again whether the upload is pending.
+        """Return the blob that was put for a pending upload; None if there is no blob, or if the upload is not pending.
+        The rules check later again whether the upload is pending.
         """
         upload = self._journal.read().view.upload(store, reference.upload)
         if not isinstance(upload, Upload) or upload.ended:
@@ -124,7 +125,9 @@ class UploadOperations:
         return await self._signed(blob, min(left, upload.ttl), Outcome.APPLIED)
 
     async def _signed(self, blob: BlobRef, seconds: float, outcome: Outcome = Outcome.NOT_APPLIED) -> SignedRequest:
-        """Sign a URL to put a blob. ``outcome`` is the outcome of the announcement in a problem, if signing fails."""
+        """Sign a URL to put a blob. If signing fails, the problem has the outcome ``outcome``, that of the
+        announcement.
+        """
         try:
             signed = await self._blobs.sign_put(blob.key, blob.size, blob.sha256, seconds)
         except StorageUnavailable as error:
@@ -149,8 +152,8 @@ async def _found_at(blobs: BlobStore, key: str, size: int) -> BlobRef | None:
     """Return the blob that is stored under ``key``; None if there is none. Its digest is empty if its size is not
     ``size``.
 
-    A blob that was once seen complete stays complete: keys are fresh, and no blob is ever overwritten. Raises
-    ``storage-unavailable`` and ``corrupt`` problems.
+    The blob cannot change after this check, since no blob is ever overwritten. Raises ``storage-unavailable`` and
+    ``corrupt`` problems.
     """
     try:
         actual = await blobs.size(key)

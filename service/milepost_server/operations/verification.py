@@ -1,4 +1,6 @@
-"""Check that the bytes of all files of a tree are stored, of the current files and of each snapshot and savepoint."""
+"""Verify that the bytes of all files of a tree are stored: those of the current files, and of each snapshot and
+savepoint.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from milepost_server.journal import Journal
 from milepost_server.memory.state import State
 from milepost_server.model.paths import path_key
 from milepost_server.model.trees import Entry, Savepoint, TreePath, TreeSnapshot
-from milepost_server.operations.records import store_in
+from milepost_server.operations.handles import store_in
 from milepost_server.operations.trees import tree_in
 from milepost_server.rules.trees.visibility import visible_at, visible_in
 
@@ -35,11 +37,13 @@ _MOST_NAMED = 100
 _DAMAGE = (Code.CORRUPT, Code.BLOB_MISSING)
 
 _LISTED_FROM: Final = 8
-"""If fewer blobs of a store than this are wanted, the size of each is requested individually."""
+"""If fewer sizes of a store's blobs than this are needed, each is requested individually instead of listing the
+blobs.
+"""
 
 _LISTED_FOR_EACH: Final = 50
-"""A listing is abandoned after this many blobs for each wanted one, since requesting the sizes individually is then
-faster.
+"""A listing is stopped after this many blobs for each needed size, since requesting the other sizes individually is
+then faster.
 """
 
 _LISTING_SECONDS: Final = 30.0
@@ -47,7 +51,7 @@ _LISTING_SECONDS: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A file, and the revisions at which it is visible; 0 means now."""
+    """A file at ``path``, and the revisions of snapshots and savepoints at which it is visible; 0 means now."""
 
     path: str
     entry: Entry
@@ -62,10 +66,14 @@ class Report:
     bytes: int = 0
     damaged: dict[str, str] = field(default_factory=dict)
     broken: set[int] = field(default_factory=set)
-    """The revisions at which a damaged file is visible, or may have been, if its record was deleted; 0 means now."""
+    """The revisions at which a damaged file is visible; 0 means now. If a damaged record was deleted, also the
+    revisions at which its file may have been visible.
+    """
 
     def body(self, kept: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
-        """Return the report as JSON, with the snapshots ``kept``, by kind, and whether each of them is intact."""
+        """Return the report as JSON. For each of the snapshots in ``kept``, which are listed by kind, it says whether
+        the snapshot is intact.
+        """
         named = sorted(self.damaged)[:_MOST_NAMED]
         return {
             "files": self.files,
@@ -91,9 +99,9 @@ class Verification:
     async def verify(self, store: str, *, digests: bool) -> Report:
         """Check that each file is stored with its full size; with ``digests``, also read each file.
 
-        Files that change during the check count as they are at the end. Damage to a file that is visible only at a
-        snapshot that a rollback passed over does not count as damage to the job, which may have rolled back because of
-        it: it counts for that snapshot alone. Raises ``storage-unavailable`` problems if the check cannot be completed.
+        Files that change during the check count as they are at the end. A damaged file that is visible only at
+        snapshots which a rollback passed over counts as damage to these snapshots, but not to the job, which may have
+        rolled back because of that damage. Raises ``storage-unavailable`` problems if the check cannot be completed.
         """
         files = await self._shown(store)
         report = Report()
@@ -113,7 +121,7 @@ class Verification:
             for shown in waiting:
                 if (reason := await self._damage(shown, sizes, digests)) is not None:
                     found[shown] = reason
-                await asyncio.sleep(0)  # some checks wait for nothing, and there may be thousands
+                await asyncio.sleep(0)  # some checks need no waiting, so thousands of them could block the event loop
 
         await gather_or_cancel(look() for _ in range(_AT_ONCE))
 
@@ -149,7 +157,8 @@ class Verification:
         view = self._lookup()
         record, of_store, tree = view.path(store, path), store_in(view, store), tree_in(view, store)
         if not isinstance(record, TreePath):
-            yield Shown(path, Entry(0, "", blob=path), frozenset({0, *tree.kept}))  # the path's record is damaged
+            # a damaged record counts as one damaged file, visible now and at every snapshot
+            yield Shown(path, Entry(0, "", blob=path), frozenset({0, *tree.kept}))
             return
         shown: dict[Entry, set[int]] = {}
         for revision in (0, *tree.kept):
@@ -159,7 +168,7 @@ class Verification:
         yield from (Shown(path, entry, frozenset(at)) for entry, at in shown.items())
 
     def _at(self, store: str, damaged: Shown) -> frozenset[int]:
-        """Return the revisions at which the damaged file is visible by now."""
+        """Return the revisions at which the damaged file is still visible. Some may have changed during the check."""
         same = (damaged.entry.blob, damaged.entry.start, damaged.entry.sha256)
         for shown in self._files(store, damaged.path):
             if (shown.entry.blob, shown.entry.start, shown.entry.sha256) == same:
@@ -167,7 +176,7 @@ class Verification:
         return frozenset()
 
     async def _damage(self, shown: Shown, sizes: _Sizes, digests: bool) -> str | None:
-        """Return the reason why a file is damaged; None if it is intact."""
+        """Return the reason why the stored bytes of a file are damaged; None if they are intact."""
         entry = shown.entry
         try:
             if entry.created_revision == 0:
@@ -194,9 +203,8 @@ class Verification:
 
 
 class _Sizes:
-    """The sizes of blobs, each requested once.
-
-    A blob that is missing in a listing may have been put meanwhile, so its size is requested individually.
+    """The sizes of blobs, each requested once. A blob that is missing in a listing may have been put after the listing
+    began, so its size is requested individually.
     """
 
     def __init__(self, blobs: BlobStore, loop_time: LoopTimeBudget) -> None:
@@ -205,7 +213,7 @@ class _Sizes:
         self._known: dict[str, int | Problem] = {}
 
     async def learn(self, keys: Iterable[str]) -> None:
-        """Get the sizes of these blobs, as far as listing them takes half a minute at most."""
+        """Get the sizes of these blobs from a listing, which is stopped after half a minute."""
         wanted: dict[str, set[str]] = defaultdict(set)
 
         def want(key: str) -> None:

@@ -1,1 +1,1 @@
-"""The role of a replica: it takes part in the election, leads while it has won, and does a leader's background work."""
+"""The role of a replica: it takes part in the election, leads if it wins, and does the background work of a leader."""

@@ -17,7 +17,9 @@ from milepost_server.rules.decisions import Accepted
 
 
 class Effects:
-    """The `JournalObserver` of a replica, which carries out the effects of each committed request."""
+    """The `JournalObserver` of a replica: after each commit, it schedules deletions of blobs, updates leases, and wakes
+    waiting tasks.
+    """
 
     def __init__(
         self,
@@ -41,7 +43,8 @@ class Effects:
         """
         for key in accepted.discards:
             self._deletions.schedule(key, self._settings.linger_seconds)
-        for key in accepted.orphans:  # deleted later, since a put that has begun may still be writing this blob
+        # orphans are deleted after a longer delay, since a client may still be putting such a blob
+        for key in accepted.orphans:
             self._deletions.schedule(key, self._settings.collect_after_seconds)
         self._changes.announce(accepted.changes)
         self._epoch_queues.committed(accepted.changes.values())
@@ -57,22 +60,24 @@ class Effects:
                 self._uploads.note(store_of(key) or "", record)
 
     def found(self, key: str, record: Record) -> None:
-        """Begin the lease of a session or upload whose record was put back, with its full time as after a take-over."""
+        """Begin the lease of a session or upload whose record was put back, with its full time, as after a
+        take-over.
+        """
         if isinstance(record, Session):
             self._leases.begin(record)
         elif isinstance(record, Upload) and not record.ended:
             self._uploads.begin(store_of(key) or "", record)
 
     def given_up(self, request: Request) -> None:
-        """Delete the blob of the request. The blob of an upload stays, since another attempt may use it."""
+        """Delete the blob of a request that can never be committed. The blob of an upload is kept, since another
+        attempt may use it.
+        """
         if isinstance(request, Add | Replace) and request.upload is None:
             self._deletions.schedule(request.blob.key, 0.0)
 
     def _taken(self, store: str, upload: str, changed: Iterable[Stored | None]) -> None:
-        """Note that the blob of a used upload may still be put while its signed URL is valid, and for some time after
-        that.
-
-        A put that begins while the URL is valid may end later.
+        """Note that a client may still put the blob of a used upload: as long as its signed URL is valid, and for some
+        time after that, since a put that has begun may end later.
         """
         seconds = self._uploads.expires_in(store, upload) + self._settings.collect_after_seconds
         for record in changed:
@@ -81,10 +86,7 @@ class Effects:
 
 
 class Changes:
-    """The tasks that wait for a change, by the key of the record.
-
-    A commit costs nearly nothing while no task waits.
-    """
+    """The tasks that wait for a change of a record, by the key of the record."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}

@@ -1,7 +1,5 @@
-"""The callers that wait for the epoch of a store: one queue for each store; only its first caller is woken.
-
-A commit that frees no epoch wakes no caller, and a commit that frees one wakes one caller. If that caller does not take
-the epoch, the next caller in the queue is woken.
+"""The callers that wait for the epoch of a store: one queue for each store. A commit that frees the epoch wakes only
+the first caller in the queue. If this caller does not take the epoch, the next one is woken.
 """
 
 from __future__ import annotations
@@ -19,8 +17,8 @@ from milepost_server.model.records import Record, Session, Store
 class CampaignPlace:
     """A caller's place in the queue of a store.
 
-    ``called`` is true when the epoch is free and it is this caller's turn. ``asked_at_end`` is true when the caller has
-    repeated its request after the end of its session, to get the answer that the session has ended.
+    ``called`` is whether the epoch is free and it is this caller's turn. ``asked_at_end`` is whether the caller has
+    repeated its request after the end of its session, which is done once, to get the answer that the session has ended.
     """
 
     def __init__(self, queue: _Queue, number: int, session: str) -> None:
@@ -32,7 +30,7 @@ class CampaignPlace:
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
-        """Wake the caller, so that it checks whether to ask for the epoch again."""
+        """Wake the caller, which then checks whether to request the epoch again."""
         self._woken.set()
 
     async def wait(self, seconds: float) -> None:
@@ -58,7 +56,7 @@ class _Queue:
         self.places: SortedDict[int, CampaignPlace] = SortedDict()
 
     def call(self, behind: int = -1) -> None:
-        """Call the first caller, or the first one behind the place number ``behind``."""
+        """Give the turn to the first caller in the queue, or to the first one after the place number ``behind``."""
         number = next(self.places.irange(behind, inclusive=(False, True)), None)
         if number is not None:
             place = self.places[number]
@@ -103,7 +101,7 @@ class EpochQueues:
             queue.call()
 
     def pass_over(self, place: CampaignPlace) -> None:
-        """Call the next caller, because the one at ``place`` cannot take the epoch now."""
+        """Give the turn to the next caller, because the caller at ``place`` cannot take the epoch now."""
         if place.called:
             place.called = False
             place.queue.call(place.number)
@@ -122,7 +120,9 @@ class EpochQueues:
             self._held_by.setdefault(holder, set()).add(queue.store)
 
     def committed(self, records: Iterable[Record | None]) -> None:
-        """Note that these records were committed: if one of them frees an epoch, call the first caller."""
+        """Note that these records were committed: if one of them frees the epoch of a store, give the turn to the first
+        caller in the store's queue.
+        """
         if not self._queues:
             return
         for record in records:

@@ -1,4 +1,4 @@
-"""Find the address of the leader, as far as this replica can see it."""
+"""Find the address of the leader in the election."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ REMIND_SECONDS = 30.0
 class LeaderLocator:
     """The advertised URL of the leader, which is read from the election at most every ``fresh`` seconds.
 
-    All requests that need the URL while it is being read share one answer. Otherwise, on a replica that is cut off from
-    its election, each request would wait behind all earlier ones.
+    Requests that need the URL while it is being read share one read. Otherwise, on a replica that cannot reach the
+    election, the reads would queue up, and each request would wait for all earlier ones.
     """
 
     def __init__(self, election: Election, advertise: str, clock: Callable[[], float], fresh: float = 0.2) -> None:
@@ -70,6 +70,6 @@ class LeaderLocator:
                 log.info("%s leads now", leader)
 
     async def elsewhere(self) -> str | None:
-        """Return the leader's URL if it is another replica, else None."""
+        """Return the leader's URL if another replica leads; None if this replica leads or no leader is known."""
         leader = await self.leader()
         return leader if leader != self.advertise else None

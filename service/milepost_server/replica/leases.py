@@ -1,6 +1,6 @@
 """The deadlines of sessions and uploads.
 
-They are kept in the leader's memory only, so a keepalive writes nothing to the pointer store.
+The deadlines are only in the leader's memory, so a keepalive writes nothing to the pointer store.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from milepost_server.basics.deadline_queue import DeadlineQueue
 from milepost_server.model.records import Corrupt, Session, Upload
 
 AT_ONCE: Final = 256
-"""How many expiries are begun in one step."""
+"""The most sessions or uploads whose expiry is begun in one step."""
 
 
 @dataclass(slots=True)
@@ -42,12 +42,13 @@ class Leases:
         """Give a session from before this leadership its full TTL again, unless the session has ended."""
         if isinstance(session, Session) and not session.ended and session.id not in self._leases:
             self.renew(session)
-            self._leases[session.id].renewed = -math.inf  # the leader renewed the session, not its client
+            # the leader began this lease, not a keepalive of the client, so `was_renewed_lately` must return false
+            self._leases[session.id].renewed = -math.inf
 
     def renew(self, session: Session, received: float | None = None) -> None:
         """Restart the TTL of a session at ``received``, when the renewing request came in; None means now.
 
-        A renewal that came in before the last one does not shorten the lease; a shorter TTL does.
+        An older renewal that is processed late does not shorten the lease, but a shorter TTL does.
         """
         start = self._clock() if received is None else received
         lease = self._leases.get(session.id)

@@ -23,7 +23,7 @@ from milepost_server.rules.handlers.handles import finish_of
 log = logging.getLogger("milepost.maintenance")
 
 _BATCH = 100
-"""How many records one commit drops."""
+"""The most old records that one commit drops."""
 
 
 async def expire_sessions(journal: Journal, leases: Leases, clock: Callable[[], float], interval: float) -> None:
@@ -126,7 +126,9 @@ def _unfinished(view: Lookup, key: str) -> FinishNeeded | None:
 
 
 async def scrub(journal: Journal, clock: Callable[[], float], interval: float) -> None:
-    """Drop records that nothing needs any more, until cancelled. Each run drops all of them, however many there are."""
+    """Drop records that nothing needs any more, until cancelled. Each run drops all such records, in several commits if
+    necessary.
+    """
     while True:
         await asyncio.sleep(interval)
         try:
@@ -136,7 +138,7 @@ async def scrub(journal: Journal, clock: Callable[[], float], interval: float) -
 
 
 async def scrub_all(journal: Journal, clock: Callable[[], float]) -> None:
-    """Drop all records that may be dropped now. Raises problems."""
+    """Drop all records that nothing needs any more, in as many commits as that takes. Raises problems."""
     await _scrub_aged(journal, clock, lambda state, context, after: state.gone(context.keys_horizon, after))
     await _scrub_aged(journal, clock, lambda state, context, after: state.ended(context.sessions_horizon, after))
     await _scrub_cleared(journal, clock)
@@ -158,7 +160,7 @@ async def _scrub_cleared(journal: Journal, clock: Callable[[], float]) -> None:
         last: list[str] = []
         while keys := _cleared(journal, store):
             if keys == last:
-                break  # these could not be dropped: try again in the next run
+                break  # these records cannot be dropped now: the next run tries again
             await commit(journal, Scrub(LEADER, keys=tuple(keys)), clock)
             last = keys
 

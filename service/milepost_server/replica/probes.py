@@ -1,4 +1,4 @@
-"""Probe whether a replica is ready: it leads or knows the leader, and its backends answer."""
+"""Probe whether a replica is ready, that is, leads or knows the leader, and gets answers from its backends."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class Probes:
     async def _records(self) -> ProbeLine:
         """Probe the records.
 
-        Damaged records harm no others, so a replica with damaged records is ready. A replica that could not prove that
-        the stored records are complete is ready if another replica could, and leads.
+        Damaged records harm no others, so a replica with damaged records is ready. A replica that could not verify the
+        stored records at its last take-over is ready only if another replica leads.
         """
         journal = self._journal
         if not journal.lease_holds():
@@ -90,7 +90,9 @@ class Probes:
         return ProbeLine("pointers", True, f"{len(journals)} journals" + (f"; full: {full}" if full else ""))
 
     async def _blob_store(self) -> ProbeLine:
-        """Probe the blobs. A damaged key harms only the files of jobs, so a replica that finds one is still ready."""
+        """Probe the blobs. A damaged shared key prevents only access to the files of jobs, so the replica is still
+        ready.
+        """
         try:
             await within(_PROBE_SECONDS, anext(self._blobs.list("", 0.0), None))
             await within(_PROBE_SECONDS, self._key.look())

@@ -45,20 +45,20 @@ from milepost_server.replica.trees.trimming import Trimming
 log = logging.getLogger("milepost.replica")
 
 LOOKUPS = (sys.executable, "-P", "-m", "milepost.state.processors.lookups")
-"""The command of a worker process that decodes files of managed state. The content of a file can harm only that
-process.
+"""The command of a worker process that decodes files of managed state. Decoding runs in a process of its own, so that a
+malicious file can harm only that process.
 """
 
 _LEAN = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1", "OMP_NUM_THREADS": "1"}
-"""The environment of a worker process. With it the process takes 75 MiB, and reserves no gigabyte of address space, so
-that its memory can be limited.
+"""The environment of a worker process. With these variables the process uses 75 MiB and reserves little address space,
+so that a memory limit can be set for it.
 """
 _MOST_LOOKUPS = 2
 _LOOKUPS_IDLE_SECONDS = 60.0
 _BACKOFF_SECONDS = 0.5
 _PAUSE_SECONDS = 0.05
-"""The pause before the next election after leadership was lost, so that a leader that always loses at once does not
-spin.
+"""The pause between the loss of leadership and the next election. It prevents a busy loop if this replica loses each
+leadership at once.
 """
 
 
@@ -66,8 +66,8 @@ class Replica:
     """One replica of the service: its backends, its journal, and the state in its memory while it leads.
 
     ``advertise`` is the address by which the election names this replica when it leads. ``on_loaded`` is called at each
-    take-over, when all records are in memory. ``on_fault`` is called when the replica can never lead again: because of
-    a fault of its own, or because of a ``refusal``.
+    take-over, when all records are in memory. ``on_fault`` is called when the replica can never lead again, because of
+    a bug or because of ``refusal``.
     """
 
     def __init__(
@@ -126,22 +126,22 @@ class Replica:
         self._on_loaded = on_loaded
         self.on_fault: Callable[[], None] = lambda: None
         self.refusal: Misconfigured | None = None
-        """The error of a backend that did not answer at the start and, now that it answers, turns out to be
-        misconfigured.
+        """The error of a backend that did not answer when the replica started, and was found to be misconfigured once
+        it answered; None otherwise.
         """
         self.beside: Callable[[], Coroutine[Any, Any, None]] | None = None
         """A task that runs beside the election for as long as the replica takes part in it."""
 
     @property
     def leads(self) -> bool:
-        """Whether this replica leads, under a lease that surely holds, and so may answer."""
+        """Whether this replica leads and its lease surely holds, so that it may answer requests."""
         return self.journal.lease_holds()
 
     async def start(self) -> None:
         """Open the backends and begin to take part in the election. Raises `Misconfigured`.
 
         A backend that does not answer is tried again without a limit; the replica is not ready until it answers. If the
-        backend then turns out to be misconfigured, the error is stored as ``refusal``.
+        backend is then found to be misconfigured, the error is stored as ``refusal``.
         """
         opened = await self._open()
         self._task = asyncio.create_task(self._run(opened), name="milepost-leader")
@@ -167,7 +167,7 @@ class Replica:
         """Let another replica lead, and continue as a candidate; return the term that has ended.
 
         The replica waits for requests in flight as in `resign`. Raises ``no-leader`` problems, and ``outcome-unknown``
-        if it is unknown whether others see the end yet.
+        if the lease may not have been resigned yet.
         """
         if self.leadership is None:
             raise problem(Code.NO_LEADER, "this replica does not lead")
@@ -195,7 +195,9 @@ class Replica:
         await self.blobs.close()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Report a fault of Milepost itself, which ends the process: a replica that cannot lead must not look alive."""
+        """Report an unexpected exception of a task, and end the process: a replica that can no longer lead must not
+        appear healthy.
+        """
         if not task.cancelled() and (fault := task.exception()) is not None:
             log.critical(
                 "this replica failed by a fault of its own and cannot lead any more: the process ends", exc_info=fault
@@ -203,7 +205,9 @@ class Replica:
             self.on_fault()
 
     async def _open(self) -> bool:
-        """Open all backends. Return False if one does not answer yet; raise every error that waiting cannot resolve."""
+        """Open all backends, and return True. Return False if one does not answer yet. Raises `Misconfigured` and other
+        errors that waiting cannot resolve.
+        """
         try:
             await self.blobs.open()
             await self.pointers.open()
@@ -214,7 +218,7 @@ class Replica:
         return True
 
     async def _open_at_last(self) -> None:
-        """Open the backends once they answer. Raises `Misconfigured`, which waiting cannot resolve."""
+        """Open the backends, repeating that until all of them answer. Raises `Misconfigured`."""
         while True:
             await asyncio.sleep(_BACKOFF_SECONDS)
             try:
@@ -262,7 +266,7 @@ class Replica:
                 self.leadership = None
                 self.journal.lose_lease()
                 self.deletions.clear()
-                self.blobs.full = None  # a replica that puts no blobs does not learn when there is room again
+                self.blobs.full = None  # only a put can find out that there is room again, and a follower puts no blobs
                 self.changes.end()
                 self.epoch_queues.end()
                 await leadership.resign()
@@ -273,7 +277,9 @@ class Replica:
             await asyncio.sleep(pause)
 
     async def _until_another_leads(self, end: float) -> None:
-        """Wait until the election names another replica, at most until ``end``: there may be no other candidate."""
+        """Wait until the election names another replica, but not beyond ``end``, since there may be no other
+        candidate.
+        """
         while (left := end - self.clock()) > 0:
             try:
                 if await self.election.leader() not in (None, self.advertise):
@@ -304,8 +310,8 @@ class Replica:
                 raise LeadershipLost("the lease ran out while the journal was taken over") from error
 
     async def _start_leases(self, state: State) -> None:
-        """Give each session and pending upload its full time. No request is committed before that, so none of them ends
-        early.
+        """Give each session and pending upload its full time. This happens before any request is committed, so that
+        none of them expires too early.
         """
         self.leases.clear()
         self.uploads.clear()
@@ -333,14 +339,16 @@ class Replica:
         )
 
     async def _first_of(self, *parts: Coroutine[Any, Any, None]) -> None:
-        """Run all parts until the first one ends, raise its error, and cancel the others."""
+        """Run the leader's tasks until the first one ends. Then cancel the others, and raise the error of the first
+        one.
+        """
         self._parts = [asyncio.ensure_future(part) for part in parts]
         await first_of(self._parts)
 
     async def _end_parts(self) -> None:
         """Wait until the background tasks of the last leadership have ended, ``resign_seconds`` at most.
 
-        A task may be stuck in a call to its storage.
+        The limit is needed since a task may be stuck in a call of a storage.
         """
         parts, self._parts = self._parts, []
         if not parts:

@@ -1,4 +1,4 @@
-"""The settings of a replica, in one place. They are passed as arguments; nothing reads them from a global variable."""
+"""The settings of a replica, in one place. They are passed as an argument to the objects that need them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ FILE_IDLE_SECONDS = 1800.0
 
 Spark keeps a file of state open from the first row that changes the state to the end of the task, and writes to it
 every 64 KiB or so; a log file is open only for a moment. A task that writes nothing to its file for half an hour counts
-as dead. The resources of silent bodies are bounded, and when others need room, the body that was silent for longest is
-cut.
+as dead. The resources of silent bodies are limited. If a new body needs room, the body whose sender was silent for
+longest is cut.
 """
 INLINE_BELOW = 4096
 MOST_INLINE = 32 * 1024
-"""The upper limit of ``inline_below``, so that many records fit into one commit."""
+"""The upper limit of ``Settings.inline_below`` in bytes, so that many records fit into one commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Settings:
     ``stand_back_seconds``: how long a replica that could not take the journal over lets others try.
 
     ``step_down_seconds``: how long a replica that was asked to step down waits for another to lead. A candidate on a
-    busy machine may need seconds to notice; if there is no candidate, no replica leads meanwhile.
+    busy machine may need seconds to begin to lead; without a candidate, no replica leads during this time.
 
     ``resign_seconds``: how long a replica that resigns waits for requests in flight.
 

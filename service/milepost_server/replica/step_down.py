@@ -1,7 +1,6 @@
-"""Step down on request, so that another replica can lead, such as before maintenance or for a test.
+"""Step down on request, for example before maintenance of this machine, so that another replica leads.
 
-Requests in flight are ended first. Then the leadership ends in the same way as when the lease is lost, so there is only
-one implementation of that end.
+Requests in flight end first. Then the leadership ends by the same code as when the lease is lost.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ class SteppedDown(LeadershipLost):
 
 
 class StepDown:
-    """A request to step down, from when it is made until the leadership was resigned.
+    """The state of a request to step down, from the request until the leadership is resigned.
 
     ``drain`` stops admitting requests and waits for requests in flight, for a limited time. ``seconds`` is how long
     `ask` then waits for the end of the leadership.
@@ -33,7 +32,7 @@ class StepDown:
         self._ending: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Note that a leadership begins, which no client has asked to end yet."""
+        """Note that a new leadership begins, and forget earlier requests to step down."""
         self._wanted.clear()
         self._resigned.clear()
 
@@ -43,10 +42,10 @@ class StepDown:
         raise SteppedDown("somebody asked this replica to step down")
 
     async def ask(self) -> None:
-        """End the leadership, and return once it was resigned. Concurrent callers wait for the same end.
+        """End the leadership, and return once it was resigned.
 
-        The end continues even if the caller is gone: a leader that has begun to refuse requests must not stay leader.
-        Raises ``outcome-unknown`` problems.
+        Concurrent callers wait for the same end. The leadership ends even if the caller is gone, since a leader that
+        has begun to refuse requests must not stay leader. Raises ``outcome-unknown`` problems.
         """
         if self._ending is None or self._ending.done():
             self._ending = asyncio.create_task(self._end(), name="milepost-hand-over")

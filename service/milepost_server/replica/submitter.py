@@ -1,4 +1,4 @@
-"""Submit requests to the journal for a caller or for maintenance, wait for their ends, and finish removals.
+"""Submit requests to the journal for clients or for maintenance, wait for their outcomes, and finish removals.
 
 A removal is finished after the handle's mark for removal is committed: the blob is deleted, and then the record is
 dropped.
@@ -32,8 +32,8 @@ _MOST_REST_SECONDS = 1.0
 
 
 class Removals:
-    """The last two steps of removals: deleting the blob and dropping the record, once the mark for removal is
-    committed.
+    """Does the last two steps of a removal, after the mark for removal is committed: delete the blob, and drop the
+    record.
     """
 
     def __init__(self, journal: Journal, deletions: DeletionQueue) -> None:
@@ -54,8 +54,8 @@ class Removals:
         try:
             await self._journal.wait(self._journal.submit(request, deadline))
         except Problem as error:
-            # The removal is committed and its bytes are gone: `maintenance` drops the record later, here or at the next
-            # leader.
+            # The removal is committed and the blob is deleted, so the caller gets no error. Maintenance drops the
+            # record later, on this or the next leader.
             log.info(
                 "%s/%s is removed, but its record could not be dropped yet; it is tried again later: %s",
                 finish.store,
@@ -66,7 +66,9 @@ class Removals:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The session, key and attempt of a client's request, and the request's epoch; None if it has none."""
+    """What a client's request says about its sender: the session, idempotency key and number of the attempt, and the
+    epoch, None if it names none.
+    """
 
     attempt: Attempt
     epoch: int | None = None
@@ -112,9 +114,8 @@ class Submitter:
         self.request_seconds = request_seconds
 
     async def deduplicated(self, caller: Caller, store: str, attempt: Callable[[MaySubmit], Awaitable[Reply]]) -> Reply:
-        """Run an attempt that does more than submit one request, and return its reply.
-
-        A newer attempt with the same idempotency key replaces it; see `Attempts.run`.
+        """Run ``attempt``, which prepares and submits a request, and return its reply. A newer attempt with the same
+        idempotency key replaces it; see `Attempts.run`.
         """
         session, key = caller.attempt.session, caller.attempt.key
         if key is None:
@@ -126,7 +127,7 @@ class Submitter:
     def dry_run(self, request: Request) -> Accepted | Blocked:
         """Return how the rules would decide a request now, without submitting it. Raises a problem if they refuse it.
 
-        A request that takes long to prepare can thus be refused before the preparation.
+        So a request whose preparation takes long can be refused before the preparation.
         """
         decision = self._judged(request)
         if isinstance(decision, Refused):
@@ -142,7 +143,9 @@ class Submitter:
         return decision
 
     async def perform(self, request: Request, may_submit: MaySubmit = _always) -> Reply:
-        """Submit a request and return its reply, after finishing removals that block it. Raises problems."""
+        """Submit a request and return its reply. Removals that block the request are finished first. Raises
+        problems.
+        """
         return reply_of(await self.submit_and_wait(request, None, may_submit))
 
     async def submit_and_wait(
@@ -176,15 +179,16 @@ class Submitter:
         return decide(reading.view, request, self._journal.context(reading.revision + 1))
 
     async def _makes_room(self, request: Request, decision: Decision, deadline: float) -> bool:
-        """Trim the tree if the decision requires it; return whether the request is worth another attempt."""
+        """Trim the tree of the request's store if the decision requires that. Return whether the request should then be
+        submitted again.
+        """
         if not isinstance(request, StoreRequest) or not isinstance(decision, Refused) or not decision.until_trimmed:
             return False
         return await self._make_room(request.store_name, deadline)
 
     def _check_owner(self, attempt: Attempt) -> None:
-        """Refuse a client that uses another client's session, before it can join a running attempt in that session.
-
-        The rules check this again, when they decide the request.
+        """Refuse a client that uses another client's session, so that it cannot join a running attempt in that session
+        and get its answer. The rules repeat this check when they decide the request.
         """
         if attempt.client is not None:
             reading = self._journal.read()
@@ -208,8 +212,8 @@ def reply_of(served: Served) -> Reply:
 
 
 async def commit(journal: Journal, request: Request, clock: Callable[[], float]) -> Reply:
-    """Commit a request, then pause for as long as the commit took, at most a second, so that other requests get half of
-    the time.
+    """Commit a request, then pause for as long as the commit took, at most a second, so that maintenance takes at most
+    half of the time.
 
     Raises problems.
     """

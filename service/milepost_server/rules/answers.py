@@ -29,8 +29,8 @@ def handle_body(view: Lookup, store: Store, handle: Handle) -> dict[str, Any]:
 def file_version(created_revision: str, sha256: str) -> str:
     """Return the version of a file, made of the revision at which it was created at its path, and its digest.
 
-    If all records are restored from an older copy, revisions are counted again from there; the digest then tells two
-    files apart.
+    After a restore of all records from an older copy, revisions are used a second time. The digest then distinguishes
+    two files with the same revision.
     """
     return f"{created_revision}.{sha256[:16]}"
 
@@ -57,7 +57,7 @@ def session_body(session: Session) -> dict[str, Any]:
 
 
 def epoch_body(view: Lookup, store: Store) -> dict[str, Any]:
-    """Return the epoch of a store as JSON, with nulls if no session holds it."""
+    """Return the epoch of a store as JSON, with null for session, name and time if no session holds the epoch."""
     holder = epoch_holder(view, store)
     return {
         "epoch": store.epoch,

@@ -15,14 +15,13 @@ from milepost_server.model.requests.trees import PutFile
 from milepost_server.model.trees import Tree, TreePath
 from milepost_server.rules import guards, replays
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Inventory, Refused
-from milepost_server.rules.handlers import handles, sessions, stores, uploads
+from milepost_server.rules.handlers import handles, sessions, stores
 from milepost_server.rules.trees import handlers as trees
 from milepost_server.rules.trees import maintenance, snapshots
 
 HANDLERS: Final = {
     **handles.HANDLERS,
     **stores.HANDLERS,
-    **uploads.HANDLERS,
     **sessions.HANDLERS,
     **trees.HANDLERS,
     **snapshots.HANDLERS,
@@ -44,8 +43,8 @@ def _decided(view: View, request: Request, context: DecisionContext) -> Decision
     """Decide a request, in a fixed order of checks.
 
     First come the owner of its session, a replay of a known key, and the guards of `_refusal`; then the handler of its
-    class; last, whether it is a retry that is unsafe because its first answer may have been dropped. The leader's own
-    requests go directly to their handler.
+    class; last, if the first answer to a retry may have been dropped, `refuse_unsafe_retry`. The leader's own requests
+    go directly to their handler.
     """
     if request.by_leader:
         return HANDLERS[type(request)](view, request, context)
@@ -73,7 +72,9 @@ def _refusal(view: View, request: Request, context: DecisionContext) -> Refused 
 
 
 def _with_store(view: View, request: Request, decision: Decision) -> Decision:
-    """Add the store's record to its first change: a store exists from its first change on."""
+    """Add a new record of the store to the changes of the first request that changes something in it: so the store
+    exists from then on.
+    """
     if not isinstance(request, StoreRequest) or not isinstance(decision, Accepted) or not decision.changes:
         return decision
     key = store_key(request.store_name)
@@ -83,8 +84,8 @@ def _with_store(view: View, request: Request, decision: Decision) -> Decision:
 
 
 def _evicted_answers_at(view: View, request: Request) -> int:
-    """Return the revision at which the record that keeps the request's answer last dropped an answer; 0 if it never
-    did.
+    """Return the revision of the newest answer that was dropped from the record that keeps the request's answer; 0 if
+    none was dropped.
     """
     store = request.store or ""
     record: Session | Store | Handle | Tree | TreePath | Corrupt | None
@@ -107,8 +108,8 @@ def _evicted_answers_at(view: View, request: Request) -> int:
 
 
 def _complete_replay(view: View, request: Request, known: Accepted | Refused) -> Decision:
-    """Complete a replay whose kept answer is not complete: that of an unfinished removal, or of a listing too large to
-    keep.
+    """Complete the kept answer of a replay if it has only a part of the first answer: after `LockAll`, the list of
+    handles is missing; after `Remove`, the removal may have to be finished.
     """
     if not isinstance(known, Accepted):
         return known

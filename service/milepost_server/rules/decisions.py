@@ -28,10 +28,11 @@ class Answer:
 
 @dataclass(slots=True)
 class Inventory:
-    """A request for an answer with all handles of ``store``, which are too many to be collected in a decision.
+    """Part of a decision whose answer has all handles of ``store``. The handles are collected after the commit, since
+    there may be too many for one decision.
 
-    ``snapshot`` is taken when the changes are committed, and no later change is committed together with them. It stays
-    None for a replay, which shows the handles at the time of the replay.
+    ``snapshot`` is taken right after the commit of the request's changes, before any later change. For a replay it is
+    None, and the answer shows the handles at the time of the replay.
     """
 
     store: str
@@ -43,9 +44,9 @@ class Accepted:
     """The request is granted. Without ``changes``, the answer comes from the current state.
 
     ``discards`` are blobs that the changes replace; they are deleted after a delay for readers that still read them.
-    ``orphans`` are blobs that lost their pointer long ago, or never had one, and are left to the garbage collector.
-    ``finish`` is a removal that has begun (now or earlier) and must be finished before the caller is answered. If
-    ``inventory`` is set, the answer is made from it. `Decision` explains ``depends``.
+    ``orphans`` are blobs that no record needs any more, but that a client may still be putting or reading; they are
+    deleted after a longer delay. ``finish`` is a removal that has begun (now or earlier) and must be finished before
+    the caller is answered. If ``inventory`` is set, the answer is made from it. `Decision` explains ``depends``.
     """
 
     answer: Answer
@@ -59,7 +60,9 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class FinishNeeded:
-    """A removal that has begun: ``blob`` must be deleted, then the removal of ``name`` at ``version`` finished."""
+    """A removal that has begun. To finish it, first delete ``blob``, then submit `FinishRemoval` for ``name`` at
+    ``version``.
+    """
 
     store: str
     name: str
@@ -87,7 +90,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """The request can be decided only after another removal is finished. `Decision` explains ``depends``."""
+    """The request can be decided only after a removal that has begun is finished. `Decision` explains ``depends``."""
 
     finish: FinishNeeded
     depends: int = 0
@@ -108,11 +111,11 @@ Handlers = Mapping[type[Request], Handler]
 
 @dataclass(frozen=True, slots=True)
 class DecisionContext:
-    """All that a decision may know about time and leadership.
+    """What a decision may know besides the records: facts about time and leadership, and limits.
 
-    ``revision`` is the revision that the request's change will get. ``wall`` is a time for users (RFC 3339, UTC);
-    nothing is compared with it. Answers from revisions up to ``keys_horizon``, and sessions that ended at revisions up
-    to ``sessions_horizon``, are older than the time for which they are kept. Granted epochs are above ``epoch_floor``
+    ``revision`` is the revision that the request's change will get. ``wall`` is the time of day (RFC 3339, UTC), which
+    is stored for users; no decision depends on it. Answers given at revisions up to ``keys_horizon``, and sessions that
+    ended at revisions up to ``sessions_horizon``, need not be kept any longer. Granted epochs are above ``epoch_floor``
     (set after a restore from a backup). ``most_uploads`` is how many pending uploads a store may have, and
     ``kept_snapshots`` how many snapshots of each query a tree keeps. All revisions up to ``committed`` are known to be
     committed.

@@ -1,4 +1,4 @@
-"""Guard requests: each guard returns the reason to refuse a request, or None.
+"""The guards of requests: each returns the reason to refuse a request, or None.
 
 Model checking (``model/``) showed what fails without each guard.
 """
@@ -13,7 +13,9 @@ from milepost_server.rules.decisions import DecisionContext, Refused
 
 
 def session_lives(view: Lookup, session: str, context: DecisionContext) -> Refused | None:
-    """Refuse a request without a living session. For an hour, an ended session is told from one that never existed."""
+    """Refuse a request without a living session. For an hour after the end of a session, the refusal says that it has
+    ended; after that, that it is unknown.
+    """
     record = view.session(session)
     if isinstance(record, Corrupt):
         return Refused(Code.CORRUPT, f"the record of session {session!r} is damaged: {record.reason}")
@@ -27,15 +29,16 @@ def session_lives(view: Lookup, session: str, context: DecisionContext) -> Refus
 def session_is_callers(view: Lookup, attempt: Attempt, context: DecisionContext) -> Refused | None:
     """Refuse a client that uses a session which another client opened. Any client may use a session without an owner.
 
-    This check comes before every other one on the session, since a kept answer would also reveal the session to another
-    client. An ended session past its horizon has no owner, so that its id can be used again.
+    This check comes first, since even a replayed answer would reveal another client's session. A session that ended
+    before ``sessions_horizon`` has no owner, so that any client can reuse its id.
     """
     record = view.session(attempt.session) if attempt.client is not None else None
     if not isinstance(record, Session) or record.owner in ("", attempt.client):
         return None
     if 0 < record.ended <= context.sessions_horizon:
         return None
-    outcome = Outcome.UNKNOWN if attempt.number > 1 else None  # the client may have had another name before
+    # at its first attempt, the client may still have had the name that owns the session
+    outcome = Outcome.UNKNOWN if attempt.number > 1 else None
     return Refused(Code.FORBIDDEN, f"session {attempt.session!r} was not opened by {attempt.client!r}", outcome=outcome)
 
 
@@ -48,10 +51,10 @@ def store_readable(view: Lookup, store: str) -> Refused | None:
 
 
 def epoch_is_current(store: Store, epoch: int | None, floor: int = 0) -> Refused | None:
-    """Refuse a write without the store's current epoch, once the store had an epoch. An epoch never granted is refused,
-    too.
+    """Refuse a write without the store's current epoch, once the store had an epoch.
 
-    An epoch up to the ``floor`` comes from a backup: its driver may have been deposed after the backup was made.
+    An epoch that was never granted is refused too. So is an epoch up to ``floor``, after a restore from a backup: its
+    driver may have been deposed after the backup was made.
     """
     if 0 < store.epoch <= floor:
         return Refused(
@@ -92,7 +95,7 @@ def retry_may_run(request: Request, evicted_answers_at: int, context: DecisionCo
 
 
 def upload_pending(upload: Upload | None, ref: UploadRef) -> Refused | None:
-    """Refuse an upload that is used up or has expired: one upload becomes one handle at most."""
+    """Refuse an upload that a handle has already taken, or that has expired."""
     if upload is not None and not upload.ended:
         return None
     return Refused(Code.UPLOAD_UNKNOWN, f"there is no upload {ref.id!r}, or it was used up, or its time is up")

@@ -1,4 +1,6 @@
-"""Keep locks as data: which sessions hold a handle, counting only living sessions and with locks on a whole store."""
+"""Determine which sessions hold a handle, by the locks in its record and by locks on the whole store. Locks of ended
+sessions do not count.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,17 @@ def holders(view: Lookup, store: Store, handle: Handle) -> tuple[str, ...]:
 
 
 def taken(view: Lookup, handle: Handle, session: Session, revision: int) -> tuple[Lock, ...]:
-    """Return the handle's own locks with a lock of ``session`` added, and without those of ended sessions."""
+    """Return the locks in the handle's own record, with a lock of ``session`` added, and those of ended sessions left
+    out.
+    """
     lock = Lock(session.id, session.created_revision, revision)
     return (*_living(view, handle.locks, without=session.id), lock)
 
 
 def given_back(view: Lookup, store: Store, handle: Handle, session: Session, revision: int) -> Handle:
-    """Return the handle without any lock of ``session``, its own or through the store."""
+    """Return the handle without any lock of ``session``: neither in its own record, nor by the lock on the whole
+    store.
+    """
     bare = replace(
         handle,
         locks=_living(view, handle.locks, without=session.id),
@@ -50,7 +56,9 @@ def with_all_released(view: Lookup, store: Store, session: Session, revision: in
 
 
 def living(view: Lookup, locks: tuple[Lock, ...]) -> tuple[Lock, ...]:
-    """Return the locks of living sessions. Locks of ended ones are dropped whenever their record is written."""
+    """Return those of the locks whose sessions are alive. The others are dropped when the record is written the next
+    time.
+    """
     return _living(view, locks, without=None)
 
 

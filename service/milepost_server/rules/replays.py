@@ -1,4 +1,4 @@
-"""Answer replays: each record keeps the first answers to the last requests that changed it."""
+"""Answer retries from records: each record keeps the first answers to the last requests that changed it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def first_answer(view: View, request: Request) -> Accepted | Refused | None:
 
 
 class Beside(TypedDict, total=False):
-    """The members of an `Accepted` besides its answer and the record that keeps the answer."""
+    """The optional members of an `Accepted`, as keyword arguments of `accepted`: other changes, and blobs to delete."""
 
     changes: Changes
     discards: tuple[str, ...]
@@ -89,8 +89,8 @@ def accepted(
 def remember(keeper: Kept, request: Request, context: DecisionContext, answer: Answer) -> Kept:
     """Return the record with this answer added; answers that are too old or too large are dropped.
 
-    The leader's own ids of committed requests are dropped, too. They only prove that a request was committed: no client
-    can ask for their answers, of which only the version is kept.
+    The leader's own ids of committed requests are dropped, too. These ids only serve to resolve in-doubt commits: no
+    client can ask for their answers.
     """
     if request.key is None:
         return keeper
@@ -114,8 +114,8 @@ def _settled(entry: Answered, context: DecisionContext) -> bool:
 
 
 def _newest(answered: tuple[Answered, ...]) -> tuple[Answered, ...]:
-    """Return as many of the newest answers as may be kept, at least the very newest, which resolving in-doubt commits
-    needs.
+    """Return as many of the newest answers as the limits allow. The newest is always kept, since it is needed to
+    resolve in-doubt commits.
     """
     if len(answered) == 1:
         return answered
@@ -129,7 +129,7 @@ def _newest(answered: tuple[Answered, ...]) -> tuple[Answered, ...]:
 
 
 def entry_for(request: Request, context: DecisionContext, answer: Answer) -> Answered:
-    """Return the form in which a record keeps an answer."""
+    """Return an answer in the form in which a record keeps it, with the key and the fingerprint of its request."""
     kept: dict[str, Any] = {"body": dict(answer.body)}
     if answer.version is not None:
         kept["version"] = answer.version
@@ -141,10 +141,11 @@ def entry_for(request: Request, context: DecisionContext, answer: Answer) -> Ans
 def refuse_unsafe_retry(
     decision: Decision, request: Request, evicted_answers_at: int, context: DecisionContext
 ) -> Decision:
-    """Decide a retry whose first answer may have been dropped.
+    """Return the decision on a retry whose first answer may have been dropped.
 
-    The retry is not applied a second time, and a refusal does not say that the first attempt was not applied. A
-    replacement may run: had the first attempt been applied, the version in the request would not be current any more.
+    A retry that would change something is refused, since the first attempt may have been applied. A refusal of the
+    rules gets an unknown outcome for the same reason. A replacement may still run: if the first attempt had been
+    applied, the version in the request would not be current any more.
     """
     doubt = guards.retry_may_run(request, evicted_answers_at, context)
     if doubt is None:

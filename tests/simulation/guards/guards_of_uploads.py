@@ -19,22 +19,22 @@ from milepost_server.replica import maintenance
 from milepost_server.replica.leases import UploadLeases
 from milepost_server.replica.submitter import Submitter
 from milepost_server.rules.decisions import Accepted, Answer, DecisionContext, Refused
-from milepost_server.rules.handlers import uploads
+from milepost_server.rules.handlers import handles
 
 Patch = pytest.MonkeyPatch
 
 
 def upload_ends_with_the_commit(patch: Patch) -> None:
     """A handle takes the bytes, and the upload stays as it was."""
-    real = uploads.source_of
+    real = handles.source_of
 
     def source_of(
         view: View, store: Store, request: Add | Replace, context: DecisionContext
-    ) -> uploads.UploadSource | Refused:
+    ) -> handles.UploadSource | Refused:
         source = real(view, store, request, context)
         return source if isinstance(source, Refused) else source._replace(changes={})
 
-    patch.setattr(uploads, "source_of", source_of)
+    patch.setattr(handles, "source_of", source_of)
 
 
 def bytes_are_looked_at(patch: Patch) -> None:

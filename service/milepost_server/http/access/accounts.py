@@ -1,9 +1,9 @@
 """Clients with a Kubernetes token: the service asks the cluster for the token's owner, and caches the answer for a
 while.
 
-Unknown clients may send any number of different tokens, so everything here has bounds: the questions that are asked at
-a time or wait, how long each takes, and the cached answers. A token whose own claims name another audience is refused
-without a question; one that names this service is accepted only when the cluster confirms it.
+Unknown clients may send any number of different tokens. So the number of checks that run or wait, the time of each
+check, and the number of cached answers are limited. A token whose claims name another audience is refused without
+asking the cluster. A token whose claims name this service is accepted only if the cluster confirms it.
 """
 
 from __future__ import annotations
@@ -28,16 +28,18 @@ from milepost_server.http.access.tokens import Principal, TokenSource, digest_of
 log = logging.getLogger("milepost.tokens")
 
 KNOWN_SECONDS: Final = 60.0
-"""The seconds for which a token counts once the cluster named its owner, less if it expires before; it may outlive its
-Pod by this time.
+"""The seconds for which the cluster's answer for a token is used, or until the token expires if that is earlier. The
+token of a deleted Pod may be accepted for this long.
 """
 UNKNOWN_SECONDS: Final = 5.0
-"""The seconds for which a token without an owner is not asked about again."""
+"""The seconds for which a token that the cluster does not know is refused without asking again."""
 MOST_KEPT: Final = 4096
-"""The most cached answers of either kind; the oldest make room."""
+"""The most cached answers for known tokens, and for unknown tokens; new answers replace the oldest."""
 AT_ONCE: Final = 4
 MOST_ASKED: Final = 64
-"""The most tokens whose check by Kubernetes runs or waits. The service asks further clients to try again."""
+"""The most tokens whose check by Kubernetes runs or waits. Requests with further tokens get a problem that can be
+retried.
+"""
 ASK_SECONDS: Final = 10.0
 
 _JWT: Final = re.compile(r"[A-Za-z0-9_-]+\.(?P<claims>[A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+")
@@ -46,7 +48,7 @@ _SUBJECT: Final = re.compile(r"system:serviceaccount:(?P<namespace>[^:]+):(?P<na
 
 
 class Claims(msgspec.Struct):
-    """The unproven claims of a token: its owner, its audience, and its expiry (since 1970)."""
+    """The claims that a token makes, which are not verified: its owner, its audience, and its expiry (Unix time)."""
 
     sub: str = ""
     aud: str | list[str] | None = None
@@ -54,9 +56,9 @@ class Claims(msgspec.Struct):
 
 
 class AskedAccounts:
-    """The clients with accounts in ``accounts``, and rights by the lines for accounts in ``tokens``.
+    """The clients that have an account in Kubernetes: ``accounts`` identifies them, and ``tokens`` has their rights.
 
-    ``clock`` returns monotonic seconds, ``wall`` seconds since 1970.
+    ``clock`` returns monotonic seconds, ``wall`` the Unix time.
     """
 
     def __init__(
@@ -81,8 +83,8 @@ class AskedAccounts:
     async def principal(self, bearer: str) -> Principal | None:
         """Return the owner of this token; None if it belongs to no account that has rights here.
 
-        Raises ``storage-unavailable`` problems if the cluster does not answer, and ``too-many-requests`` problems:
-        neither says anything about the token.
+        Raises ``storage-unavailable`` problems if the cluster does not answer, and ``too-many-requests`` problems. In
+        both cases the token may still be valid.
         """
         digest, now = digest_of(bearer), self._clock()
         account = self._known.get(digest, now)
@@ -93,7 +95,7 @@ class AskedAccounts:
         return None if account is None else self._tokens.now.account(account.namespace, account.name)
 
     def _may_be(self, claims: Claims) -> bool:
-        """Return whether a token may be one for this service, if its claims are true."""
+        """Return whether a token would be valid for this service now if its claims were true."""
         subject = _SUBJECT.fullmatch(claims.sub)
         if subject is None or self._tokens.now.account(subject["namespace"], subject["name"]) is None:
             return False
@@ -103,7 +105,7 @@ class AskedAccounts:
         return audiences is None or self._audience in audiences
 
     async def _asked(self, digest: bytes, bearer: str, claims: Claims) -> Account | None:
-        """Ask the cluster, once for all clients that show this token at the same time."""
+        """Ask the cluster for the owner of a token. Concurrent requests with the same token share one question."""
         task = self._asking.get(digest)
         if task is None:
             if len(self._asking) >= MOST_ASKED:
@@ -135,7 +137,9 @@ class AskedAccounts:
         return account
 
     def _say(self, trouble: str) -> None:
-        """Log the beginning and the end of a trouble, and not each request that meets it."""
+        """Log when the cluster stops answering and when it answers again, not each request in between. ``trouble`` is
+        the error, or empty if the cluster answered.
+        """
         if trouble and not self._trouble:
             log.error("tokens of ServiceAccounts cannot be looked up, and their requests are answered 503: %s", trouble)
         if self._trouble and not trouble:
@@ -175,5 +179,5 @@ def claims_of(bearer: str) -> Claims | None:
         msgspec.MsgspecError,
         UnicodeDecodeError,
         RecursionError,
-    ):  # the last two are the base classes of msgspec's errors
+    ):  # the errors of msgspec are subclasses of the last two exceptions in this list
         return None

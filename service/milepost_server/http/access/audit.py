@@ -14,7 +14,7 @@ log = logging.getLogger("milepost.audit")
 DONE = "done"
 _NOBODY = "-"
 _MOST = 300
-"""The most characters of each value in a line: clients choose some of the values, and each attempt makes a line."""
+"""The most characters of each value in a line, since clients choose some of the values and could fill the disk."""
 
 
 def note(
@@ -28,8 +28,8 @@ def note(
 
 
 def _value(text: str) -> str:
-    """Return a value unchanged, or in quotes if it is more than one plain word, so that no value can imitate another
-    field.
+    """Return a value unchanged, or in quotes if it is not one plain word. So no value can pass for another field of the
+    line.
     """
     text = text[:_MOST]
     if text and text.isascii() and text.isprintable() and not set(text) & set(' "=\\'):

@@ -10,7 +10,9 @@ from milepost_server.http.access.tokens import Principal, TokenSource
 
 
 class Authentication:
-    """The clients in ``tokens``, their jobs, and ``accounts`` if the deployment accepts any."""
+    """Finds the caller of a request by its bearer token: among the clients in ``tokens``, their ``jobs``, and
+    ``accounts``, None if the deployment accepts no accounts.
+    """
 
     def __init__(self, tokens: TokenSource, jobs: JobTokens, accounts: AskedAccounts | None = None) -> None:
         self.jobs = jobs
@@ -19,7 +21,7 @@ class Authentication:
 
     @property
     def required(self) -> bool:
-        """Whether clients must authenticate. A deployment that knows no clients answers everyone."""
+        """Whether clients must authenticate. A deployment without tokens answers every client."""
         return bool(self._tokens.now)
 
     async def job(self, bearer: str) -> Job | None:
@@ -29,7 +31,8 @@ class Authentication:
     async def principal(self, bearer: str) -> Principal:
         """Return the client that owns this token.
 
-        Raises ``unauthenticated`` if no client does, and other problems if that cannot be determined at the moment.
+        Raises ``unauthenticated`` if no client does, and those of `AskedAccounts.principal` if the owner cannot be
+        determined at the moment.
         """
         known = self._tokens.now.known(bearer)
         if known is None and self._accounts is not None:

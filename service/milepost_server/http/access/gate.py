@@ -1,4 +1,4 @@
-"""The gate before the API: it checks the rights of the caller, and redirects requests to the leader."""
+"""Checks the rights of a request's caller before any endpoint runs, and redirects requests to the leader."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from milepost.operations import OPERATIONS
 from milepost.operations.operation import Right
 from milepost.wire import Code, Header
 from milepost_server.basics.problems import problem
-from milepost_server.http.access.certified import is_certified
-from milepost_server.http.access.job_access import RIGHTS_OF_JOBS, may_use
-from milepost_server.http.access.permission import of_retry, require
+from milepost_server.http.access.permission import RIGHTS_OF_JOBS, may_use, of_retry, require
 from milepost_server.http.access.tokens import bearer_of
+from milepost_server.http.connection.exchange import is_certified
 from milepost_server.http.requests import Context, HttpRequest
 from milepost_server.http.routing import Endpoint
 
@@ -30,7 +29,9 @@ _OF_JOBS = {_FILES, "oauth2"}
 
 
 class Gate:
-    """The checks that requests must pass, most of them only for operations that not everyone may use."""
+    """The checks that a request must pass before its endpoint runs. Operations without a right, such as health, pass
+    most of them.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -40,10 +41,12 @@ class Gate:
     ) -> Response | None:
         """Return None if this replica answers the request, else the redirect to the leader.
 
-        ``endpoint`` would answer the request, with these ``parameters``; None if the path does not exist. Raises
-        ``unauthenticated``, ``forbidden`` and ``no-leader`` problems. Notes the caller in the request. If clients must
-        present a certificate, only health is answered without one, and a job reaches its own store: Hadoop's client
-        presents none, but a credential that the job's driver got by presenting its own.
+        ``endpoint`` is the one for the request's path, with the ``parameters`` in that path; None if the path does not
+        exist. Stores the caller in the request. Raises ``unauthenticated``, ``forbidden`` and ``no-leader`` problems.
+
+        If clients must present a certificate, a client without one reaches only health and, with a job's token, the
+        store of that job. Hadoop's client cannot present a certificate; its token comes from a driver that presented
+        one.
         """
         context = self._context
         required = context.authentication.required
@@ -68,11 +71,13 @@ class Gate:
             host = fields.get("host") if "host" in fields else None
             context.hosts.check(host, fields.all("origin"), request.method)
         if context.journal.lease_holds() or segments in _ANSWERED_ANYWHERE or segments[1] != "v1":
-            return None  # Hadoop's client finds the leader itself
+            return None  # WebHDFS is not redirected to the leader, since Hadoop's client finds the leader itself
         return await self._redirect(request)
 
     async def _authenticate(self, request: HttpRequest) -> None:
-        """Note the caller in the request."""
+        """Find the caller by the bearer token, and store it in the request. Raises ``unauthenticated`` and other
+        problems.
+        """
         bearer = bearer_of(request.fields.get("authorization"))
         request.job = await self._context.authentication.job(bearer)
         if request.job is None:
@@ -91,12 +96,14 @@ class Gate:
 
 
 def _authorize(request: HttpRequest, endpoint: Endpoint, parameters: Sequence[str]) -> None:
-    """Raise ``forbidden`` unless the table allows this call. The token of a job opens only that job's files."""
+    """Raise ``forbidden`` unless the caller has the right that the table of operations names. A job's token permits
+    only calls on that job's files.
+    """
     right = endpoint.operation.right
     if right in RIGHTS_OF_JOBS:
         if endpoint.operation.of_store:
             may_use(request, right, parameters[0])
-        return  # for other operations, the route determines the store
+        return  # the path names no store: the route determines the store, and checks the right
     if request.job is not None:
         detail = f"the token is for the files of {request.job.store!r} and nothing else"
         raise problem(Code.FORBIDDEN, detail)

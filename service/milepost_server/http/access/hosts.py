@@ -1,7 +1,7 @@
 """Checks the header Host, which names the server for which a request is meant.
 
-On a server without tokens, only this distinguishes a user of this machine from a web page that is open in a browser on
-it.
+On a server without tokens, only this check keeps a web page that is open in a browser on this machine from using the
+server.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _HOST = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+(?:%[^\[\]]+)?)\]|(?P<name>[^\s
 class Hosts:
     """The host names that a server answers to. The port in the header Host is not checked.
 
-    The owner of a name can point it to this machine after a web page of that name is loaded (DNS rebinding): then the
-    browser takes this server for the page's own, and lets the page read and send everything. This cannot happen with
-    the names of the loopback, which have no owner, nor with the advertised name, whose owner is that of this server.
-    ``more`` adds other names, ``*`` all. An address is not a name, so it cannot be rebound; ``any_address`` accepts all
-    addresses, for servers that other machines can reach.
+    The check prevents DNS rebinding: the owner of a name serves a web page, and then points the name to this machine.
+    The browser now takes this server for the origin of the page, so the page may read and send everything. Two kinds of
+    names are safe: those of the loopback interface, which nobody can own, and the advertised name, which belongs to the
+    owner of this server. ``more`` adds other names, ``*`` all names. An IP address cannot be rebound; ``any_address``
+    accepts all addresses, for a server that other machines reach.
     """
 
     def __init__(self, advertise: str, more: Iterable[str] = (), *, any_address: bool = False) -> None:
@@ -36,7 +36,7 @@ class Hosts:
     def check(self, host: str | None, origins: Iterable[str], method: str) -> None:
         """Raise ``forbidden`` for a request to another host, or for a change that a web page of another host requests.
 
-        A request without a Host, which HTTP/1.0 allows, passes: it does not come from a browser.
+        A request without a Host passes: HTTP/1.0 allows it, and no browser sends it.
         """
         if host is not None and not self._knows(_name_in(host)):
             raise problem(
@@ -57,7 +57,9 @@ class Hosts:
 
 
 def _name_in(host: str) -> str:
-    """Return the name in a Host without its port, in comparable form; empty if it is not a host (RFC 3986)."""
+    """Return the name or address in a Host header, in lower case and without its port; empty if it is not a host (RFC
+    3986).
+    """
     host = host.strip().lower()
     match = _HOST.match(host)
     if match is not None and match["address"] is None:

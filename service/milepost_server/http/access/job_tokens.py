@@ -1,11 +1,11 @@
 """Tokens for the files of one job, under one epoch: OAuth2 client credentials, and the bearer tokens issued for them.
 
-A job's credential is derived from the client that requested it: from its listed token or, if readers of the list must
-not be able to derive it too, from that token and the key that the replicas share. So every replica with the same list
-knows it, nothing is stored, and it becomes worthless once that client has left the list, or may no longer write the
-store. Neither credential nor token can be turned into one for another epoch. A deposed driver keeps its token, whose
-writes are refused because of its epoch: Hadoop's client ends at that refusal, but retries endlessly after the refusal
-of a token.
+A job's credential is derived from the token of the client that requested it, and stored nowhere. If the token file has
+only the digest of that token, the key that the replicas share is part of the derivation, so that a reader of the file
+cannot derive the credential. Every replica with the same token file derives the same credential. The credential becomes
+invalid once the client is removed from the file, or may no longer write the store. Credentials and bearer tokens are
+valid for one epoch only. The token of a deposed driver stays valid, and its writes are refused because of its epoch:
+Hadoop's client ends after that refusal, but retries without end if its token is refused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from milepost_server.http.access.tokens import ACCOUNT_PREFIX, Principal, TokenS
 from milepost_server.http.webhdfs.datanode.transfer_tokens import proof_of
 
 LIFE_SECONDS: Final = 7 * 24 * 3600
-"""The lifetime of a bearer token. A job can get a new one at any time, so this only bounds the use of an old copy."""
+"""The lifetime of a bearer token. A job can get a new token at any time, so this only limits how long a copied token
+can be used.
+"""
 
 _PREFIX = "milepost-job"
 _PARENT = r"(?P<parent>[0-9a-f]{16}|account\.[a-z0-9-]{1,63}\.[a-z0-9.-]{1,253})"
@@ -38,7 +40,7 @@ _CLIENT = re.compile(r"(?P<store>[A-Za-z0-9._-]{1,200})-(?P<epoch>[1-9][0-9]{0,1
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The caller behind a job's token: the driver and the executors of a store, under one epoch."""
+    """The caller that a job's token identifies: the driver and the executors of one store under one epoch."""
 
     store: str
     epoch: int
@@ -46,13 +48,13 @@ class Job:
 
     @property
     def name(self) -> str:
-        """The name for the log."""
+        """The name of the job in the access log and in problems."""
         return f"{self.parent}/{self.store}-{self.epoch}"
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """A job's credential, with which it gets its tokens."""
+    """The OAuth2 client credential with which a job gets its bearer tokens."""
 
     client_id: str
     client_secret: str = field(repr=False)
@@ -70,7 +72,9 @@ class JobTokens:
         self._wall = wall
 
     async def credential(self, parent: Principal, store: str, epoch: int) -> Credential:
-        """Return the credential of a job under an epoch: the same one each time."""
+        """Return the credential of the job of ``store`` under ``epoch``, requested by the client ``parent``. Repeated
+        calls return the same credential.
+        """
         proof = _proof(await self._secret_of(parent), "credential", store, str(epoch))
         return Credential(f"{store}-{epoch}", f"{_id(parent)}~{proof}")
 
@@ -101,14 +105,16 @@ class JobTokens:
         return Job(match["store"], int(match["epoch"]), parent.name)
 
     def _parent(self, identity: str, store: str) -> Principal | None:
-        """Return the client with this id, if it is still in the list and may still write the store."""
+        """Return the client with this id; None if it is no longer listed, or may no longer write the store."""
         first, *rest = identity.split(".", 2)
         tokens = self._tokens.now
         parent = tokens.account(*rest) if rest else tokens.by_id(first)
         return parent if parent is not None and parent.rights.may_write(store) else None
 
     async def _secret_of(self, parent: Principal) -> bytes:
-        """Return a secret that only the replicas can know, or else also the holder of the token itself."""
+        """Return the secret from which credentials of this client's jobs are derived: only the replicas, and a holder
+        of the client's token, can know it.
+        """
         if parent.digest is not None and not parent.secret:
             return parent.digest
         return proof_of(parent.digest or parent.name.encode(), await self._key.get(), _JOB)

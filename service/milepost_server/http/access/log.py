@@ -1,20 +1,41 @@
-"""The access log: one line for each answer, in the format of the server's other log lines.
+"""The lines of the log: a formatter that makes one line of each record, and the access log, with one line for each
+answer.
 
-Many lines are written at once, and without the logging module: a logging record for each line would take several times
-as long as the rest of a small request, and so would a write for each line.
+The access log writes many lines at once, and without the logging module: a logging record, or a write, for each line
+would take several times as long as the rest of a small request.
 """
 
 from __future__ import annotations
 
+import logging
+import textwrap
 import threading
 import time
 from collections import deque
 from contextlib import suppress
 from types import TracebackType
-from typing import Final, TextIO
+from typing import Final, TextIO, TypeAlias
 
 BATCH_SECONDS: Final = 0.1
 _MOST: Final = 300
+
+_Raised: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+
+
+class LogLines(logging.Formatter):
+    """A formatter that escapes unprintable characters in messages, and indents tracebacks.
+
+    So a name, a path or an exception that contains line breaks cannot forge a line of the log.
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Return the line of a record, without a traceback."""
+        return _printable(super().formatMessage(record))
+
+    def formatException(self, ei: _Raised) -> str:
+        """Return the lines of a traceback."""
+        lines = super().formatException(ei).split("\n")
+        return textwrap.indent("\n".join(map(_printable, lines)), "  ", lambda _: True)
 
 
 class AccessLog:
@@ -39,7 +60,7 @@ class AccessLog:
             self._second_text = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
         self._lines.append(
             f"{self._second_text},{int(now * 1e3) % 1000:03d} INFO milepost.access "
-            f"{method} {_printable(path)} {status} {seconds * 1e3:.1f} ms {request_id} {_printable(token) or '-'}\n"
+            f"{method} {_ascii(path)} {status} {seconds * 1e3:.1f} ms {request_id} {_ascii(token) or '-'}\n"
         )
 
     @property
@@ -63,13 +84,19 @@ class AccessLog:
             over = self._over.wait(BATCH_SECONDS)
             lines = [self._lines.popleft() for _ in range(len(self._lines))]
             if lines:
-                with suppress(OSError):  # if the log cannot be written, requests are still answered
+                with suppress(OSError):  # a full or closed log must not stop the server from answering
                     self._stream.write("".join(lines))
                     self._stream.flush()
 
 
-def _printable(text: str) -> str:
-    """Replace unprintable characters, so that no path can add lines of its own to the log."""
+def _ascii(text: str) -> str:
+    """Escape characters that are not printable ASCII, so that no path can add lines of its own to the log."""
     if not (text.isascii() and text.isprintable() and "\\" not in text):
         text = text.encode("unicode_escape").decode("ascii")
     return text[:_MOST]
+
+
+def _printable(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text)

@@ -1,4 +1,8 @@
-"""Checks the rights of a request's caller: by the table for each call, and by routes for the stores that they name."""
+"""Checks the rights of a request's caller, be it a client or a job, and determines the epoch of the request.
+
+The table of operations names the right that each call needs. If the path of a call names no store, its route determines
+the store and checks the right on it.
+"""
 
 from __future__ import annotations
 
@@ -19,23 +23,25 @@ SHORT: Final = {
     Right.WRITE_ANY: "write any store, which takes the role writer of one",
     Right.ADMIN: "do what takes the role admin",
 }
-"""The operation that a client without the right may not do, and the missing role, in words."""
+"""For each right, the text of a refusal: what the client may not do, and which role it lacks."""
+
+RIGHTS_OF_JOBS: Final = frozenset({Right.READ_OF_JOB, Right.WRITE_OF_JOB})
+"""The rights that the token of a job gives, in the store of that job."""
 
 MOST_CHARACTERS: Final = 200
-"""The most characters of a name; any other text is cut at this length."""
+"""The most characters of a store's name that a refusal quotes; a longer text is cut."""
 
 
 def require(request: HttpRequest, right: Right, store: str | None = None) -> None:
-    """Raise a ``forbidden`` problem unless the caller has this right, on ``store`` if the call is about one."""
+    """Raise a ``forbidden`` problem unless the caller has this right; on ``store``, if the call is about a store."""
     if not may(request, right, store):
         what = SHORT[right].format(store=repr((store or "")[:MOST_CHARACTERS]))
         raise problem(Code.FORBIDDEN, f"{request.token_name!r} may not {what}")
 
 
 def of_retry(error: Problem, request: HttpRequest) -> Problem:
-    """Return the problem of a request; that of a retry does not say that its first attempt was not applied.
-
-    The client may have had the right then. See `milepost_server.rules.replays.doubtful`.
+    """Return the problem to answer for ``error``. For a retry, the outcome becomes unknown: the client may have had the
+    right at its first attempt, which may have been applied. See `milepost_server.rules.replays.refuse_unsafe_retry`.
     """
     if request.fields.get(Header.ATTEMPT, "1") == "1":
         return error
@@ -50,3 +56,28 @@ def may(request: HttpRequest, right: Right, store: str | None = None) -> bool:
 def may_read(request: HttpRequest, store: str) -> bool:
     """Return whether the caller may see that this store exists."""
     return request.principal is None or request.principal.rights.may_read(store)
+
+
+def may_use(request: HttpRequest, right: Right, store: str) -> None:
+    """Raise ``forbidden`` unless the caller has this right, one of `RIGHTS_OF_JOBS`, on the store.
+
+    A job has both rights on its own store, and neither on any other.
+    """
+    job = request.job
+    if job is None:
+        require(request, right, store)
+    elif store != job.store:
+        raise problem(Code.FORBIDDEN, f"the token is for what is of {job.store!r}, not for what is of {store[:60]!r}")
+
+
+def epoch_under(request: HttpRequest, store: str, said: int | None) -> int | None:
+    """Return the epoch of a write: that of the token if it is a job's token, else ``said``, the epoch in a header.
+    Raises ``forbidden`` if token and header have different epochs, which shows a wrong configuration.
+    """
+    job = request.job
+    if job is None:
+        return said
+    if said not in (None, job.epoch):
+        mixed = problem(Code.FORBIDDEN, f"the token is for epoch {job.epoch} of {store!r}, and the header for {said}")
+        raise of_retry(mixed, request)  # the first attempt may have used another token, and may have been applied
+    return job.epoch

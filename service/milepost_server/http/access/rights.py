@@ -17,7 +17,7 @@ STAR: Final = "*"
 class Patterns:
     """Patterns of names. A ``*`` in one matches any characters or none, and every other character matches itself.
 
-    `fnmatch.translate` makes expressions that never try one position twice, so that no long name takes long to compare.
+    `fnmatch.translate` makes regular expressions without backtracking, so that even a long name is compared quickly.
     """
 
     texts: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class Rights:
 
     @property
     def writes_any(self) -> bool:
-        """Whether there may be a store that the client may change."""
+        """Whether the client may change any store, existing or future."""
         return self.admin or bool(self.writer)
 
     def allow(self, right: Right, store: str | None) -> bool:

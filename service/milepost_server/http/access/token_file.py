@@ -31,14 +31,17 @@ _ROLES: Final = "read-only, or of reader=PATTERN,… writer=PATTERN,… admin"
 
 
 def watched_tokens(path: Path, *, accounts: bool) -> WatchedFiles[Tokens]:
-    """Read the file, and return its list, to be watched. Raises the errors of `read_tokens`."""
+    """Read the token file, and return it as a `WatchedFiles`, which reads it again when it changes. Raises the errors
+    of `read_tokens`.
+    """
     read = WatchedFiles((path,), lambda: read_tokens(path, accounts=accounts), "tokens", log, _changed)
     log.info("read %d clients in %s", len(read.now.names), path)
     return read
 
 
 def read_tokens(path: Path, *, accounts: bool = False) -> Tokens:
-    """Read the lines; ``#`` begins a comment. ``accounts`` says whether lines for accounts are allowed.
+    """Read the lines of a token file; ``#`` begins a comment. ``accounts`` is whether lines for accounts of Kubernetes
+    are allowed.
 
     Raises a ValueError that names the line, but never its token.
     """
@@ -69,7 +72,7 @@ def read_tokens(path: Path, *, accounts: bool = False) -> Tokens:
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")  # some editors save UTF-8 with a byte order mark
-    except UnicodeDecodeError:  # the exception contains the whole file
+    except UnicodeDecodeError:  # the exception contains the content of the file, which has secrets
         raise ValueError(f"{path} is no text in UTF-8") from None
 
 
@@ -83,7 +86,8 @@ def _client(fields: list[str]) -> Principal:
     if len(fields) < 2:
         raise ValueError(f"expected 'name token', or behind that {_ROLES}")
     name, token, *roles = fields
-    if token.startswith(_OF_ROLES):  # a role in its place would be a token that everyone can guess
+    # a line without a token has a role in its place, which everyone could guess as a token
+    if token.startswith(_OF_ROLES):
         raise ValueError("a role stands where the token should be")
     rights = _rights(roles)
     if not token.lower().startswith(_HASHED):
@@ -106,7 +110,9 @@ def _account(fields: list[str], *, accounts: bool) -> AccountRights:
 
 
 def _rights(roles: list[str]) -> Rights:
-    """Return the rights that the roles of a line give: all rights if there are no roles, as before roles existed."""
+    """Return the rights that the roles of a line give. A line without roles gives all rights, since roles did not exist
+    in older token files.
+    """
     if not roles:
         return EVERYTHING
     if roles == ["read-only"]:
@@ -115,7 +121,7 @@ def _rights(roles: list[str]) -> Rights:
     for number, role in enumerate(roles, 3):
         name, separator, patterns = role.partition("=")
         known = name in ("reader", "writer") if separator else name == "admin"
-        if not known:  # the word is not quoted: it may be a token with a blank before it
+        if not known:  # the error does not quote the unknown word, which may be a token that was put in the wrong place
             raise ValueError(f"the role at place {number} is none: expected {_ROLES}")
         if name in found:
             raise ValueError(f"{name} is there twice: put commas between patterns")

@@ -1,4 +1,4 @@
-"""The clients that a deployment knows: by their bearer tokens, of which it keeps digests, or by their accounts."""
+"""The clients that a deployment knows, by the digests of their bearer tokens or by their Kubernetes accounts."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ ACCOUNT_PREFIX: Final = "serviceaccount:"
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The caller, and its rights.
-
-    ``digest`` is that of a listed token, None for an account. ``secret`` says whether a reader of the token file knows
-    only the digest, and not the token.
+    """A client, and its rights. ``digest`` is that of a listed token, None for an account. ``secret`` is whether the
+    token file has only the digest of the token, so that a reader of the file does not know the token.
     """
 
     name: str
@@ -32,7 +30,7 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class AccountRights:
-    """The rights of the account ``name`` of a namespace, or of each account of it if ``name`` is a star."""
+    """The rights of the account ``name`` of a namespace, or of all accounts of the namespace if ``name`` is ``*``."""
 
     namespace: str
     name: str
@@ -55,26 +53,27 @@ class Tokens:
 
     @property
     def now(self) -> Tokens:
-        """Return this list itself, which does not change. See `TokenSource`."""
+        """This list itself, since it never changes. See `TokenSource`."""
         return self
 
     @property
     def names(self) -> list[str]:
-        """The names of all clients, sorted, each once; accounts as the list has them."""
+        """The names of all clients, sorted, each once. For accounts these are the texts in the token file, which may
+        have stars.
+        """
         return sorted({each.name for each in self._by_digest.values()} | set(map(str, self._accounts.values())))
 
     def known(self, bearer: str) -> Principal | None:
         """Return the owner of this token; None for a token that is not listed.
 
-        The token is looked up by its digest. The time for this reveals nothing about the listed tokens: it depends on
-        the digest of the sent text, and no one can find a text whose SHA-256 begins like a listed one without knowing
-        that token.
+        The token is looked up by its digest. The look-up compares digests only, so the time that it takes reveals
+        nothing about the listed tokens themselves.
         """
         return self._by_digest.get(digest_of(bearer))
 
     def account(self, namespace: str, name: str) -> Principal | None:
-        """Return the rights of an account, by the lines for it and for its namespace together; None if there are
-        none.
+        """Return the rights of an account: those of its own line and those of its namespace's line together; None
+        without either.
         """
         lines = [self._accounts.get((namespace, each)) for each in (name, STAR)]
         rights = [line.rights for line in lines if line is not None]
@@ -83,16 +82,16 @@ class Tokens:
         return Principal(f"{ACCOUNT_PREFIX}{namespace}/{name}", sum(rights[1:], rights[0]))
 
     def by_id(self, identity: str) -> Principal | None:
-        """Return the client whose token has this `id_of`; None if it is not, or no longer, listed."""
+        """Return the client whose token has this id (`id_of`); None if no listed token has it."""
         return self._by_id.get(identity)
 
 
 class TokenSource(Protocol):
-    """The source of the present list of clients."""
+    """The interface of an object that has the present list of clients, such as a watched token file."""
 
     @property
     def now(self) -> Tokens:
-        """The list that counts from now on, until it is replaced as a whole."""
+        """The present list. When the token file changes, this is another object."""
 
 
 def bearer_of(authorization: str | None) -> str:
@@ -109,5 +108,7 @@ def digest_of(token: str) -> bytes:
 
 
 def id_of(digest: bytes) -> str:
-    """Return a name for a token that reveals nothing about it, for values that are derived from the token."""
+    """Return a public id for a token, by which values derived from the token can name it. The id does not reveal the
+    token.
+    """
     return hmac.digest(digest, b"id", hashlib.sha256).hex()[:16]

@@ -1,1 +1,1 @@
-"""HTTP/1.1 connections, with bounds on the memory and time that any client may use, be it slow, silent or hostile."""
+"""HTTP/1.1 connections, with limits on the memory and the time that a slow, silent or hostile client may use."""

@@ -1,4 +1,6 @@
-"""The transport of a connection: it closes so that the last answer still arrives, and detects a peer that is gone."""
+"""The transport of a connection: it closes the connection so that the last answer still arrives, and notices a dead
+peer.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,9 @@ probes may stay unanswered. Not every system has these options.
 class LingeringTransport(asyncio.Transport):
     """A transport that counts written bytes, and that can be closed while the peer is still sending.
 
-    A system that closes a socket with unread bytes resets the connection, and the peer then throws away an answer that
-    it has not read yet. So if the peer may still be sending, `close` ends only the writing side, and calls ``lingers``.
-    The protocol then reads on, until the peer has closed too or the protocol aborts the connection.
+    If a socket with unread bytes is closed, the operating system resets the connection, and the peer discards the part
+    of the answer that it has not read yet. So if the peer may still be sending, `close` ends only the writing side, and
+    calls ``lingers``. The protocol then reads on, until the peer has closed too or the protocol aborts the connection.
     """
 
     def __init__(
@@ -74,7 +76,7 @@ class LingeringTransport(asyncio.Transport):
         return self.hung_up or self._transport.is_closing()
 
     def pause_reading(self) -> None:
-        """Read nothing more from the peer for now."""
+        """Stop reading from the peer until `resume_reading`."""
         if not self._is_paused:
             self._is_paused = True
             self._transport.pause_reading()

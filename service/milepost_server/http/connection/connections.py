@@ -1,8 +1,7 @@
 """The bounds on all connections of a server together: their number, their unsent bytes, and their incomplete bodies.
 
-Spark keeps a file open while it works, so the sender of a body may be silent for minutes. The resources that bodies
-hold meanwhile are bounded for all bodies together: a body may hold an open file, and up to `HELD_BYTES` that are not
-written yet.
+Spark keeps a file open while a task works, so the sender of a body may be silent for minutes. Meanwhile the body holds
+resources: an open file, and up to `HELD_BYTES` that are not written yet. These are limited for all bodies together.
 """
 
 from __future__ import annotations
@@ -29,28 +28,31 @@ log = logging.getLogger("milepost.http")
 MOST_CONNECTIONS: Final = 16_384
 MOST_UNSENT_BYTES: Final = 256 * 1024 * 1024
 _RESERVED_FILES: Final = 512
-"""How many of the files that this process may have open are reserved, so that connections cannot use them.
-
-They are for blobs, the database, connections to other services, and connections that the system accepts while others
-are still being closed.
+"""How many file descriptors connections of clients must leave free. The process needs them for blobs, the database,
+connections to other services, and new connections that are accepted while old ones are still being closed.
 """
 
 
 _BODIES_PART: Final = 3
-"""A server may have one incomplete body for every three connections that it may have.
-
-With their connections, bodies take two thirds of the room at most; the rest is for other connections.
+"""The most incomplete bodies are the most connections divided by this number. A body counts like a connection, so
+bodies together with their connections take two thirds of the room at most.
 """
 
 HELD_BYTES: Final = 1024 * 1024
-"""The most bytes of one body that are in memory where blobs are files. S3 takes parts of 5 MiB, and HDFS of 8 MiB."""
+"""The most bytes of one body that are in memory, if blobs are stored as files. S3 takes parts of 5 MiB, and HDFS parts
+of 8 MiB.
+"""
 _MOST_HELD_BYTES: Final = 256 * 1024 * 1024
 LEAST_SILENT_SECONDS: Final = 10.0
 """A body is cut to make room for others only if its sender has been silent for this many seconds."""
 _ENOUGH_BYTES: Final = int(LEAST_SILENT_SECONDS * LEAST_BYTES_PER_SECOND)
-"""A sender counts as silent until it has sent this many bytes; else one byte in nine seconds would keep its place."""
+"""A sender counts as silent until it has sent this many more bytes. Otherwise a client could avoid being cut by sending
+one byte every few seconds.
+"""
 _WAIT_SECONDS: Final = 20.0
-"""How long a body waits for free memory. Meanwhile other bodies may end, or become silent and be cut."""
+"""The seconds for which a body waits for free memory. It becomes free when other bodies end, or are cut because their
+sender is silent.
+"""
 _LOOK_SECONDS: Final = 1.0
 
 
@@ -58,7 +60,7 @@ class OpenBody:
     """A request body that is still incomplete, and counts in `OpenBodies`.
 
     ``is_cut``: the server ends this body to make room for others. ``silent_since`` is the time at which the sender
-    became silent; time in which the server did not wait for the sender does not count.
+    became silent, corrected by the time in which the server did not wait for it.
     """
 
     def __init__(self, bodies: OpenBodies) -> None:
@@ -72,8 +74,8 @@ class OpenBody:
 
     @contextmanager
     def waits(self, patience: asyncio.Timeout) -> Iterator[None]:
-        """Note that the server waits for the sender in this context. If the body is cut meanwhile, ``patience`` ends at
-        once.
+        """Count the sender as silent while the context lasts, since the server waits for it. If the body is cut
+        meanwhile, the wait ``patience`` ends at once.
         """
         began = self._bodies.clock()
         self._patience, self.silent_since = patience, began - self._waited
@@ -97,7 +99,7 @@ class OpenBody:
             self.held += more
 
     def cut(self) -> None:
-        """Cut the body, and end the server's wait for its sender."""
+        """Cut the body to make room for others, and end the server's wait for its sender."""
         self.is_cut = True
         if self._patience is not None:
             self._patience.reschedule(asyncio.get_running_loop().time())
@@ -106,8 +108,7 @@ class OpenBody:
 class OpenBodies:
     """All incomplete bodies of a server. ``clock`` gives monotonic seconds.
 
-    ``silent`` has the bodies whose sender the server waits for, sorted by how long the sender has been silent, the
-    longest first.
+    ``silent`` has the bodies for whose sender the server waits, the sender that has been silent for longest first.
     """
 
     def __init__(self, clock: Callable[[], float], most_bytes: int = _MOST_HELD_BYTES) -> None:
@@ -132,7 +133,7 @@ class OpenBodies:
             self._end(body)
 
     def cut_one(self) -> bool:
-        """Cut the body whose sender has been silent for longest; return False if none has been for
+        """Cut the body whose sender has been silent for longest; return False if no sender has been silent for
         `LEAST_SILENT_SECONDS`.
         """
         body = self.silent[0] if self.silent else None
@@ -144,8 +145,8 @@ class OpenBodies:
         return True
 
     async def room_for(self, size: int) -> None:
-        """Reserve ``size`` bytes of memory, once they are free. Raises a ``too-many-requests`` problem if they are not
-        in time.
+        """Wait until ``size`` bytes of memory are free, and reserve them for the context. Raises a
+        ``too-many-requests`` problem if they do not become free in time.
         """
         end = self.clock() + _WAIT_SECONDS
         while self._held + size > self._most_bytes:
@@ -172,20 +173,20 @@ class OpenBodies:
 
 
 class Peer(Protocol):
-    """A connection that the server may close to make room for others."""
+    """The interface of a connection that the server may close to make room for other connections."""
 
     def give_up(self) -> None:
         """Close the connection at once."""
 
 
 class Connections:
-    """All connections of a server. When there is no room, the server closes one of them.
+    """All connections of a server.
 
-    An incomplete body counts as another connection, since it may be written to a file meanwhile. To make room for a new
+    An incomplete body counts like one more connection, since it may need an open file. To make room for a new
     connection or body, the server closes the connection without a running request that has waited longest; if there is
     none, it cuts the body whose sender has been silent for longest. To make room for unsent bytes, it closes the
-    connection whose reader has been slow for longest. Each slow connection counts with its unsent bytes and ``ahead``
-    bytes more, for data that waits behind them. ``clock`` gives monotonic seconds.
+    connection whose reader has been slow for longest. The unsent bytes of a slow connection count with ``ahead`` bytes
+    more, for data that was read for the connection but not written to it yet. ``clock`` gives monotonic seconds.
     """
 
     def __init__(
@@ -234,7 +235,7 @@ class Connections:
         return True
 
     def closed(self, peer: Peer) -> None:
-        """Remove a closed connection."""
+        """Stop counting a connection, because it was closed."""
         self._open.discard(peer)
         self._spare.pop(peer, None)
         self.flows(peer)
@@ -244,7 +245,9 @@ class Connections:
         self._spare.pop(peer, None)
 
     def spare(self, peer: Peer) -> None:
-        """Note that all requests of the connection are answered, so that it may be closed when others need the room."""
+        """Note that all requests of the connection are answered, so that it may be closed to make room for other
+        connections.
+        """
         if peer in self._open:
             self._spare[peer] = None
 
@@ -265,15 +268,15 @@ class Connections:
 
 
 def room_for_connections() -> int:
-    """Return how many connections this process may have open beside its other files.
-
-    The limit on open files is raised first, as far as the system allows.
+    """Return how many connections this process may have, given its limit on open files and `_RESERVED_FILES`. Raises
+    that limit first, as far as the system allows.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_CONNECTIONS + _RESERVED_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        with contextlib.suppress(ValueError, OSError):  # the limit then stays unchanged, and is read below
+        # if the operating system refuses a higher limit, the present limit is used
+        with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     files = wanted if soft == resource.RLIM_INFINITY else soft

@@ -1,17 +1,20 @@
-"""One request and its answer, as the application sees them: ASGI messages on a connection of HTTP/1.1."""
+"""One request and its answer on a connection of HTTP/1.1: ASGI messages to the application, bytes to the client."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from functools import cache
+from http import HTTPStatus
 from typing import Any, Final
 
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message
 
 from milepost.errors import Problem
 from milepost_server.blobs.delivery import DeliveryCut
-from milepost_server.http.connection import answers
 from milepost_server.http.connection.closing import LingeringTransport
 
 log = logging.getLogger("milepost.http")
@@ -27,7 +30,11 @@ _FAILED_FIELDS: Final = (
 )
 _WITHOUT_BODY: Final = frozenset({204, 304})
 
+_NAME: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE: Final = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
+
 _EXTENSION: Final = "milepost.exchange"
+_CERTIFIED: Final = "milepost.certified"
 
 
 class Exchange:
@@ -101,7 +108,9 @@ class Exchange:
         self._news.set()
 
     async def answer(self, app: ASGIApp) -> None:
-        """Let the application answer the request. If it leaves the answer incomplete, end it as a server error."""
+        """Let the application answer the request. If the application fails or leaves the answer incomplete, end the
+        answer as a server error.
+        """
         scope = self._scope
         extensions: dict[str, Any] = scope["extensions"]
         extensions[_EXTENSION] = self
@@ -109,21 +118,22 @@ class Exchange:
             await app(scope, self.receive, self.send)
         except DeliveryCut as error:
             log.error("cut the answer to %s %s: %s", scope["method"], scope["path"], error)
-        except Exception:  # whatever the application raises, `_break_off` answers the client
+        except Exception:  # after any exception of the application, `_break_off` ends the answer to the client
             log.exception("the answer to %s %s failed", scope["method"], scope["path"])
         else:
             if not self._is_over:
                 log.error("the answer to %s %s has no end", scope["method"], scope["path"])
         finally:
-            del extensions[_EXTENSION]  # the exchange and its scope refer to each other, which keeps both in memory
+            # break the reference cycle between exchange and scope, which would keep both in memory
+            del extensions[_EXTENSION]
             if not self._is_over:
                 self._break_off()
 
     # -- called by the application -------------------------------------------------------------------------------------
 
     async def receive(self) -> Message:
-        """Wait for a part of the body, for the end of the body or of the peer's sending side, or for the end of the
-        exchange.
+        """Wait for a part or the end of the body, for the end of the peer's sending side, or for the end of the
+        exchange, and return it as an ASGI message.
         """
         if self._awaits_continue and not self._line.is_closing():
             self._awaits_continue = False
@@ -153,7 +163,7 @@ class Exchange:
     async def hung_up(self) -> None:
         """Return once the peer has ended its sending side or is gone. Call this only after the request's body was read.
 
-        Only sending an answer would show which of the two it is.
+        The server cannot tell the two cases apart until it sends the answer.
         """
         while not self._peer_has_ended and (await self.receive())["type"] != "http.disconnect":
             pass
@@ -170,7 +180,8 @@ class Exchange:
         fields = [*self._common, *given]
         known = dict(fields)
         said = known.get(b"connection") == b"close"
-        # Without `100 Continue`, a client may send its body or leave it out, so the server cannot know what comes next.
+        # A client that got no `100 Continue` may now send its body or a new request. The server cannot tell which,
+        # so it closes the connection.
         self.keep_alive = self.keep_alive and not (said or self._awaits_continue)
         if not (self.keep_alive or said):
             fields.append((b"connection", b"close"))
@@ -179,9 +190,9 @@ class Exchange:
         self._left = 0 if length is None or self._is_head else int(length)
         if self._is_chunked:
             fields.append((b"transfer-encoding", b"chunked"))
-        head = answers.head(status, fields)
+        encoded = head(status, fields)
         self.has_begun, self._awaits_continue = True, False
-        self._line.write(head)
+        self._line.write(encoded)
 
     def _go_on(self, part: bytes | memoryview, *, more: bool) -> None:
         if not self.has_begun or self._is_complete:
@@ -218,3 +229,37 @@ def exchange_of(scope: MutableMapping[str, Any]) -> Exchange:
     """Return the exchange that an ASGI scope belongs to, while the application answers its request."""
     exchange: Exchange = scope["extensions"][_EXTENSION]
     return exchange
+
+
+def note_certificate(scope: MutableMapping[str, Any]) -> None:
+    """Note that the client of this request has presented a certificate."""
+    scope.setdefault("extensions", {})[_CERTIFIED] = {}
+
+
+def is_certified(scope: MutableMapping[str, Any]) -> bool:
+    """Return whether the client of this request has presented a certificate."""
+    return _CERTIFIED in (scope.get("extensions") or {})
+
+
+def head(status: int, fields: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Return the bytes of the head of an answer: its status line and its header fields.
+
+    Raises ValueError for a field that HTTP does not allow, such as one whose value contains a line break.
+    """
+    lines = [_status_line(status)]
+    for name, value in fields:
+        if not (_NAME.fullmatch(name) and _VALUE.fullmatch(value)):
+            raise ValueError(f"this is no field of an answer: {name!r}: {value!r}")
+        lines.append(b"%b: %b" % (name, value))
+    return b"\r\n".join([*lines, b"", b""])
+
+
+@cache
+def _status_line(status: int) -> bytes:
+    return b"HTTP/1.1 %d %b" % (status, HTTPStatus(status).phrase.encode())
+
+
+def whole(response: Response) -> bytes:
+    """Return the bytes of a complete answer that is the last one on its connection."""
+    fields = [(name, value) for name, value in response.raw_headers if name != b"connection"]
+    return head(response.status_code, [*fields, (b"connection", b"close")]) + bytes(response.body)

@@ -1,4 +1,6 @@
-"""Check and correct heads of requests where the parser does not: request line, end of the body, and host."""
+"""Check and correct the parts of a request's head that the parser accepts or refuses wrongly: request line, body length
+and host.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,15 @@ from milepost.wire import Code
 from milepost_server.basics.problems import problem
 
 _MOST_TARGET_BYTES: Final = 65_535
-"""The most bytes in the target of a request: the parser of targets cannot count further."""
+"""The most bytes in the target of a request, the limit of httptools' URL parser, which counts in 16 bits."""
 
 _NOT_ASCII: Final = re.compile(rb"[\x80-\xff]")
 _SIZE: Final = re.compile(rb"0*([0-9A-Fa-f]+)")
 _EMPTY_LINE: Final = b"\r\n\r\n"
 _KEPT_BYTES: Final = 256
-"""The most bytes of a request line that are kept, enough to tell which part of the service the request is for."""
+"""The most bytes of a request line that are kept for the answer to invalid input, enough to tell WebHDFS from the
+API.
+"""
 
 
 class _Within(Enum):
@@ -33,8 +37,8 @@ class RequestLines:
 
     Hadoop's client sends letters outside ASCII as raw UTF-8, which the parser refuses as invalid HTTP. In a request
     line, this class replaces each such byte by its percent-encoding, which RFC 3986 (section 2.1) requires in a target.
-    All other bytes stay unchanged, so the class must tell request lines from bodies exactly. The parser decides where a
-    head and a message end; this class only makes sure that a part ends there too.
+    Bytes of bodies must stay unchanged, so the class must know exactly where a request line begins. For that, each part
+    ends where a head or a message ends at the latest, and the parser then says whether one has ended.
     """
 
     def __init__(self) -> None:
@@ -47,7 +51,9 @@ class RequestLines:
         self._tail = b""
 
     def cut(self, data: bytes, start: int) -> tuple[bytes, int]:
-        """Return the part that begins at ``start``, encoded for the parser, and the position at which the part ends."""
+        """Return the part of ``data`` that begins at ``start``, with raw bytes of a request line percent-encoded, and
+        the position of its end.
+        """
         if self._within is _Within.LINE:
             return self._line(data, start)
         if self._within is _Within.FIELDS:
@@ -60,7 +66,9 @@ class RequestLines:
         return data[start:end], end
 
     def body_follows(self, size: int | None) -> None:
-        """Note that a head is complete, and that its body has ``size`` bytes; None if the body comes in chunks."""
+        """Note that a head is complete, and that its body has ``size`` bytes; ``size`` is None if the body comes in
+        chunks.
+        """
         self._within, self._left, self._size = (_Within.CHUNKS if size is None else _Within.BODY), size or 0, b""
 
     def message_ended(self) -> None:
@@ -83,8 +91,8 @@ class RequestLines:
         self._within, self._tail = _Within.FIELDS, b"\r\n"
 
     def _end_of_fields(self, data: bytes, start: int) -> int:
-        """Return the position behind the empty line that ends the fields. Some of the fields may have come in earlier
-        data.
+        """Return the position after the empty line that ends the header fields; the end of ``data`` if there is none
+        yet. The empty line may begin in earlier data.
         """
         known, most = self._tail, len(_EMPTY_LINE) - 1
         end = (known + data[start : start + most]).find(_EMPTY_LINE) + 1
@@ -97,7 +105,9 @@ class RequestLines:
         return end
 
     def _end_of_chunks(self, data: bytes, at: int) -> int:
-        """Return the position behind the size of the last chunk, where the trailers and the message's end follow."""
+        """Return the position after the line of the last chunk, where the trailers begin; the end of ``data`` if the
+        last chunk is not in it.
+        """
         at, self._left = at + self._left, 0
         while at < len(data):
             end = data.find(b"\n", at) + 1
@@ -106,7 +116,8 @@ class RequestLines:
                 if not end:
                     return len(data)
             found = _SIZE.match(self._size or data, 0 if self._size else at)
-            size = int(found[1], 16) if found is not None else 0  # the parser refuses a size that is not a number
+            # a chunk size that is not a number counts as 0 here, since the parser refuses it
+            size = int(found[1], 16) if found is not None else 0
             self._size = b""
             if not size:
                 self._fields_follow()
@@ -119,8 +130,8 @@ class RequestLines:
 class Framing:
     """The fields of one head that determine where the body ends and which host the request is for.
 
-    If this server and a proxy in front of it understood one of these fields differently, they would take a part of one
-    client's request for another client's request. So the server refuses every ambiguous head.
+    If this server and a proxy in front of it read one of these fields differently, a part of one client's request could
+    pass for another client's request (request smuggling). So the server refuses every ambiguous head.
     """
 
     FIELDS: ClassVar = frozenset({b"host", b"content-length", b"transfer-encoding", b"expect"})
@@ -146,7 +157,7 @@ class Framing:
         if name == b"host":
             self._hosts.append(value)
         elif name == b"content-length":
-            self._length = int(value)  # the parser lets only numbers through
+            self._length = int(value)  # the parser has checked that the value is a number
         elif name == b"expect":
             self._asked_to_wait = self._asked_to_wait or value.lower() == b"100-continue"
         else:
@@ -154,7 +165,7 @@ class Framing:
             self._codings = [*(self._codings or ()), *given]
 
     def expects_continue(self, parser: Any) -> bool:
-        """Return whether the client waits for ``100 Continue`` before it sends the body; HTTP/1.0 does not have it."""
+        """Return whether the client waits for ``100 Continue`` before it sends the body; never true for HTTP/1.0."""
         return self._asked_to_wait and parser.get_http_version() == "1.1"
 
     def fault(self, parser: Any, target: bytes) -> Problem | None:

@@ -1,7 +1,8 @@
-"""The protocol of one connection: it answers every client that still reads, and bounds what each client may use.
+"""The protocol of one connection: it answers every client that still reads, and limits the memory and time of each
+client.
 
-A client gets an answer even if its body is cut short or its input is not HTTP. No client, authenticated or not, uses
-more memory or time than the bounds allow.
+A client gets an answer even if its body is cut short or its input is not HTTP. The limits hold for authenticated
+clients too.
 """
 
 from __future__ import annotations
@@ -17,23 +18,19 @@ import uvicorn
 from milepost.errors import Problem
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
-from milepost_server.http.access.certified import note_certificate
 from milepost_server.http.application import Application
-from milepost_server.http.connection.answers import whole
 from milepost_server.http.connection.closing import LingeringTransport, notice_dead_peers
-from milepost_server.http.connection.exchange import Exchange
+from milepost_server.http.connection.exchange import Exchange, note_certificate, whole
 from milepost_server.http.connection.heads import Framing, RequestLines
 from milepost_server.http.connection.slow_peers import SlowPeerGuard
 from milepost_server.http.requests import Fields
 
 MOST_HEAD_BYTES: Final = 64 * 1024
-"""The most bytes in the head of a request. Also the most bytes between two bytes of a body: chunk sizes, their
-extensions, and trailers.
+"""The most bytes in the head of a request. Also the most bytes of chunk sizes, chunk extensions and trailers between
+two parts of a body.
 """
 _SLICE_BYTES: Final = 16 * 1024
-"""How many bytes are parsed at once. This bounds the requests in memory of a peer that sends many without waiting for
-answers.
-"""
+"""How many bytes are parsed at once. This limits how many pipelined requests of one peer are in memory."""
 
 _ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 
@@ -53,8 +50,8 @@ class HttpProtocol(asyncio.Protocol):
 
     The connection serves only an application that `create_app` made. It may read several requests before the first is
     answered, but no more than fit into `_SLICE_BYTES`. It passes requests to the application one at a time, in their
-    order, and meanwhile parses nothing behind them. The connection stays open when the peer ends its sending side, so
-    that such a client still learns that its body arrived incomplete, or how a complete request ended.
+    order. While one is answered, later data is not parsed. The connection stays open when the peer ends its sending
+    side, so that the client still gets the answer to its last request.
     """
 
     _line: LingeringTransport
@@ -93,7 +90,8 @@ class HttpProtocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin a connection, and wait for its first head, which must come in time."""
-        below = cast("asyncio.Transport", transport)  # uvloop's transport is no subclass of it
+        # a cast is needed, since uvloop's transport is not a subclass of asyncio's
+        below = cast("asyncio.Transport", transport)
         notice_dead_peers(below)
         self._line = LingeringTransport(below, self._more_may_come, self._linger)
         self._guard = SlowPeerGuard(self._loop, self._line, self.application.idle_seconds)
@@ -109,7 +107,7 @@ class HttpProtocol(asyncio.Protocol):
             self._refuse(problem(Code.TOO_MANY_REQUESTS, "there is no room for more connections"))
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """End everything that waits for this connection, because the connection was closed or lost."""
+        """End all tasks that wait for this connection, because the connection was closed or lost."""
         self._guard.end()
         self._server.connections.discard(self)
         self.application.connections.closed(self)
@@ -132,8 +130,8 @@ class HttpProtocol(asyncio.Protocol):
         self._line.drained.set()
 
     def _note_waiting(self, waiting: int) -> None:
-        """Note how many bytes of an answer wait in memory. If there are more while the peer reads slowly, report them
-        at once.
+        """Note how many bytes of an answer wait in memory. If the number grows while the peer reads slowly, report it
+        to `Connections` at once.
         """
         more, self._waiting = waiting > self._waiting, waiting
         if more and not self._line.drained.is_set():
@@ -151,8 +149,8 @@ class HttpProtocol(asyncio.Protocol):
         self._guard.linger()
 
     def shutdown(self) -> None:
-        """Let complete requests be answered, and end a body that is still incomplete with a problem, because the server
-        stops.
+        """Prepare for the end of the server: let complete requests be answered, and end an incomplete body with a
+        problem.
         """
         newest = self._due[-1] if self._due else None
         if newest is None:
@@ -195,7 +193,9 @@ class HttpProtocol(asyncio.Protocol):
         return True
 
     def _parse_held(self) -> None:
-        """Parse the held data in slices, until it is used up or a second request waits for its turn."""
+        """Parse the received data that was held back, slice by slice, until none is left or a second request waits for
+        its turn.
+        """
         data, at = self._held, 0
         while at < len(data) and len(self._due) < 2 and not self._hears_no_more:
             self._parse(data[at : at + _SLICE_BYTES])
@@ -226,11 +226,11 @@ class HttpProtocol(asyncio.Protocol):
             self._refuse(problem(Code.TOO_LARGE, detail))
 
     def _feed(self, part: bytes) -> None:
-        """Parse a part of received data that goes no further than the end of a head or of a message.
+        """Parse a part of received data, which ends at the end of a head or of a message at the latest.
 
-        After a head that offers to switch to another protocol, the parser treats everything as that protocol. This
-        server speaks no other protocol, and ignores the offer (RFC 9110, section 7.8): a new parser reads the head
-        without the offer, and what follows the head.
+        This server ignores an offer to switch to another protocol, as RFC 9110 (section 7.8) allows. But after a head
+        with such an offer, the parser parses no more HTTP. So a new parser reads the same head without the offer, and
+        all data after it.
         """
         try:
             self._parser.feed_data(part)
@@ -244,7 +244,8 @@ class HttpProtocol(asyncio.Protocol):
     def on_message_begin(self) -> None:
         """Begin a new head."""
         self._target, self._fields, self._framing, self._fault = b"", [], Framing(), None
-        if self._newest is not None and not self._head_is_open:  # the wait for the first head began with the connection
+        # the time limit for the first head began with the connection
+        if self._newest is not None and not self._head_is_open:
             self._guard.expect()
         self._head_is_open = True
 
@@ -255,10 +256,10 @@ class HttpProtocol(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """Note a header field or a trailer.
 
-        Trailers, the fields after a body, are ignored (RFC 9110, section 6.5). A trailer that the parser itself would
-        obey is refused with ValueError.
+        Trailers, the fields after a body, are ignored (RFC 9110, section 6.5). A trailer that would change how the
+        parser reads the message raises ValueError.
         """
-        name, value = name.lower(), value.strip(b" \t")  # the parser keeps the spaces after a value
+        name, value = name.lower(), value.strip(b" \t")  # the parser leaves white space at the end of a value
         if self._head_is_open:
             self._fields.append((name, value))
             if name in self._framing.FIELDS:
@@ -303,7 +304,8 @@ class HttpProtocol(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """Note that the parser has read a complete request."""
-        if self._head_is_open:  # the head offers an upgrade, and is parsed once more without the offer
+        # a head that offers an upgrade is not complete yet: a new parser reads it again without the offer
+        if self._head_is_open:
             return
         assert self._newest is not None
         self._progress = True
@@ -365,10 +367,10 @@ class HttpProtocol(asyncio.Protocol):
             self.application.connections.spare(self)
 
     def _refuse(self, error: Problem) -> None:
-        """Answer with the problem ``error``, unless another answer has begun, and close the connection.
+        """Answer invalid input with the problem ``error``, unless an answer has begun, and close the connection.
 
-        While the answer to a complete request is due, that answer is sent instead, as the last one: the client would
-        take any other answer for it.
+        If an earlier request still waits for its answer, that answer is sent instead as the last one, since the client
+        would take the problem for the answer to its earlier request.
         """
         self._hears_no_more = self._more_is_dropped = True
         if len(self._due) > 1 and self._due[-1].more_body:

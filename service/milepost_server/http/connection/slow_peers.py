@@ -1,4 +1,4 @@
-"""Bound the time that a slow peer may take: one rule for heads, bodies and answers, and a check of each connection."""
+"""Limit the time that a slow peer may take, by one rule for heads, bodies and answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from milepost_server.http.connection.closing import LingeringTransport
 
 _LOOKS: Final = 10
-"""How many times a connection is checked within the time that its peer has."""
+"""How many times a connection is checked within the time limit of its peer."""
 _STALL_SECONDS: Final = 1.0
 _LINGER_SECONDS: Final = 5.0
 
@@ -20,7 +20,7 @@ class PeerTimeBudget:
 
     Waiting uses up the budget, and transferred bytes refill it: by one second for each `LEAST_BYTES_PER_SECOND` bytes,
     up to the initial ``seconds``. So the wait for a silent peer ends after ``seconds``, and for a peer below that rate
-    a little later. Time in which the server does not wait for the peer does not count.
+    a little later. Only time in which the server waits for the peer counts.
     """
 
     __slots__ = ("_most", "left")
@@ -41,8 +41,8 @@ class PeerTimeBudget:
 class SlowPeerGuard:
     """The guard of one connection, which closes it if the peer does not send what is due, or does not read.
 
-    A check is cheap, and there are only a few each minute; requests, reads and writes set and cancel no timer of their
-    own. A peer is never late while the server does not read from it.
+    The guard checks a few times a minute, which is cheaper than a timer for each request, read and write. While the
+    server has paused reading, the peer is never late.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, transport: LingeringTransport, seconds: float) -> None:
@@ -56,7 +56,7 @@ class SlowPeerGuard:
         self._timer = loop.call_later(seconds / _LOOKS, self._look)
 
     def expect(self) -> None:
-        """Begin to wait for a head, which must be complete within the time that a peer has."""
+        """Begin to wait for a head, which must be complete within the time limit of a peer."""
         self._due = self._loop.time() + self._seconds
 
     def idle(self, seconds: float) -> None:
@@ -68,7 +68,7 @@ class SlowPeerGuard:
         self._due = self._loop.time() + min(_LINGER_SECONDS, self._seconds)
 
     def rest(self) -> None:
-        """Stop waiting: the peer need not send anything now."""
+        """Stop the time limit: no data from the peer is expected now."""
         self._due = None
 
     def end(self) -> None:
@@ -79,7 +79,8 @@ class SlowPeerGuard:
         now, every = self._loop.time(), self._seconds / _LOOKS
         waited, self._looked = now - self._looked, now
         stalled = waited - every
-        if stalled > _STALL_SECONDS:  # this process itself was paused, and has not yet read what came meanwhile
+        # if this process was paused, the peer's data may have arrived but not been read, so the peer gets more time
+        if stalled > _STALL_SECONDS:
             waited = every
             self._due = None if self._due is None else self._due + stalled
         self._timer = self._loop.call_later(every, self._look)
@@ -88,7 +89,8 @@ class SlowPeerGuard:
             if self._transport.hung_up:
                 self._transport.abort()
             elif self._transport.is_reading():
-                self._due = None  # the peer has sent all, but may still read the end of an answer
+                # close the connection without aborting it, since the late peer may still read the end of an answer
+                self._due = None
                 self._transport.close()
 
     def _look_at_reader(self, waited: float) -> None:

@@ -1,1 +1,1 @@
-"""The OpenAPI description of the service, made from the routes that answer, and a page that shows it."""
+"""The OpenAPI description of the service, generated from the routes, and a page that shows the description."""

@@ -1,19 +1,28 @@
-"""Makes the OpenAPI description from the routes that answer requests."""
+"""Makes the OpenAPI description from the routes that answer requests, and shows it as a page at ``/docs``.
+
+This server serves the script and the style of the page, since a cluster may not reach the internet.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from importlib import resources
 from typing import Any
 
 import msgspec
+from fastapi import APIRouter
+from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from milepost.operations import OPERATIONS
 from milepost.operations.operation import RestOperation
-from milepost.wire import PROBLEM_MEDIA_TYPE
+from milepost.operations.replicas import API_PAGE, API_PAGE_FILE
+from milepost.wire import PROBLEM_MEDIA_TYPE, Code
+from milepost_server.basics.problems import problem
+from milepost_server.http.openapi.documents import plain
 from milepost_server.http.openapi.schemas import (
     NAME_SCHEMA,
     OPENAPI_VERSION,
@@ -22,6 +31,15 @@ from milepost_server.http.openapi.schemas import (
     SECURITY_SCHEMES,
 )
 from milepost_server.http.requests import HttpRequest
+
+router = APIRouter()
+
+_FILES = {
+    "swagger-ui-bundle.js": "application/javascript",
+    "swagger-ui.css": "text/css",
+    "favicon-32x32.png": "image/png",
+}
+_A_DAY = {"Cache-Control": "public, max-age=86400"}
 
 _DESCRIPTION = """
 Milepost keeps the one fact a Spark driver needs after a crash: which checkpoint is the latest, and who may write
@@ -47,7 +65,7 @@ stores that need a length; none of the current ones does.
 
 
 class Description:
-    """The OpenAPI description of ``routes``, which is made at the first request for it."""
+    """The OpenAPI description of ``routes``. It is generated at the first request for it."""
 
     def __init__(self, version: str, routes: Sequence[APIRoute]) -> None:
         self._version = version
@@ -85,13 +103,37 @@ def _complete(operation: dict[str, Any], path: str, known: RestOperation) -> Non
         if parameter["in"] == "path" and parameter["name"] != "path":
             parameter["schema"] = NAME_SCHEMA
     if PROBLEM_MEDIA_TYPE not in operation["responses"].get("422", {}).get("content", {}):
-        operation["responses"].pop("422", None)  # FastAPI adds 422 for its own check of parameters
+        # remove the 422 that FastAPI describes for its own validation, which this server does not use
+        operation["responses"].pop("422", None)
     for status, response in operation["responses"].items():
         content = response.get("content", {})
         if status.startswith("2") and "application/json" in content:
-            if known.answer is None:  # FastAPI assumes that every answer is JSON
+            if known.answer is None:  # FastAPI describes every answer as JSON, also those that are not
                 del content["application/json"]
             else:
                 content["application/json"]["schema"] = {"$ref": f"#/components/schemas/{known.answer}"}
         if not content:
             response.pop("content", None)
+
+
+@plain(router, API_PAGE)
+async def api_page(_: HttpRequest) -> Response:
+    """Answer with the API page, which reads ``/openapi.json``."""
+    return get_swagger_ui_html(
+        openapi_url="openapi.json",
+        title="Milepost",
+        swagger_js_url="docs/swagger-ui-bundle.js",
+        swagger_css_url="docs/swagger-ui.css",
+        swagger_favicon_url="docs/favicon-32x32.png",
+        swagger_ui_parameters={"docExpansion": "list", "defaultModelsExpandDepth": 0},
+    )
+
+
+@plain(router, API_PAGE_FILE)
+async def api_page_file(request: HttpRequest, name: str) -> Response:
+    """Answer with one of the files that the API page needs."""
+    media_type = _FILES.get(name)
+    if media_type is None:
+        raise problem(Code.NO_ROUTE, f"GET {request.scope['path']}")
+    data = resources.files("fastapi_swagger.resources").joinpath(name).read_bytes()
+    return Response(data, headers=_A_DAY, media_type=media_type)

@@ -1,17 +1,21 @@
-"""The texts of the OpenAPI description about headers, answers and problems, in one table that every route uses."""
+"""Decorators that connect a route to its operation, and the OpenAPI texts of headers, answers and problems, which all
+routes share.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
 
-from fastapi import Depends
+from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from milepost.operations.operation import RestOperation
 from milepost.wire import MAX_LABELS_LENGTH, MAX_PAGE, PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, PROBLEMS, Code, Header
 from milepost_server.http.bodies import no_fields
 from milepost_server.http.openapi.schemas import NAME_SCHEMA, TAG_PATTERN
+
+Route = TypeVar("Route", bound=Callable[..., Awaitable[Response]])
 
 HANDLE_EXAMPLE: dict[str, Any] = {
     "name": "latest",
@@ -88,7 +92,7 @@ _OF_STATUS = {
     429: (Header.RETRY_AFTER,),
     503: (Header.RETRY_AFTER,),
 }
-"""The headers of answers with a status, for every call."""
+"""The headers that answers with a certain status have, whatever the call."""
 
 _QUERY: dict[str, dict[str, Any]] = {
     "limit": {"type": "integer", "minimum": 1, "maximum": MAX_PAGE},
@@ -100,6 +104,38 @@ _QUERY: dict[str, dict[str, Any]] = {
 """The schemas of query parameters that are not text."""
 
 
+def answers(
+    router: APIRouter,
+    operation: RestOperation,
+    examples: dict[int, tuple[str, Any]],
+    *,
+    body: dict[str, Any] | None = None,
+    elsewhere: tuple[str, Iterable[str]] = ("", ()),
+) -> Callable[[Route], Route]:
+    """Decorate the route of an operation of ``/v1``. `openapi_operation` explains the arguments."""
+    return plain(router, operation, **openapi_operation(operation, examples, body=body, elsewhere=elsewhere))
+
+
+def plain(router: APIRouter, operation: RestOperation, **described: Any) -> Callable[[Route], Route]:
+    """Decorate the route of an operation outside of ``/v1``. FastAPI describes the route with the arguments
+    ``described``.
+    """
+    path = operation.path.replace("{path}", "{path:path}")
+
+    def add(route: Route) -> Route:
+        router.add_api_route(
+            path,
+            route,
+            methods=[operation.method],
+            summary=operation.summary,
+            include_in_schema=operation.described,
+            **described,
+        )
+        return route
+
+    return add
+
+
 def openapi_operation(
     operation: RestOperation,
     examples: dict[int, tuple[str, Any]],
@@ -109,9 +145,9 @@ def openapi_operation(
 ) -> dict[str, Any]:
     """Return the arguments with which FastAPI describes an operation: its answers, problems, headers and body.
 
-    ``examples`` has a text and an example for each status of success. ``elsewhere`` describes another target of a 307
-    than the leader, and its headers. An operation without a ``body`` refuses any body that is not empty. Raises
-    `ValueError` if the statuses are not those of the operation.
+    ``examples`` has a text and an example for each status of success. ``elsewhere`` describes a target of a 307 other
+    than the leader, and the headers of that 307. An operation without a ``body`` refuses any body that is not empty.
+    Raises `ValueError` if the statuses are not those of the operation.
     """
     if set(examples) != set(operation.success):
         raise ValueError(f"{operation.id} succeeds with {operation.success}, and the examples are of {[*examples]}")
@@ -143,7 +179,7 @@ def openapi_operation(
 def probe_operation(yes: str, no: str | None = None, **query: str) -> dict[str, Any]:
     """Return the arguments for a call that a replica answers for itself in plain text: 200 ``yes`` or 503 ``no``.
 
-    The parameters of ``query`` need no value.
+    ``query`` has the texts of query parameters, which may be sent without a value.
     """
     texts = {200: yes} if no is None else {200: yes, 503: no}
     responses = {
@@ -171,12 +207,14 @@ def json_schema(properties: dict[str, Any], required: list[str]) -> dict[str, An
 
 
 def seconds(least: float, most: float) -> dict[str, Any]:
-    """Return the schema of a duration. Without its format, a generated client might use single precision."""
+    """Return the schema of a duration in seconds. Without the format ``double``, a generated client might use single
+    precision.
+    """
     return {"type": "number", "format": "double", "minimum": least, "maximum": most}
 
 
 def request_id() -> dict[str, Any]:
-    """Return the description of the one header that every call accepts."""
+    """Return the description of the header with the request's id, which every call accepts."""
     return _parameter(Header.REQUEST_ID, False)
 
 
@@ -209,7 +247,9 @@ def _problem_response(status: int, codes: list[Code], always: list[str]) -> dict
 
 
 def answer_headers(status: int, names: Iterable[str]) -> dict[str, Any]:
-    """Return the descriptions of these headers of an answer, and of those that come with its status."""
+    """Return the descriptions of the headers of an answer: of those in ``names``, and of those that every answer with
+    this status has.
+    """
     return _described_headers([*names, *_OF_STATUS.get(status, ())])
 
 

@@ -1,6 +1,6 @@
 """The part of the OpenAPI description about the files of jobs: WebHDFS, and the tokens for it.
 
-Hadoop defines these calls, so they have neither the headers nor the problems of the others.
+Hadoop defines these calls, so they have neither the headers nor the problems of ``/v1``.
 """
 
 from __future__ import annotations
@@ -89,7 +89,9 @@ def files_operation(
     gives_bytes: bool = False,
     takes_bytes: bool = False,
 ) -> dict[str, Any]:
-    """Return the arguments of the decorator of one method's route. ``examples`` are JSON answers, by operation."""
+    """Return the arguments for `plain` that describe the WebHDFS operations of one HTTP method. ``examples`` are JSON
+    answers, by operation.
+    """
     responses: dict[int | str, dict[str, Any]] = {
         status: {"description": text, "headers": answer_headers(status, ALWAYS)} for status, text in success.items()
     }
@@ -113,7 +115,7 @@ def files_operation(
 
 
 def token_operation(text: str, example: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of the decorator of the route that issues tokens (RFC 6749, section 4.4)."""
+    """Return the arguments for `plain` that describe the route which issues tokens (RFC 6749, section 4.4)."""
     form = {
         "type": "object",
         "required": ["grant_type", "client_id", "client_secret"],

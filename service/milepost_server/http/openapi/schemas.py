@@ -1,6 +1,6 @@
 """The parts of the OpenAPI description from which clients are generated: schemas of answers, patterns.
 
-They use the vocabulary of OpenAPI 3.0, which every generator reads.
+The schemas use only keywords of OpenAPI 3.0, since not every generator understands newer ones.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SECURITY_SCHEMES: Final[Schema] = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "Where the deployment has tokens."}
 }
 SECURED: Final[list[Schema]] = [{"bearer": []}, {}]
-"""Calls are made with a bearer token or, if the deployment has no tokens, without."""
+"""The security of a call: a bearer token, or nothing if the deployment has no tokens."""
 
 NAME_SCHEMA: Final[Schema] = {
     "type": "string",
@@ -32,7 +32,7 @@ _SECONDS: Schema = {"type": "number", "format": "double", "minimum": 0}
 _TIME: Schema = {"type": "string", "format": "date-time"}
 _FLAG: Schema = {"type": "boolean"}
 _ROW: Schema = {"type": "object"}
-"""A struct of a state, whose fields depend on the job."""
+"""A value of managed state: a struct, whose fields depend on the job."""
 
 
 def _nullable(schema: Schema) -> Schema:

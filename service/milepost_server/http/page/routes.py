@@ -1,6 +1,5 @@
-"""Serves the page at ``/`` and its files. They contain no data, so they need no token.
-
-The page requests its data from the API, in the browser, under the same rules as every other client.
+"""Serves the page at ``/`` and its files. These files contain no data, so they are served without a token. In the
+browser, the page requests its data from the API like any other client.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from starlette.responses import Response
 from milepost.operations.replicas import PAGE, PAGE_FILE
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
-from milepost_server.http.openapi.operations import plain
+from milepost_server.http.openapi.documents import plain
 from milepost_server.http.requests import HttpRequest
 
 router = APIRouter()
@@ -41,14 +40,14 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
 }
-"""The rules that the browser enforces: nothing comes from elsewhere, no text becomes markup, and no other page embeds
-this one.
+"""Headers with rules for the browser: load nothing from other servers, never treat text as markup, and let no other
+page embed this page.
 """
 
 
 @plain(router, PAGE)
 async def index(_: HttpRequest) -> Response:
-    """Answer with the page."""
+    """Answer with the HTML of the page."""
     return _answer(_INDEX)
 
 

@@ -16,8 +16,8 @@ from milepost_server.basics.problems import problem
 from milepost_server.http.access.job_tokens import LIFE_SECONDS
 from milepost_server.http.bodies import form_of
 from milepost_server.http.headers import caller, checked_name
+from milepost_server.http.openapi.documents import answers, plain
 from milepost_server.http.openapi.files import token_operation
-from milepost_server.http.openapi.operations import answers, plain
 from milepost_server.http.replies import json_response, reply_headers
 from milepost_server.http.requests import HttpRequest
 
@@ -59,9 +59,8 @@ async def credentials(request: HttpRequest, store: str) -> Response:
 
 @plain(router, GET_TOKEN, **token_operation("A bearer token for the files of one job under one epoch.", _TOKEN_EXAMPLE))
 async def token(request: HttpRequest) -> Response:
-    """Return a token for client credentials (RFC 6749, section 4.4). Every replica answers this itself.
-
-    Writes with a token of an older epoch are refused as those of the epoch itself are; reads are allowed.
+    """Return a token for client credentials (RFC 6749, section 4.4). Every replica answers this itself. With a token of
+    an older epoch, writes are refused, and reads are allowed.
     """
     try:
         fields = dict(parse_qsl(await form_of(request), keep_blank_values=True, max_num_fields=_MOST_FIELDS))

@@ -11,13 +11,20 @@ from starlette.responses import Response
 from milepost.operations.files import DELETE_FILE, LIST_FILES, LOOK_AT_FILE, READ_FILE, WRITE_FILE
 from milepost.wire import STATE_MEDIA_TYPE, Code, Header, digest_header, quote_version
 from milepost_server.basics.problems import problem
-from milepost_server.http import ranges
-from milepost_server.http.access.job_access import epoch_under
+from milepost_server.http.access.permission import epoch_under
 from milepost_server.http.bodies import no_fields, state_of
 from milepost_server.http.headers import accepts, caller_of_files, check_without, checked_name, creates_only, if_match
-from milepost_server.http.openapi.operations import answers
+from milepost_server.http.openapi.documents import answers
 from milepost_server.http.queries import flag, named_path, only_known, page_of, to_token
-from milepost_server.http.replies import about, empty_reply, json_response, reply_headers
+from milepost_server.http.replies import (
+    about,
+    bytes_reply,
+    empty_reply,
+    json_response,
+    range_header,
+    reply_headers,
+    requested_span,
+)
 from milepost_server.http.requests import HttpRequest
 from milepost_server.model.trees import Entry
 from milepost_server.operations.files import FoundFile
@@ -78,15 +85,13 @@ async def read(request: HttpRequest, store: str, path: str) -> Response:
     at = await _at(request, store, path)
     accepts(request, STATE_MEDIA_TYPE)
     only_known(request, READ_FILE)
-    asked = ranges.asked_for(request)
+    asked = range_header(request)
 
     def span_of(entry: Entry) -> Span:
-        return ranges.span_of(asked, entry.size) or Span(0, entry.size)
+        return requested_span(asked, entry.size) or Span(0, entry.size)
 
     delivery = await request.operations.files.read(at, if_match(request), span_of)
-    return ranges.bytes_reply(
-        delivery.chunks, asked, delivery.found.entry.size, delivery.span, _headers(delivery.found)
-    )
+    return bytes_reply(delivery.chunks, asked, delivery.found.entry.size, delivery.span, _headers(delivery.found))
 
 
 @answers(
@@ -134,7 +139,7 @@ async def delete(request: HttpRequest, store: str, path: str) -> Response:
 
 
 async def _at(request: HttpRequest, store: str, path: str, *, root: bool = False) -> At:
-    """Return the place of a request, once it can be read. Raises problems."""
+    """Return the path that a request names in the tree of a store, once the tree is loaded. Raises problems."""
     at = At(checked_name(store, "store"), named_path(path))
     if path.endswith("/") or not (at.path or root):
         raise problem(Code.INVALID_NAME, f"{path[:80]!r} is no path of a file")

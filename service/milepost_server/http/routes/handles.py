@@ -20,8 +20,8 @@ from milepost_server.http.headers import accepts, caller, checked_name, if_match
 from milepost_server.http.openapi.documents import (
     CORRUPT_EXAMPLE,
     HANDLE_EXAMPLE,
+    answers,
 )
-from milepost_server.http.openapi.operations import answers
 from milepost_server.http.queries import page_of, to_token
 from milepost_server.http.replies import about, empty_reply, json_reply, json_response, reply_headers
 from milepost_server.http.requests import HttpRequest

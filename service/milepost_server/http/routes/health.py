@@ -1,22 +1,24 @@
-"""The routes for operators: health, leadership, status and metrics."""
+"""The routes for operators: health, leadership and its end, status and metrics."""
 
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
+import msgspec
 from fastapi import APIRouter
 from starlette.responses import Response
 
 from milepost.errors import Problem
 from milepost.operations.operation import Right
-from milepost.operations.replicas import GET_STATUS, IS_LEADER, LIVEZ, METRICS, READYZ, WHOAMI
+from milepost.operations.replicas import GET_STATUS, IS_LEADER, LIVEZ, METRICS, READYZ, STEP_DOWN, WHOAMI
 from milepost.wire import Header
-from milepost_server.http.access.certified import is_certified
 from milepost_server.http.access.permission import may
 from milepost_server.http.access.rights import EVERYTHING
 from milepost_server.http.access.tokens import bearer_of
-from milepost_server.http.openapi.documents import probe_operation
-from milepost_server.http.openapi.operations import answers, plain
+from milepost_server.http.bodies import json_of
+from milepost_server.http.connection.exchange import is_certified
+from milepost_server.http.openapi.documents import answers, json_body, plain, probe_operation
 from milepost_server.http.replies import json_response
 from milepost_server.http.requests import HttpRequest
 
@@ -59,7 +61,8 @@ async def readyz(request: HttpRequest) -> Response:
 async def _may_see_what_was_found(request: HttpRequest) -> bool:
     """Return whether the caller may see names of damaged records, and the storage's own messages.
 
-    Probes answer everyone, so a missing or wrong token, or one that cannot be looked up, only hides these.
+    Probes answer every client, so with a missing or wrong token, or one that cannot be looked up, only these details
+    are left out.
     """
     context = request.context
     if context.certified_only and not is_certified(request.scope):
@@ -158,6 +161,29 @@ async def whoami(request: HttpRequest) -> Response:
         "admin": rights.admin,
     }
     return json_response(body, 200, {Header.TERM: str(request.context.journal.term)})
+
+
+class StepDownBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The JSON body of a request that the leader steps down."""
+
+    term: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)] | None = None
+
+
+@answers(
+    router,
+    STEP_DOWN,
+    {200: ("It does not lead any more.", {"replica": "host:7070", "term": 3})},
+    body=json_body({"term": 3}, {"term": {"type": "integer", "format": "int64", "minimum": 1}}, []),
+)
+async def step_down(request: HttpRequest) -> Response:
+    """Finish requests in flight, resign, and let another replica lead for a moment before standing as a candidate
+    again.
+
+    With `term` only the leader of that term steps down, so the request is safe to repeat.
+    """
+    body = await json_of(request, StepDownBody, optional=True)
+    term = await request.operations.leading.step_down(body.term)
+    return json_response({"replica": request.context.name, "term": term}, 200, {})
 
 
 def _finite(remaining: float | None) -> float | None:

@@ -9,7 +9,7 @@ from milepost.operations.files import LOOK_UP_STATE
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
 from milepost_server.http.headers import accepts, checked_name
-from milepost_server.http.openapi.operations import answers
+from milepost_server.http.openapi.documents import answers
 from milepost_server.http.queries import from_token, limit_of, only_known, to_token
 from milepost_server.http.replies import json_response
 from milepost_server.http.requests import HttpRequest
@@ -62,7 +62,9 @@ def _version(given: str | None) -> int | None:
 
 
 def _place(token: str) -> tuple[int, int]:
-    """Return the snapshot and the number of values before a page. Raises problems."""
+    """Return the version of the snapshot and the number of values to skip that the token of a page contains. Raises
+    problems.
+    """
     parts = from_token(token).split(":")
     if len(parts) != 2 or not all(part.isascii() and part.isdigit() and len(part) <= 19 for part in parts):
         raise problem(Code.INVALID_REQUEST, "the token of the page is not one that this service returned")

@@ -20,10 +20,10 @@ from milepost_server.http.bodies import json_of
 from milepost_server.http.headers import accepts, caller, checked_name, one
 from milepost_server.http.openapi.documents import (
     CORRUPT_EXAMPLE,
+    answers,
     json_body,
     seconds,
 )
-from milepost_server.http.openapi.operations import answers
 from milepost_server.http.queries import page_of, to_token
 from milepost_server.http.replies import about, empty_reply, json_reply, json_response
 from milepost_server.http.requests import HttpRequest
@@ -76,7 +76,9 @@ async def open_session(request: HttpRequest) -> Response:
 
 
 def _id_by(key: str | None) -> str:
-    """Return a session id if the client names none; a retry with the same key must get the same id."""
+    """Return a session id for a client that names none. It is derived from the idempotency key, so that a retry gets
+    the same id.
+    """
     return secrets.token_hex(12) if key is None else hashlib.blake2b(key.encode(), digest_size=12).hexdigest()
 
 

@@ -15,8 +15,7 @@ from milepost_server.basics.problems import problem
 from milepost_server.http.access.permission import may, require
 from milepost_server.http.bodies import json_of
 from milepost_server.http.headers import accepts, caller, checked_name
-from milepost_server.http.openapi.documents import json_body
-from milepost_server.http.openapi.operations import answers
+from milepost_server.http.openapi.documents import answers, json_body
 from milepost_server.http.replies import empty_reply, json_reply
 from milepost_server.http.requests import HttpRequest
 from milepost_server.model.paths import MOST_BYTES, checked_path

@@ -1,11 +1,14 @@
-"""The routes of ``/v1/stores/{store}/handles/{name}`` that carry the bytes of states."""
+"""The routes that carry the bytes of states, and the announcement of bytes that a client puts directly into the blob
+store.
+"""
 
 from __future__ import annotations
 
+import msgspec
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from milepost.operations.handles import ADD_AND_LOCK, READ_STATE, REPLACE
+from milepost.operations.handles import ADD_AND_LOCK, ANNOUNCE_UPLOAD, READ_STATE, REPLACE
 from milepost.wire import (
     STATE_MEDIA_TYPE,
     UPLOAD_MEDIA_TYPE,
@@ -13,23 +16,32 @@ from milepost.wire import (
     digest_header,
     quote_version,
 )
-from milepost_server.http import ranges
-from milepost_server.http.bodies import state_or_reference
+from milepost_server.http.bodies import Digest, Size, json_of, state_or_reference
 from milepost_server.http.headers import accepts, caller, checked_name, if_match, labels, required_if_match
 from milepost_server.http.openapi.documents import (
     ANNOUNCEMENT,
     ANNOUNCEMENT_EXAMPLE,
     HANDLE_EXAMPLE,
+    answers,
+    json_body,
     json_schema,
 )
-from milepost_server.http.openapi.operations import answers
 from milepost_server.http.queries import flag, only_known
-from milepost_server.http.replies import about, json_reply
+from milepost_server.http.replies import (
+    about,
+    bytes_reply,
+    json_reply,
+    json_response,
+    range_header,
+    reply_headers,
+    requested_span,
+)
 from milepost_server.http.requests import HttpRequest
 from milepost_server.model.records import Handle
 from milepost_server.operations.states import Delivery, Location, Span
 
 router = APIRouter(tags=["states"])
+uploads = APIRouter(tags=["uploads"])
 
 _BODY = {
     "description": "The state's bytes, or the reference to an upload.",
@@ -42,6 +54,20 @@ _BODY = {
         },
     },
 }
+_UPLOAD_EXAMPLE = {
+    "upload": "9f86d081884c7d659a2feaa0c55ad015",
+    "method": "PUT",
+    "url": "https://bucket.s3.example/flights/000000000007/5d41402abc4b2a76b9719d911017c592?X-Amz-Signature=...",
+    "headers": {"If-None-Match": "*", "Content-Length": "5"},
+    "expires_in": 900.0,
+}
+
+
+class Announcement(msgspec.Struct, forbid_unknown_fields=True):
+    """The JSON body that announces an upload: size and digest of its bytes."""
+
+    size: Size
+    sha256: Digest
 
 
 @answers(
@@ -85,17 +111,37 @@ async def read(request: HttpRequest, store: str, name: str) -> Response:
     names = checked_name(store, "store"), checked_name(name)
     accepts(request, STATE_MEDIA_TYPE)
     only_known(request, READ_STATE)
-    asked = ranges.asked_for(request)
+    asked = range_header(request)
     reader, version = request.operations.reader, if_match(request)
 
     def span_of(handle: Handle) -> Span:
-        return ranges.span_of(asked, handle.size) or Span(0, handle.size)
+        return requested_span(asked, handle.size) or Span(0, handle.size)
 
     if flag(request, "redirect") and (location := await reader.locate(*names, version, span_of)) is not None:
         headers = {**_headers(location), Header.LOCATION: location.url}
         return Response(status_code=307, headers=headers)
     delivery = await reader.read(*names, version, span_of)
-    return ranges.bytes_reply(delivery.chunks, asked, delivery.handle.size, delivery.span, _headers(delivery))
+    return bytes_reply(delivery.chunks, asked, delivery.handle.size, delivery.span, _headers(delivery))
+
+
+@answers(
+    uploads,
+    ANNOUNCE_UPLOAD,
+    {201: ("Where to put the bytes, and the headers to put them with.", _UPLOAD_EXAMPLE)},
+    body=json_body(ANNOUNCEMENT_EXAMPLE, ANNOUNCEMENT, list(ANNOUNCEMENT)),
+)
+async def announce(request: HttpRequest, store: str) -> Response:
+    """Announce bytes, and return a signed request with which the client puts them directly into the blob store.
+
+    Send exactly that request, with the bytes, before `expires_in` seconds are over. Then add or replace a handle with
+    the upload's reference; one upload serves one handle at most. A retry with the same key gets a new URL for the same
+    upload, or `upload-unknown` if the upload was used meanwhile.
+    """
+    checked_name(store, "store")
+    acting = caller(request)
+    body = await json_of(request, Announcement)
+    reply = await request.operations.uploads.create(acting, store, body.size, body.sha256)
+    return json_response(reply.answer.body, 201, reply_headers(reply))
 
 
 def _headers(found: Delivery | Location) -> dict[str, str]:

@@ -1,3 +1,1 @@
-"""TLS in the server: its certificates, which are read again when their files change, and the encryption of a
-connection.
-"""
+"""TLS in the server: certificates, which are read again when their files change, and the encryption of connections."""

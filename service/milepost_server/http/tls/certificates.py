@@ -1,4 +1,4 @@
-"""Load the certificates of a replica, report errors in their files clearly, and load them again when they change."""
+"""Load the certificates of a replica from files, name the file in each error, and load changed files again."""
 
 from __future__ import annotations
 
@@ -70,7 +70,9 @@ def read(files: TlsFiles) -> _Contexts:
 
 
 def public_authorities() -> ssl.SSLContext:
-    """Return a context that trusts the public authorities and those of the system."""
+    """Return a TLS context for connections to other replicas, which trusts public authorities and those that the system
+    trusts.
+    """
     context = httpx.create_ssl_context(trust_env=False)
     context.load_default_certs()
     return context
@@ -84,7 +86,8 @@ def _for_clients(files: TlsFiles) -> ssl.SSLContext:
     _show(context, files)
     if files.client_ca is not None:
         _trust(context, files.client_ca)
-        context.verify_mode = ssl.CERT_OPTIONAL  # without a client certificate, only health is answered: see the gate
+        # a client certificate is optional for TLS, since health is answered without one; `Gate` refuses other requests
+        context.verify_mode = ssl.CERT_OPTIONAL
     return context
 
 
@@ -126,7 +129,9 @@ def _trust(context: ssl.SSLContext, file: Path) -> None:
 
 
 def _readable(file: Path, what: str) -> None:
-    """Raise a ValueError with the name and purpose of an unreadable file; the ssl module's errors name no file."""
+    """Raise a ValueError with the name and purpose of the file if it cannot be read. Errors of the ssl module name no
+    file.
+    """
     try:
         file.read_bytes()
     except OSError as error:
@@ -138,16 +143,19 @@ def _describe(error: ssl.SSLError) -> str:
 
 
 class _Encrypted(Exception):
-    """Raised when a key can be read only with a password."""
+    """Raised when the private key in a file is encrypted, so that it can be read only with a password."""
 
 
 def _no_password() -> str:
-    """Refuse to give a password: without this function, OpenSSL would ask for one at the terminal."""
+    """Raise `_Encrypted` when OpenSSL needs a password for a key. Without this callback, OpenSSL would ask at the
+    terminal.
+    """
     raise _Encrypted
 
 
 def expiry(server: ssl.SSLContext, certificate: Path) -> float:
-    """Return the Unix time at which the certificate that ``server`` presents expires; it is the first one in the file.
+    """Return the Unix time at which the certificate that ``server`` presents expires; this is the first certificate in
+    the file.
 
     Raises `ssl.SSLError` if a client would refuse the certificate for any reason but its dates.
     """
@@ -158,7 +166,8 @@ def expiry(server: ssl.SSLContext, certificate: Path) -> float:
     towards_server, towards_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     asking = client.wrap_bio(towards_client, towards_server)
     answering = server.wrap_bio(towards_server, towards_client, server_side=True)
-    for side in (asking, answering, asking, answering, asking):  # TLS 1.2 takes all five steps, TLS 1.3 three
+    # a handshake takes five steps in TLS 1.2, and three in TLS 1.3
+    for side in (asking, answering, asking, answering, asking):
         try:
             side.do_handshake()
         except ssl.SSLWantReadError:
@@ -171,7 +180,7 @@ def expiry(server: ssl.SSLContext, certificate: Path) -> float:
 class Certificates:
     """The certificates that are in use. A connection keeps the certificate with which it began.
 
-    If changed files cannot be used, this is logged, and the certificates that were read before stay in use.
+    If changed files cannot be used, the error is logged, and the old certificates stay in use.
     """
 
     def __init__(self, files: TlsFiles) -> None:

@@ -1,6 +1,4 @@
-"""An encrypted connection: first the handshake, then a protocol that reads and writes plain bytes through the
-encryption.
-"""
+"""An encrypted connection: it makes the TLS handshake, and then encrypts and decrypts for the protocol of HTTP."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from typing import Any, Final, cast
 
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
-from milepost_server.http.connection.answers import whole
+from milepost_server.http.connection.exchange import whole
 from milepost_server.http.connection.protocol import HttpProtocol
 from milepost_server.http.requests import Fields
 
@@ -28,10 +26,9 @@ _READ_BYTES: Final = 64 * 1024
 class _EncryptedTransport(asyncio.Transport):
     """A transport that encrypts what the protocol above writes, and passes decrypted bytes to that protocol.
 
-    Unlike with asyncio's own transport, either side may end its sending without ending the other's, as over TCP: a peer
-    that sends no more still gets its answer, and a peer that is still sending can read that it may stop. The transport
-    uses no memory beyond that of OpenSSL and of one read from the network, since it reads nothing while the protocol
-    above has paused reading.
+    Unlike asyncio's own transport, this one lets each side end its sending alone, as TCP does. So a peer that sends no
+    more still gets its answer, and a peer that is still sending can read a refusal. While the protocol above has paused
+    reading, the transport reads nothing, so it holds at most the bytes of one read.
     """
 
     def __init__(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
@@ -72,7 +69,9 @@ class _EncryptedTransport(asyncio.Transport):
             self._read()
 
     def eof(self) -> bool:
-        """Note that the peer has ended its side of TCP; return whether this side stays open."""
+        """Note that the peer has ended its side of the TCP connection; return whether this side stays open for
+        writing.
+        """
         if self._ended:
             return False
         self._incoming.write_eof()
@@ -88,7 +87,8 @@ class _EncryptedTransport(asyncio.Transport):
                 break
             except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
                 plain = b""
-            except ssl.SSLError:  # the data was changed on the way, or is no TLS
+            except ssl.SSLError:
+                # the received data was altered on its way, or is not TLS: nothing more can be decrypted
                 self._send()
                 self._transport.close()
                 return
@@ -116,7 +116,7 @@ class _EncryptedTransport(asyncio.Transport):
             self._transport.write(self._outgoing.read())
 
     def can_write_eof(self) -> bool:
-        """Return True: TLS can end one direction alone."""
+        """Return True: this transport can end its sending side alone."""
         return True
 
     def write_eof(self) -> None:
@@ -133,7 +133,9 @@ class _EncryptedTransport(asyncio.Transport):
     def _say_the_end(self) -> None:
         if not self._ended:
             self._ended = True
-            with suppress(ssl.SSLError):  # unwrap also wants to read the peer's end, which this side does not need
+            # `unwrap` sends the closing alert of this side, and then raises an error, since the peer's alert has not
+            # come yet
+            with suppress(ssl.SSLError):
                 self._tls.unwrap()
             self._send()
 
@@ -186,7 +188,7 @@ def encrypted(context: Callable[[], ssl.SSLContext]) -> Callable[..., asyncio.Pr
 
 
 class EncryptedProtocol(asyncio.Protocol):
-    """Encrypts a connection for the protocol ``above``, which receives the connection when the handshake is complete.
+    """Encrypts a connection for the protocol ``above``, which gets the connection once the handshake is complete.
 
     During the handshake, the connection already counts as one without a running request, and may take ten seconds at
     most.
@@ -206,12 +208,13 @@ class EncryptedProtocol(asyncio.Protocol):
         self._refused = False
 
     def give_up(self) -> None:
-        """Close the connection at once: its handshake took too long, or others need the room."""
+        """Close the connection at once, because its handshake took too long, or to make room for other connections."""
         self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin a connection, unless there is no room for it."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's transport is no subclass of it
+        # a cast is needed, since uvloop's transport is not a subclass of asyncio's
+        self._transport = cast("asyncio.Transport", transport)
         self._line = _EncryptedTransport(self._transport, self._context)
         seconds = min(_HANDSHAKE_SECONDS, self._application.idle_seconds)
         self._timer = self._loop.call_later(seconds, self.give_up)
@@ -243,15 +246,15 @@ class EncryptedProtocol(asyncio.Protocol):
             self._line.begin(self._above)
 
     def _refuse_plain(self, data: bytes) -> None:
-        """Answer a request that is not encrypted. The answer is not encrypted either, so that the client understands
-        it.
+        """Answer a plain HTTP request on the TLS port with a problem, unencrypted, so that the client understands the
+        answer.
         """
         error = problem(Code.INVALID_REQUEST, "this port speaks TLS, and the request came without: use https")
         self._transport.write(whole(self._application.refusal(error, Fields([]), data)))
         self._linger()
 
     def _linger(self) -> None:
-        """End the sending side, and drop received data until the peer ends too; else the peer might miss the last
+        """End the sending side, and drop received data until the peer ends too; otherwise the peer might lose the last
         answer.
         """
         self._refused = True

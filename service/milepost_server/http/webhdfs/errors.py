@@ -1,4 +1,4 @@
-"""Translates problems for Hadoop's client: into the Java exception that it raises."""
+"""Translates problems into the Java exceptions that Hadoop's client raises."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from milepost_server.http.replies import closing
 
 
 class JavaException(NamedTuple):
-    """A class of Java, and the status that HDFS answers with it."""
+    """The name of a Java exception's class, and the HTTP status with which HDFS answers it."""
 
     name: str
     status: int = 403
 
     @property
     def short(self) -> str:
-        """The class's own name."""
+        """The name of the class without its package."""
         return self.name.rpartition(".")[2]
 
 
@@ -39,17 +39,18 @@ EXCEPTIONS: Final[dict[Code, JavaException]] = {
     Code.ALREADY_EXISTS: _EXISTS,
     Code.NOT_DIRECTORY: JavaException("org.apache.hadoop.fs.ParentNotDirectoryException"),
     Code.NOT_EMPTY: JavaException("org.apache.hadoop.fs.PathIsNotEmptyDirectoryException"),
-    # Hadoop's client does not retry these, so that a fenced driver and its executors end at once.
+    # Hadoop's client does not retry after an AccessControlException, so a fenced driver and its executors end at once.
     Code.FENCED: _DENIED,
     Code.FORBIDDEN: _DENIED,
-    # Hadoop's client retries these two, also at another replica, for about half a minute.
+    # Hadoop's client retries after StandbyException and RetriableException, also at another replica, for about half a
+    # minute.
     Code.NO_LEADER: _ELSEWHERE,
     Code.SHUTTING_DOWN: _ELSEWHERE,
     Code.TOO_MANY_REQUESTS: _LATER,
     Code.STORAGE_UNAVAILABLE: _LATER,
     Code.INVALID_NAME: _WRONG,
     Code.INVALID_REQUEST: _WRONG,
-    # Hadoop's shell prints an IOException on one line; for any other exception it prints the stack trace.
+    # IOException is used here since Hadoop's shell prints it on one line, and any other exception with its stack trace.
     Code.NOT_SUPPORTED: _FAILED,
     Code.METHOD_NOT_ALLOWED: _FAILED,
     Code.RANGE_NOT_SATISFIABLE: _FAILED,
@@ -61,8 +62,9 @@ EXCEPTIONS: Final[dict[Code, JavaException]] = {
 def remote_exception(error: Problem, headers: dict[str, str] | None = None) -> Response:
     """Return the answer for a problem, with ``headers`` added.
 
-    It has no Content-Type: with one, the client that Spark ships with looks for a class that it does not have. Hadoop
-    turns to the next replica only if the message ends in the exception's name.
+    The answer has no Content-Type: if it had one, the Hadoop client that Spark ships would load a class that is missing
+    there. The message of a StandbyException ends with the name of the exception, since Hadoop only then asks the next
+    replica.
     """
     exception = EXCEPTIONS.get(error.code, _FAILED)
     message = f"{error.detail}. {exception.short}" if exception is _ELSEWHERE else error.detail

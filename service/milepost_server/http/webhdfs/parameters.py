@@ -1,4 +1,4 @@
-"""Reads a WebHDFS request: its file, the job and epoch under which it is made, and its parameters.
+"""Reads a WebHDFS request: the file, the job and the epoch that it is about, and its parameters.
 
 An invalid value is refused, as a NameNode refuses it, and not ignored.
 """
@@ -14,7 +14,7 @@ from milepost.errors import Problem
 from milepost.operations.operation import Right
 from milepost.wire import NAME, Code, job_epoch_header, job_epoch_of
 from milepost_server.basics.problems import noted, problem
-from milepost_server.http.access.job_access import epoch_under, may_use
+from milepost_server.http.access.permission import epoch_under, may_use
 from milepost_server.http.queries import named_path
 from milepost_server.http.requests import Fields, HttpRequest
 from milepost_server.model.requests.trees import OntoExisting
@@ -32,7 +32,9 @@ _HINTS: Final = frozenset(
         "NO_LOCAL_RACK",
     }
 )
-"""The flags of CREATE about the placement of HDFS blocks, which have no meaning here."""
+"""The flags of CREATE about the placement of HDFS blocks. They are accepted and ignored, since files here have no
+blocks.
+"""
 
 JOBS = "jobs"
 
@@ -48,7 +50,9 @@ def text(query: QueryParams, name: str) -> str | None:
 
 
 def flag(query: QueryParams, name: str, *, absent: bool = False) -> bool:
-    """Return a flag, in any case."""
+    """Return the value of a flag, ``true`` or ``false`` in upper or lower case; ``absent`` if the parameter is
+    missing.
+    """
     value = text(query, name)
     if value is None:
         return absent
@@ -58,7 +62,9 @@ def flag(query: QueryParams, name: str, *, absent: bool = False) -> bool:
 
 
 def number(query: QueryParams, name: str) -> int | None:
-    """Return a whole number; None if it is absent, or ``null``, as Hadoop writes that."""
+    """Return the value of a parameter as a whole number; None if it is absent or ``null``, which Hadoop sends for no
+    value.
+    """
     value = text(query, name)
     if value in (None, "null"):
         return None
@@ -80,7 +86,9 @@ def replaces(query: QueryParams) -> bool:
 
 
 def onto_existing(query: QueryParams) -> OntoExisting:
-    """Return what RENAME does if its target exists. Without options it is Hadoop's first rename."""
+    """Return what RENAME does if its target exists. Without ``renameoptions``, a RENAME follows Hadoop's older rename,
+    which answers false instead of failing.
+    """
     options = _set(query, "renameoptions")
     unknown = options - _ONTO.keys()
     if unknown:
@@ -103,13 +111,13 @@ def destination(query: QueryParams) -> str:
 
 
 def _set(query: QueryParams, name: str) -> set[str]:
-    """Return a comma-separated set of names, in any case."""
+    """Return the names in a comma-separated parameter, in upper case; empty if it is absent."""
     return {each.strip().upper() for each in (text(query, name) or "").split(",") if each.strip()}
 
 
 @dataclass(frozen=True, slots=True)
 class Above:
-    """A directory above all trees: the root, or the one of all jobs."""
+    """A directory that belongs to no tree: the root, or ``/jobs``, which has the trees of all jobs."""
 
     path: str
 
@@ -132,7 +140,7 @@ def place_of(path: str) -> At | Above:
 
 
 def in_tree(place: At | Above) -> At:
-    """Return ``place`` itself if it lies in a job's tree.
+    """Return ``place`` if it is in the tree of a job.
 
     Raises a ``forbidden`` problem for a directory above all trees, which no client may change.
     """
@@ -142,8 +150,8 @@ def in_tree(place: At | Above) -> At:
 
 
 def allowed(request: HttpRequest, right: Right, place: At | Above) -> None:
-    """Raise ``forbidden`` as `may_use` does. A directory above all trees lists only the trees that the client may read,
-    and no client may write there.
+    """Raise ``forbidden`` unless the caller has the right at ``place``, as `may_use` does. Directories above all trees
+    can be read by every client, since they list only trees that the client may read; no client may write there.
     """
     if isinstance(place, At):
         may_use(request, right, place.store)
@@ -153,8 +161,8 @@ def epoch_of(request: HttpRequest, at: At) -> int | None:
     """Return the epoch of a request: its token's, if that is a job's, else the one in a header.
 
     The *name* of that header contains the epoch (`job_epoch_header`): Hadoop's client can be configured to send a
-    header with any name, but not with any value. It sends one header on all its requests, so a request for one job that
-    carries another job's header, or another epoch than its token, comes from a mixed-up configuration: ``forbidden``.
+    header with any name, but not with any value. It sends this header with all its requests. So a header for another
+    job, or with another epoch than the token's, shows a wrong configuration, and is ``forbidden``.
     """
     return epoch_under(request, at.store, _epoch_said(request.fields, at))
 
@@ -170,8 +178,8 @@ def _epoch_said(fields: Fields, at: At) -> int | None:
 
 
 def of_lost_header(error: Problem, request: HttpRequest, place: At) -> Problem:
-    """Return the problem of a request; if it is refused because it names no epoch, the problem names the missing
-    header.
+    """Return the problem to answer for ``error``: if the request was refused because it names no epoch, the problem
+    also names the header that is missing.
     """
     if error.code is not Code.FENCED or request.job is not None or _epoch_said(request.fields, place) is not None:
         return error

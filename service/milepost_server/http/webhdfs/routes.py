@@ -19,6 +19,7 @@ from milepost.wire import Code
 from milepost_server.basics.problems import problem
 from milepost_server.http.access.permission import may_read
 from milepost_server.http.bodies import file_of
+from milepost_server.http.openapi.documents import plain
 from milepost_server.http.openapi.files import (
     DELETE_QUERY,
     DONE,
@@ -27,7 +28,6 @@ from milepost_server.http.openapi.files import (
     WRITE_QUERY,
     files_operation,
 )
-from milepost_server.http.openapi.operations import plain
 from milepost_server.http.replies import IncrementalResponse
 from milepost_server.http.requests import HttpRequest
 from milepost_server.http.webhdfs.datanode.data_node import FILE_PATIENCE_SECONDS
@@ -89,16 +89,19 @@ READS: Final = (
 WRITES: Final = ("CREATE", "MKDIRS", "RENAME")
 
 _BY_DATA_NODES = frozenset({"OPEN", "CREATE"})
-"""The operations that every replica answers, if the address has a token."""
+"""The operations that every replica answers as a data node, if the address has an upload or download token."""
 
 _MAKE_SURE = "MKDIRS"
-"""An operation that read-only clients request too: if the directory exists, it changes nothing and needs no epoch."""
+"""The operation that clients without an epoch request too: if the directory exists, it changes nothing and needs no
+epoch.
+"""
 
 KEPT: Final = {"Connection": "keep-alive", "Keep-Alive": "timeout=1"}
 """The headers that make Java keep an idle connection for one second instead of five.
 
-Java sends a body over a kept connection without checking that it is still open, and then fails without a retry. No
-server that ended accepts connections again within a second. Java heeds the second header only beside the first.
+Java sends a body over a kept connection without checking that it is still open, and then fails without a retry. A
+server that was restarted needs longer than a second to accept connections again, so no kept connection leads to a dead
+server. Java obeys the second header only if the first is present.
 """
 
 Answer = Callable[[HttpRequest, At | Above], Awaitable[Response]]
@@ -116,7 +119,7 @@ Answer = Callable[[HttpRequest, At | Above], Awaitable[Response]]
     ),
 )
 async def read(request: HttpRequest, path: str = "") -> Response:
-    """Answer operations that change nothing. OPEN is a redirect to a replica, which gives the bytes."""
+    """Answer operations that change nothing. OPEN is answered with a redirect to a data node, which sends the bytes."""
     return await _answered(request, path, _READS)
 
 
@@ -134,14 +137,17 @@ async def read(request: HttpRequest, path: str = "") -> Response:
 async def write(request: HttpRequest, path: str = "") -> Response:
     """Answer operations that make or rename files, under the current epoch of the store.
 
-    CREATE is a redirect to a replica, which takes the bytes; the file appears once the last byte has come.
+    CREATE is answered with a redirect to a data node, which receives the bytes. The file becomes visible after the last
+    byte.
     """
     return await _answered(request, path, _WRITES)
 
 
 @plain(router, CHANGE_FILES)
 async def change(request: HttpRequest, path: str = "") -> Response:
-    """Refuse operations that would change existing bytes (APPEND, CONCAT, TRUNCATE): a file is written once, whole."""
+    """Refuse operations that would change existing bytes (APPEND, CONCAT, TRUNCATE): a file is always written
+    completely, and never changed.
+    """
     return await _answered(request, path, {})
 
 
@@ -190,7 +196,9 @@ async def _answer(request: HttpRequest, path: str, known: Mapping[str, Answer]) 
 
 
 def _lost(request: HttpRequest) -> str:
-    """Return a guess at the lost ``op`` if letters of the path are question marks, which end a path."""
+    """Return a hint for the refusal of a request without ``op``: Java may have sent a ``?`` for a letter, which cut the
+    path off. Empty if the query has no second ``?``.
+    """
     if b"?" not in request.scope["query_string"]:
         return ""
     return ": Java sends '?' for letters that its file.encoding does not have, so start it with -Dfile.encoding=UTF-8"
@@ -253,7 +261,7 @@ async def _open(request: HttpRequest, place: At | Above) -> Response:
         headers = {"Content-Length": str(size), **_closing(request)}
         return StreamingResponse(chunks, 200, headers, "application/octet-stream")
     entry = request.operations.trees.readable(place)
-    if entry.has_own_blob or entry.sha256 != token.sha256:  # the file was replaced meanwhile
+    if entry.has_own_blob or entry.sha256 != token.sha256:  # the file was replaced after the download token was issued
         return _to_data_node(request, *await data_nodes.download_token(place, entry, _excluded(query)))
     if start > entry.size:
         raise problem(Code.RANGE_NOT_SATISFIABLE, f"{place.path!r} has {entry.size} bytes, and none at {start}")
@@ -272,7 +280,7 @@ async def _defaults(_request: HttpRequest, _place: At | Above) -> Response:
 
 
 async def _no_token(_request: HttpRequest, _place: At | Above) -> Response:
-    """Answer that there are no delegation tokens: a client whose Hadoop is set up for Kerberos asks for one first."""
+    """Answer that there is no delegation token. A client whose Hadoop is configured for Kerberos asks for one first."""
     return _json({"Token": None})
 
 
@@ -285,7 +293,7 @@ async def _quota_usage(request: HttpRequest, place: At | Above) -> Response:
 
 
 async def _file_system_status(request: HttpRequest, place: At | Above) -> Response:
-    """Answer for the whole tree of a job, as HDFS does for its whole file system; the trees are not added up."""
+    """Answer with the used size of the tree of one job, where HDFS answers with that of the whole file system."""
     used = Summary() if isinstance(place, Above) else await request.operations.trees.summary(At(place.store, ""))
     return _json({"FsStatus": file_system_status(used)})
 
@@ -298,7 +306,7 @@ async def _counted(request: HttpRequest, place: At | Above) -> Summary:
 
 
 async def _checksum(request: HttpRequest, place: At | Above) -> Response:
-    """Refuse a checksum: that of HDFS is made from those of its blocks and their pieces, which do not exist here."""
+    """Refuse to return a checksum: HDFS computes its checksums from those of blocks, and files here have no blocks."""
     if isinstance(place, Above):
         raise problem(Code.NOT_EXIST, f"/{place.path} is a directory")
     digest = request.operations.trees.readable(place).sha256
@@ -307,7 +315,9 @@ async def _checksum(request: HttpRequest, place: At | Above) -> Response:
 
 
 async def _trash_root(_request: HttpRequest, place: At | Above) -> Response:
-    """Answer with a directory of the job's own tree, since no file can be renamed from one tree to another."""
+    """Answer with a trash directory in the job's own tree: moving a file to the trash is a rename, which cannot leave a
+    tree.
+    """
     above = f"/{JOBS}/{place.store}" if isinstance(place, At) else ""
     return _json({"Path": f"{above}/{TRASH}/{OWNER}"})
 
@@ -377,7 +387,9 @@ def _json(body: Mapping[str, Any]) -> Response:
 
 
 def _to_data_node(request: HttpRequest, data_node: str, token: str) -> Response:
-    """Redirect the client to the data node that takes or gives the bytes. Its first request never has a body."""
+    """Redirect the client to the data node that receives or sends the bytes. Hadoop's first request never has a
+    body.
+    """
     query = [(name, value) for name, value in request.query_params.multi_items() if name != PARAMETER]
     raw_path = request.scope["raw_path"].decode("ascii")
     location = f"{data_node}{raw_path}?{urlencode([*query, (PARAMETER, token)])}"
@@ -387,14 +399,14 @@ def _to_data_node(request: HttpRequest, data_node: str, token: str) -> Response:
 
 
 def _closing(request: HttpRequest) -> dict[str, str]:
-    """Have the client close its connection to a data node that does not lead.
+    """Make the client close its connection to a data node that does not lead.
 
-    Java would use the connection for the next body, without checking that it is still open, and fail if the data node
-    has died since. A new connection that is refused makes Hadoop's client ask for another data node.
+    Java would reuse the connection for the next body without checking it, and fail if the data node has died since. If
+    a new connection is refused, Hadoop's client asks for another data node instead.
     """
     return {} if request.context.journal.lease_holds() else {"Connection": "close"}
 
 
 def _excluded(query: QueryParams) -> list[str]:
-    """Return the data nodes (host and port) that did not answer the client when it was sent there."""
+    """Return the data nodes, by host and port, that did not answer the client when it was redirected to them."""
     return query.get("excludedatanodes", "").split(",")

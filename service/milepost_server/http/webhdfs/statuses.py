@@ -29,7 +29,7 @@ SERVER_DEFAULTS: dict[str, Any] = {
 
 
 def file_status(entry: Entry, name: str) -> dict[str, Any]:
-    """Return the status of an entry. ``name`` is its last segment in a listing, else empty."""
+    """Return the status of an entry. ``name`` is the name of the entry in a listing, and empty outside of a listing."""
     modified = round(datetime.fromisoformat(entry.modified).timestamp() * 1000)
     directory = entry.directory
     return {
@@ -50,8 +50,8 @@ def file_status(entry: Entry, name: str) -> dict[str, Any]:
 
 
 def block_locations(entry: Entry, start: int, length: int | None) -> list[dict[str, Any]]:
-    """Return the locations of ``length`` bytes from ``start`` on: one block at ``localhost``, as Hadoop answers for all
-    file systems that do not distinguish machines. A directory and an empty range have none.
+    """Return the locations of ``length`` bytes from ``start`` on: one block at ``localhost``, which Hadoop uses for
+    file systems whose data is on no particular machine. A directory and an empty range have none.
     """
     if start >= entry.size or length == 0:
         return []
@@ -71,8 +71,8 @@ def block_locations(entry: Entry, start: int, length: int | None) -> list[dict[s
 
 
 def content_summary(summary: Summary) -> dict[str, Any]:
-    """Return the number of entries in a directory, including itself, and their size. There are no quotas, and snapshots
-    do not count.
+    """Return the number of entries in a directory, including itself, and their size. There are no quotas, and files
+    that only snapshots show do not count.
     """
     return {
         "directoryCount": summary.directories,
@@ -97,13 +97,13 @@ def _used(summary: Summary) -> dict[str, Any]:
 
 
 def file_system_status(summary: Summary) -> dict[str, int]:
-    """Return the used size of a file system. Its capacity is unknown, for which Hadoop has this number."""
+    """Return the used size of a file system. The capacity is unknown, for which Hadoop uses the number 2**63 - 1."""
     return {"capacity": _UNKNOWN, "remaining": _UNKNOWN - summary.bytes, "used": summary.bytes}
 
 
 class Statuses:
-    """The statuses of a directory's entries, made one by one while they are found, so that a long directory holds up no
-    other request.
+    """The statuses of a directory's entries. Each status is encoded when it is added, so that a long directory does not
+    delay other requests.
 
     Of the ``given`` entries, the first ``most`` are shown.
     """
@@ -114,7 +114,7 @@ class Statuses:
         self._statuses = JsonList()
 
     def add(self, name: str, entry: Entry) -> None:
-        """Add the entry with a name."""
+        """Add an entry under the name ``name``."""
         self.given += 1
         if self._most is None or self.given <= self._most:
             self._statuses.add(file_status(entry, name))

@@ -1,10 +1,9 @@
 """Adaptive batching decides whether the next group waits a little for the callers that were just answered.
 
 A caller that waits for each answer sends its next request right after the answer. If the store takes only one commit at
-a time, the first of these requests would be committed alone, and all others would wait for that commit and then for
-their own. So the next group waits until as many requests have come in as were answered, provided that last time this
-took less time than a commit: then one commit serves all of them instead of two. Otherwise the group does not wait, and
-its commit is in flight while the callers are being answered.
+a time, the first of these requests would be committed alone, and the others would wait for two commits: that one and
+their own. So the next group waits until as many requests have come in as were answered, and one commit serves all of
+them. The group does not wait if, last time, these requests took longer to come in than a commit takes.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ MOST_SECONDS: Final = 0.05
 
 
 class AdaptiveBatching:
-    """Measures how long commits take, and how soon as many requests come in as were answered.
+    """Measures how long commits take, and how long after a commit as many new requests have come in as were answered.
 
     It uses the event loop's clock. It calls ``ended`` when the wait for more requests has reached its time limit.
     """
@@ -38,15 +37,19 @@ class AdaptiveBatching:
         self._stop()
 
     def committed(self, answered: int) -> None:
-        """Note that a group has been committed, so that ``answered`` callers are being answered."""
+        """Note that a group has been committed, and that ``answered`` callers are being answered now."""
         if self._due > 0:
-            self._return_seconds = math.inf  # some callers of the group before have not sent another request yet
+            # not all callers of the previous group sent another request, so the next group does not wait for all of
+            # them
+            self._return_seconds = math.inf
         self._committed = _now()
         self._commit_seconds = self._committed - self._launched
         self._due = answered
 
     def arrived(self) -> None:
-        """Note that a request came in."""
+        """Note that a new request came in; if it is the last of those that were answered, the next group may be
+        sent.
+        """
         self._due -= 1
         if self._due == 0:
             self._return_seconds = _now() - self._committed
@@ -69,7 +72,7 @@ class AdaptiveBatching:
         return False
 
     def give_up(self) -> None:
-        """Stop waiting for more requests."""
+        """Stop waiting for more requests, because too few have come in."""
         self._due = 0
         self._return_seconds = math.inf
         self._stop()

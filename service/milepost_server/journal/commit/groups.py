@@ -22,9 +22,8 @@ from milepost_server.model.records import encode
 from milepost_server.rules.decisions import Accepted, Decision, DecisionContext, Refused
 
 WORK_SECONDS: Final = 0.02
-"""How many seconds deciding the requests of one group may take. A group of 256 ordinary requests takes 15 ms.
-
-A request that looks through thousands of paths takes as long as a hundred others, whether it is refused or not.
+"""The seconds that deciding the requests of one group may take. A group of 256 ordinary requests takes 15 ms, but a
+single request that reads thousands of paths takes as long as a hundred ordinary ones.
 """
 
 
@@ -39,19 +38,22 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class NoOpRequest:
-    """A request that changes nothing. It may be answered once group number ``depends`` has been committed; at once if
-    0.
+    """A request that changes nothing. It may be answered once group number ``depends`` has been committed, or at once
+    if ``depends`` is 0.
     """
 
     pending: PendingRequest
     decision: Decision
     depends: int
-    """The latest group in flight whose changes the decision read; an answer may show committed state only."""
+    """The number of the latest group in flight whose changes the decision read. The answer waits for that group, since
+    it may only show committed state.
+    """
 
 
 @dataclass(eq=False, slots=True)
 class Group:
-    """One atomic write of many requests: it moves the journal from ``head`` to ``revision`` and ``digest``.
+    """One atomic write with the changes of many requests, which moves the journal from ``head`` to ``revision`` and
+    ``digest``.
 
     ``values`` has the encoded records by key, None for a deletion; ``size`` is their size in bytes, and ``growth`` is
     the number of bytes by which they make the journal larger (see `SizeLimit`). ``replaced`` has the hashes of the
@@ -126,14 +128,14 @@ def build(
             no_ops.append(NoOpRequest(pending, full, decision.depends))
             continue
         if group.members and group.size + _size(encoded) > limits.bytes:
-            queue.appendleft(pending)  # the request begins the next group
+            queue.appendleft(pending)  # the group has no room for this request, which begins the next group
             break
-        pending.queued = False  # from here on the request may be written, so it cannot be withdrawn
+        pending.queued = False  # the request may be written from now on, so it must not be withdrawn at its deadline
         group.take(pending, decision, encoded)
         group.growth += growth
         view.stage(decision.changes, group.number)
         if decision.inventory is not None:
-            break  # the answer is a snapshot right after the group, so no later request may join the group
+            break  # the answer shows the state right after this request, so no later request may join the group
     return no_ops
 
 

@@ -1,8 +1,8 @@
-"""Judge which groups were committed, of the groups whose outcome is in doubt.
+"""Find out which of the groups in doubt were committed.
 
-The leader first abandons its term, that is, takes the next one, so that nothing of the old term can be committed any
-more. Only then does it load the journal. The digest of the head that was taken over shows how many of the groups were
-committed. If another process changed that digest, the ids that requests leave in the records they change show it.
+The leader first takes the journal over under the next term, so that no write of the old term can be committed any more,
+and then loads the journal. The digest in the stored head shows how many of the groups were committed. If another
+process has changed that digest, the loaded records show it: each change leaves the id of its request in a record.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class Verdict:
 
 
 def judge(flight: Sequence[Group], count: int, now: float) -> Verdict:
-    """Judge the groups in flight, of which the first ``count`` were committed and the others never will be.
+    """Return what happens to the requests of the groups in flight. The first ``count`` groups were committed; the
+    others certainly never will be.
 
     ``now`` is the monotonic time in seconds.
     """
@@ -57,8 +58,8 @@ def judge(flight: Sequence[Group], count: int, now: float) -> Verdict:
 def _spared(pending: PendingRequest, error: Problem) -> bool:
     """Return whether a request that frees room is tried once more, after a full store refused its group.
 
-    The store may have refused the group because of other requests in it that grow, or before the store released the
-    room that it reserves.
+    The store may have refused the group because of other requests in the group, which make the journal larger, or
+    before the store released the room that it reserves for removals.
     """
     if error.code is not Code.STORAGE_FULL or grows(pending.request) or pending.spared:
         return False
@@ -69,10 +70,10 @@ def _spared(pending: PendingRequest, error: Problem) -> bool:
 def committed(flight: Sequence[Group], head: Head, state: State) -> int:
     """Return how many of the groups in flight, counted from the first, have been committed.
 
-    ``head`` has the digest of the last committed group. If that is none of their digests, another process changed the
-    head, and the function looks for the groups' changes in ``state``, which was loaded under that head. Each group is
-    conditional on the group before it, so the last group with a trace in ``state`` proves all groups before it. The
-    search begins at the last group, since later groups may have pushed an earlier id out of its record.
+    ``head`` has the digest of the last committed group. If no group has that digest, another process has changed the
+    head. Then the function looks for the changes of the groups in ``state``, the records that were loaded under
+    ``head``. Each group is conditional on the group before it, so a trace of one group proves all earlier groups too.
+    The search begins with the last group, since a record keeps only the newest ids.
     """
     digests = [group.digest for group in flight]
     if head.digest in digests:
@@ -86,7 +87,8 @@ def committed(flight: Sequence[Group], head: Head, state: State) -> int:
 def without_resolving(flight: Sequence[Group]) -> Problem:
     """Return the error for groups that this process will not resolve, since it does not lead any more.
 
-    If the store refused the first group, none can be committed, for each is conditional on the group before it.
+    If the store refused the first group, no group can be committed, since each is conditional on the group before it.
+    Otherwise the outcome is unknown.
     """
     if flight and isinstance(flight[0].outcome, CommitRefused):
         return certain_refusal(flight[0]) or problem(Code.NO_LEADER, "another replica has taken the journal over")
@@ -96,7 +98,7 @@ def without_resolving(flight: Sequence[Group]) -> Problem:
 def certain_refusal(group: Group) -> Problem | None:
     """Return the error for a group that the store refused for a reason other than a moved head; else None.
 
-    Such a group was not committed and never will be.
+    After such a refusal, the group certainly was not committed and never will be.
     """
     if not isinstance(group.outcome, CommitRefused):
         return None
@@ -127,7 +129,7 @@ def _is_the_leaders_own(group: Group) -> bool:
 
 
 def _is_there(view: View, group: Group) -> bool:
-    """Return whether each record is as the group would leave it.
+    """Return whether each record that the group changes is now as the group would leave it.
 
     This check is for the leader's own requests, which leave no ids in records. The records that they write carry the
     revision of the write, and the records that they delete existed before.

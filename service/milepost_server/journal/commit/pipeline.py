@@ -31,10 +31,10 @@ _MOST_DELAY_SECONDS: Final = 1.0
 class Pipeline:
     """The groups in flight, in the order of their commits, and the requests that wait for these groups.
 
-    ``wake`` is set when the pipeline has something to do, ``progress`` each time that it has done something. ``fault``
-    is an unexpected error, which ends the leadership. ``committed`` counts the groups that were committed. ``refusals``
-    counts how many groups the store has refused, by a failure of its own, since the last commit. ``clock`` gives
-    monotonic seconds. A commit may take ``seconds``.
+    ``wake`` is an event that is set when the pipeline has work to do, ``progress`` one that is set after each piece of
+    work. ``fault`` is an unexpected error, which ends the leadership. ``committed`` counts the groups that were
+    committed. ``refusals`` counts the groups that the store has refused since the last commit, by errors that are not
+    conflicts. ``clock`` gives monotonic seconds. A commit may take ``seconds``.
     """
 
     def __init__(
@@ -97,9 +97,8 @@ class Pipeline:
         return not self._delayed() and (bool(self.flight) or self._batching.complete())
 
     def _delayed(self) -> bool:
-        """Return whether the next group waits, because the store would not send it yet.
-
-        The group waits once, for a bounded time. Requests that change nothing wait with it.
+        """Return whether the next group still waits because the store is not ready for another commit. A group waits
+        only once, and for a limited time. Requests that change nothing wait with the group.
         """
         if self._has_delayed or (seconds := self._store.commit_delay) <= 0:
             return False
@@ -112,7 +111,7 @@ class Pipeline:
         self.wake.set()
 
     def _end_delay(self) -> None:
-        """Stop the delay of the group that is sent now, and let the next group wait again."""
+        """End the delay of the group that is sent now, so that the next group may be delayed in turn."""
         if self._delay is not None:
             self._delay.cancel()
         self._delay, self._has_delayed = None, False
@@ -120,8 +119,7 @@ class Pipeline:
     def launch(self) -> None:
         """Send waiting requests as a group behind those in flight, and answer requests that change nothing.
 
-        Requests that stay in the queue are for the next call; before that call, the caller lets the event loop do other
-        work.
+        If requests stay in the queue, the caller calls this method again, after other tasks of the event loop have run.
         """
         self._end_delay()
         last = self.flight[-1] if self.flight else None
@@ -206,8 +204,8 @@ class Pipeline:
             member.pending.serve(member.accepted, member.revision, self._memory.head.term)
 
     def _answer(self, entry: NoOpRequest) -> None:
-        """Answer a request that changes nothing. It counts as a read: it needs the lease, and reads committed state
-        only.
+        """Answer a request that changes nothing. Like a read, the answer needs the lease and may only show committed
+        state.
         """
         if self._lease.holds():
             entry.pending.serve(entry.decision, self._memory.head.revision, self._memory.head.term)
@@ -221,10 +219,10 @@ class Pipeline:
                 group.task.cancel()
 
     def judge(self, count: int, now: float) -> Verdict:
-        """Judge the groups in flight, of which the first ``count`` were committed and the others never will be.
+        """End the flight of all groups, and return what happens to their requests.
 
-        Afterwards the memory shows the committed groups, and no group is in flight. The callers are answered later, by
-        `conclude`. ``now`` is the monotonic time in seconds.
+        The first ``count`` groups were committed; the others certainly never will be. Afterwards the memory shows the
+        committed groups. The callers are answered later, by `conclude`. ``now`` is the monotonic time in seconds.
         """
         verdict = judge(self.flight, count, now)
         self._memory.conclude_flight(verdict.committed, self.flight[count:])

@@ -1,8 +1,7 @@
-"""Reserve room in the journal: limit its size, and refuse requests that make it larger while the store is full.
+"""Limit the size of the journal, and refuse requests that make the journal larger while the store is full.
 
-Removing, releasing and ending must always be possible, since nothing else makes room again. A client also needs a
-session, and often an epoch, before it can remove anything. So the last parts of the room are reserved for these
-requests.
+Requests that remove, release or end something must always be possible, since only they make room again. To send them, a
+client needs a session, and often an epoch. So the last parts of the room are reserved for all these requests.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from milepost_server.model.requests.trees import CloneTree, MakeDirectory, MakeS
 from milepost_server.rules.decisions import Accepted, Decision, DecisionContext, Refused
 
 GROWING: Final = (Add, Replace, CreateUpload, PutFile, MakeDirectory, RenamePath, CloneTree, MakeSavepoint)
-"""The requests that make the journal larger for good, and that no client needs for making room in it."""
+"""The requests that make the journal permanently larger, and that no client needs in order to make room."""
 
 _PARTS: Final = 32
 _KEPT: Final[dict[type[Request], int]] = {
@@ -33,16 +32,21 @@ _KEPT: Final[dict[type[Request], int]] = {
     LockHandle: 1,
     LockAll: 1,
 }
-"""How many of the `_PARTS` parts of the room each kind of request must leave free when it makes the journal larger.
+"""For each kind of request that makes the journal larger: how many of the `_PARTS` parts of the room it must leave
+free.
 
 A kind that is not listed may use all of the room.
 """
 _MIB: Final = 1024 * 1024
 
 _SESSIONS: Final = 64
-"""How many sessions that were opened while the store is full may live at once: a client needs one to remove handles."""
+"""How many sessions that were opened while the store is full may live at once: a client needs a session to remove
+handles.
+"""
 _RECORDS: Final = 1024
-"""How many of these sessions may have a record, including ended ones, whose records take room until they go."""
+"""How many of these sessions may have a record, including ended sessions, whose records take room until they are
+dropped.
+"""
 
 
 class SizeLimit:
@@ -90,7 +94,7 @@ def _size(key: str, view: View) -> int:
 def grows(request: Request) -> bool:
     """Return whether the request makes the journal larger for good.
 
-    Locks and epochs do not count: they are small, and end with their session.
+    Locks and epochs do not count, since they are small and end with their session.
     """
     return isinstance(request, (*GROWING, OpenSession))
 
@@ -140,8 +144,8 @@ class GrowthCheck:
         return True
 
     def _forget(self, view: View) -> None:
-        """Stop counting sessions as alive that have ended, and ended sessions whose record is dropped or was never
-        made.
+        """Update the counts: an ended session no longer counts as alive, and a session without a record no longer
+        counts at all.
         """
         if len(self._living) >= _SESSIONS:
             over = [session for session in self._living if not _lives(view, session)]

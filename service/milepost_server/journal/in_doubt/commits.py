@@ -36,8 +36,8 @@ log = logging.getLogger("milepost.journal")
 T = TypeVar("T")
 
 _REFUSALS: Final = 3
-"""After this many certain failures of the store in a row, the leader takes the journal over: a new head may cure the
-store.
+"""After this many failures of the store in a row, each certain to have written nothing, the leader takes the journal
+over: the store may accept writes again after a new head.
 """
 
 
@@ -45,7 +45,7 @@ class InDoubtCommits:
     """Resolves the groups of ``pipeline`` that are in doubt.
 
     It also writes back records that another process changed in the store meanwhile. ``terms_abandoned`` counts the
-    terms that the leader gave up to resolve groups.
+    terms that the leader abandoned in order to resolve groups.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class InDoubtCommits:
 
     @property
     def pending(self) -> bool:
-        """Whether the groups in doubt are judged, but the store is not repaired yet."""
+        """Whether it is known which groups were committed, but the records in the store are not repaired yet."""
         return self._verdict is not None
 
     async def resolve(self) -> None:
@@ -96,7 +96,9 @@ class InDoubtCommits:
         await self._resolve()
 
     async def _go_on(self, refused: CommitRefused) -> None:
-        """Go on from memory: nothing was written, so memory and head are still right, and the term stays the same."""
+        """Continue from memory under the same term: the store has certainly written nothing, so memory and head are
+        still right.
+        """
         log.warning(
             "the store refused a commit of journal %s and wrote nothing; this replica goes on leading: %s",
             self._memory.name,
@@ -107,7 +109,9 @@ class InDoubtCommits:
             await self._until_confirmed()
 
     async def _until_confirmed(self) -> None:
-        """Wait until the store answers again and confirms this leader's head. If the head is another one, resolve."""
+        """Wait until the store answers again and confirms this leader's head. If the store has another head, take the
+        journal over and resolve the groups.
+        """
 
         async def confirm() -> bool:
             try:
@@ -127,8 +131,8 @@ class InDoubtCommits:
     async def _resolve(self) -> None:
         """Take the journal over under the next term, judge the groups in doubt, and repair the store.
 
-        This abandons the current term, so that nothing of the current term can be committed any more. The groups are
-        judged by the records that are stored then, and records that differ from memory are written back.
+        After the take-over, no write of the current term can be committed any more. The records that are stored then
+        show which groups were committed. Stored records that differ from memory are overwritten.
         """
         flight, memory = self._pipeline.flight, self._memory
         self.terms_abandoned += 1
@@ -204,7 +208,8 @@ class InDoubtCommits:
     def _give_up_certain(self) -> None:
         """Fail the requests in flight if the store refused the first group for a reason other than a moved head.
 
-        That refusal is certain, so the callers need not wait until the journal is taken over.
+        After such a refusal the requests are certainly not applied, so the callers need not wait until the journal is
+        taken over.
         """
         flight = self._pipeline.flight
         error = judgement.certain_refusal(flight[0]) if flight else None
@@ -213,7 +218,9 @@ class InDoubtCommits:
                 member.pending.fail(error)
 
     def _warn_if_older(self, head: Head) -> None:
-        """Log an error if the head that was taken over is older than memory: the store then holds an older copy."""
+        """Log an error if the head that was taken over is older than the one in memory, which shows that the store was
+        replaced by an older copy.
+        """
         if head.revision <= self._memory.head.revision:
             log.error(
                 "journal %s went back from revision %d to %d: somebody put an older copy in its place; the changes that"

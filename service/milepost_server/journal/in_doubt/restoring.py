@@ -1,8 +1,8 @@
 """Write back from memory the records that another process changed in the pointer store while this process led.
 
-Each commit has its own deadline, so there may be many commits. Every record that the store permits is written, however
-many others it denies: a denied group is halved until the denied records are found. A denied record is right in memory
-only.
+The records are written in groups, and each commit has its own deadline. If the store denies a group, the group is
+halved until the denied records are found, and all other records are written. A denied record stays wrong in the store,
+and right in memory.
 """
 
 from __future__ import annotations
@@ -36,16 +36,15 @@ _UNWRITABLE = (Refusal.DENIED, Refusal.TOO_LARGE)
 
 
 class Restoring:
-    """Makes ``store`` hold the records of ``state`` again, whose hashes are in ``proof``.
+    """Writes to ``store`` what differs from the records of ``state``, whose hashes are in ``proof``.
 
     A record that is damaged in the store and unknown in memory stays in the store, and is added to ``state``. A record
     that was already damaged in memory stays damaged, unless its right content was put back. Restoring does not change
     records of other programs in the store, nor records of a kind that this release does not know.
 
-    Restoring calls ``moved`` with the head after each commit, and with an unchanged head after a refusal that it can
-    handle: ``moved`` reports progress, and raises an exception to stop. Restoring tells ``observer`` about records that
-    were put back or added in the store, once they are in ``state``. ``unwritten`` has the keys of records that the
-    store denied.
+    ``moved`` is called with the head after each commit, and with the unchanged head after a refusal that can be
+    handled; it raises an exception to stop the work. ``observer`` is told of records that were put back or added in the
+    store, once they are in ``state``. ``unwritten`` has the keys of records that the store denied.
     """
 
     def __init__(
@@ -103,7 +102,7 @@ class Restoring:
     async def _differing(self, found: Loaded) -> AsyncIterator[str]:
         """Yield the keys under which memory and store may differ.
 
-        They are not sorted, since sorting cannot be interrupted and would block the event loop.
+        They are not sorted, since sorting many keys would block the event loop.
         """
         keys = dict.fromkeys((*self._state.damaged(), *found.state.damaged()))
         for count, key in enumerate(chain(self._proof.hashes, found.proof.hashes)):
@@ -124,7 +123,8 @@ class Restoring:
             return known != sealed
         if record is None and sealed is not None and not isinstance(there, Corrupt):
             return True
-        if known is None:  # put there by another program, damaged and never known, or from a newer release
+        # memory never had this record: it is damaged, of a newer release, or of another program
+        if known is None:
             self._proof.count([(key, found.damaged.get(key, sealed))])
             self._take_in(key, there)
         elif sealed is not None and known in (UNKNOWN, sealed):

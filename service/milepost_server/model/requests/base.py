@@ -1,4 +1,4 @@
-"""Define the common parts of all requests, and the way to tell requests apart."""
+"""Define the common parts of all requests: attempt, idempotency key, scope and fingerprint."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class BlobRef:
 
 
 NO_BLOB = BlobRef("", 0, "")
-"""The reference of a request that has no bytes, or that has them in itself."""
+"""The reference in a request that has no bytes, or that contains the bytes itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class UploadRef:
     """A reference, by id, to an upload whose bytes a handle takes over.
 
-    ``found`` is the blob that was found under the upload's key; None if there was none. Its digest is empty if its size
-    is wrong.
+    ``found`` is the blob that was found under the upload's key; None if there was none. The digest of this blob is
+    empty if its size is not the announced one.
     """
 
     id: str
@@ -56,10 +56,12 @@ LEADER = Attempt("")
 
 
 class Keeper(Enum):
-    """The record that keeps the answer to a request, for retries."""
+    """Which record keeps the answer to a request, for retries."""
 
     NONE = auto()
-    """The request's answer is in the record that the request makes, or nowhere: repeating it changes nothing."""
+    """No record keeps the answer for retries: repeating the request changes nothing, or the request's own record has
+    the answer.
+    """
     SESSION = auto()
     STORE = auto()
     HANDLE = auto()
@@ -69,14 +71,13 @@ class Keeper(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The common part of every request that changes something: its attempt. The class determines what the rules
-    require.
+    """The common part of every request that changes something: its attempt. Class variables say what the rules require.
 
     A request ``by_leader`` is made by the leader itself: it has no session, and is decided anew if its outcome was in
     doubt. A request that ``needs_session`` must be made by a living session; for any other request, a session is
     optional, but must live if it is named. A ``fenced`` request needs the current epoch of its store. ``keeper`` is the
-    record that keeps its answer. A ``remembered`` request may be sent again after its record is gone, so the leader
-    itself remembers it.
+    record that keeps its answer. A ``remembered`` request may be repeated after the record with its answer is gone, so
+    the leader also remembers the answer in memory.
     """
 
     by_leader: ClassVar[bool] = False
@@ -113,7 +114,9 @@ class Request:
         return (self.store or "", self.attempt.session, self.attempt.key or "")
 
     def fingerprint(self) -> str:
-        """Return a digest that is equal for two requests under one key if they count as the same request."""
+        """Return a digest of the request's content. Two requests under one idempotency key count as the same if their
+        digests are equal.
+        """
         return fingerprint_of(type(self).__name__)
 
 
@@ -143,7 +146,9 @@ class HandleRequest(StoreRequest):
 
 
 def with_id(request: Request, identity: str) -> Request:
-    """Return the same request under an id from the leader. It begins with a space, so no client can send it."""
+    """Return the request with an id from the leader as its idempotency key. The id begins with a space, so no client
+    can send it.
+    """
     return replace(request, attempt=replace(request.attempt, key=f" {identity}"))
 
 

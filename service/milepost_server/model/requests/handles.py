@@ -120,7 +120,7 @@ class Campaign(StoreRequest):
 
 @dataclass(frozen=True, slots=True)
 class Resign(StoreRequest):
-    """Give the epoch of a store back."""
+    """Resign the epoch of a store, so that another session can be granted the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,9 @@ class FinishRemoval(HandleRequest):
 
 @dataclass(frozen=True, slots=True)
 class Scrub(StoreRequest):
-    """Drop records that are not needed any more (gone, cleared, used up, long ended). Made by the leader itself."""
+    """Drop the records under ``keys`` that are not needed any more: of removed or cleared handles, used uploads, and
+    sessions that ended long ago. Made by the leader itself.
+    """
 
     by_leader: ClassVar[bool] = True
 

@@ -29,9 +29,9 @@ class TreeRequest(StoreRequest):
 class Begun:
     """The deepest existing directory above a file at the time when its bytes began to come, with its creation revision.
 
-    For the root, which always exists, they are empty and 0. If the directory was deleted or replaced since then, the
-    file belongs to the deleted directory. With ``parents``, the put creates missing directories below this one;
-    without, none may be missing.
+    For the root, which always exists, they are empty and 0. If that directory was deleted or replaced before the file
+    is published, the put is refused. With ``parents``, the put creates missing directories below it; without, no
+    directory may be missing.
     """
 
     directory: str = ""
@@ -40,7 +40,7 @@ class Begun:
 
 
 NOW = Begun()
-"""The value for bytes that are already stored, so that no directory can have been deleted while they came."""
+"""The value of `Begun` for a put that does not depend on the time when its bytes came: the root always exists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class MakeDirectory(TreeRequest):
 class OntoExisting(Enum):
     """What a rename does if its target exists: refuse, replace the target, or answer that nothing was renamed.
 
-    The third also moves the source *into* a target that is a directory, as Hadoop's first rename did.
+    In the third case, a source is moved *into* a target that is a directory, as by Hadoop's older rename.
     """
 
     REFUSE = "refuse"
@@ -180,9 +180,8 @@ class TrimTree(StoreRequest):
 
 @dataclass(frozen=True, slots=True)
 class BeginCompaction(StoreRequest):
-    """Keep all records of paths of the tree from now on, until `CompactTree`. Made by the leader itself.
-
-    A manifest whose compaction began earlier is not accepted any more.
+    """Begin a compaction: from now on until `CompactTree`, no record of a path of the tree is dropped. A compaction
+    that began earlier can no longer be completed. Made by the leader itself.
     """
 
     by_leader: ClassVar[bool] = True
@@ -193,8 +192,8 @@ class CompactTree(StoreRequest):
     """Give a tree this manifest, in place of the manifests in the blobs ``replaced``. Made by the leader itself.
 
     ``begun`` is the revision at which `BeginCompaction` was committed, 0 for a manifest that only replaces others.
-    ``savepoints`` has the tree's savepoints at the time when the manifest was made, if invisible entries were left out
-    of the manifest; else None.
+    ``savepoints`` has the tree's savepoints at the time when the manifest was made, if the manifest was made without
+    entries that are invisible at all of them; else None.
     """
 
     by_leader: ClassVar[bool] = True
@@ -207,7 +206,9 @@ class CompactTree(StoreRequest):
 
 @dataclass(frozen=True, slots=True)
 class DropBlobs(StoreRequest):
-    """Delete blobs that rows of replaced manifests named and that nothing names any more. Made by the leader itself."""
+    """Delete blobs that only rows of replaced manifests named, and that no record or manifest names now. Made by the
+    leader itself.
+    """
 
     by_leader: ClassVar[bool] = True
 
@@ -216,7 +217,7 @@ class DropBlobs(StoreRequest):
 
 @dataclass(frozen=True, slots=True)
 class DropCompacted(StoreRequest):
-    """Drop the records of these paths if a manifest has the same content. Made by the leader itself."""
+    """Drop the records of these paths whose content is now in a manifest. Made by the leader itself."""
 
     by_leader: ClassVar[bool] = True
 

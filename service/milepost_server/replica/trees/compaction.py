@@ -1,7 +1,7 @@
 """The leader's maintenance of manifests: compact records that have not changed for long into a manifest, and merge
 manifests.
 
-No step changes what readers see, and the work may stop after any step: unfinished work is begun again.
+No step changes the visible files. The work may be interrupted after any step, and is then begun again.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from milepost_server.rules.trees.manifests import first_to_merge, is_compactable
 log = logging.getLogger("milepost.maintenance")
 
 _MOST_ROWS = 5_000
-"""The most records that one new manifest is made of; a merge makes larger manifests."""
+"""The most records in a new manifest. A merge of manifests makes larger ones."""
 
 _BATCH = 100
-"""How many compacted records one commit drops."""
+"""The most compacted records that one commit drops."""
 
 _DISCARDED = 500
-"""How many blobs one commit deletes after a merge."""
+"""The most blobs that one commit deletes after a merge of manifests."""
 
 
 class Compaction:
@@ -74,7 +74,7 @@ class Compaction:
                     log.warning("cannot compact the tree of %s, trying again in %s s: %s", store, interval, error)
 
     async def _due(self, state: State) -> list[str]:
-        """Return the stores whose trees may have something to compact. Most stores may have nothing."""
+        """Return the stores whose trees may have records to compact or manifests to merge, usually few."""
         due: list[str] = []
 
         def judge(store: str) -> None:
@@ -103,7 +103,7 @@ class Compaction:
         until = self._journal.revision_before(self._settings.compact_after_seconds)
         tree = self._state().tree(store) or Tree(store)
         if not isinstance(tree, Tree) or tree.rollbacks:
-            return []  # the records do not all reflect the rollback yet
+            return []  # some records do not reflect the tree's rollbacks yet, and must not be compacted
         found: list[TreePath] = []
 
         def judge(record: TreePath) -> bool:

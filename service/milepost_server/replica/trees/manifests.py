@@ -1,8 +1,8 @@
 """The leader's manifests of trees: each is loaded when its tree is first used, and its stored bytes are checked from
 then on.
 
-If the stored bytes are damaged, the manifest is written again from memory. Only a leader that has the rows in memory
-can do so; for the next leader, the whole tree would be unreadable.
+If the stored bytes are damaged, the manifest is written again from memory. Only this leader, which has the rows in
+memory, can do that. Without the repair, the next leader could not read the tree.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ log = logging.getLogger("milepost.maintenance")
 class Manifests:
     """The manifests of the trees of a journal. If several requests wait for a manifest, it is read only once.
 
-    A new leader begins without any, so the number of files does not delay a take-over.
+    A new leader begins with no manifest in memory, so the number of files does not delay a take-over.
     """
 
     def __init__(self, journal: Journal, blobs: BlobStore) -> None:
@@ -51,7 +51,8 @@ class Manifests:
         while missing := self._journal.read().view.state.unloaded(store):
             rows = await self._rows(store, missing[0])
             state = self._journal.read().view.state
-            if missing[0] in state.unloaded(store):  # the manifest may have been merged into another one meanwhile
+            # no problem if the manifest was merged into another one while it was being loaded
+            if missing[0] in state.unloaded(store):
                 state.hold(missing[0].blob, rows)
 
     async def _rows(self, store: str, manifest: Manifest) -> ManifestRows:
@@ -142,8 +143,8 @@ class ManifestCheck:
         return None
 
     async def _write_anew(self, store: str, damaged: Manifest, rows: ManifestRows, why: str) -> None:
-        """Put the rows under a fresh key and name that in the tree, unless a merge has replaced the damaged manifest
-        meanwhile.
+        """Put the rows of a damaged manifest into a new blob, and make the tree refer to that blob, unless a merge has
+        replaced the manifest meanwhile.
         """
         log.error("the manifest %s of the tree of %s is damaged: %s; writing it anew", damaged.blob, store, why)
         if await asyncio.to_thread(_digest, rows) != damaged.sha256:
@@ -162,7 +163,8 @@ class ManifestCheck:
                 raise
         tree = state.tree(store)
         if isinstance(tree, Tree) and anew.blob not in [manifest.blob for manifest in tree.manifests]:
-            await self._deletions.try_delete(anew.blob)  # a merge had replaced the damaged one by then
+            # a merge has replaced the damaged manifest meanwhile, so delete the new blob
+            await self._deletions.try_delete(anew.blob)
             return
         log.info("the manifest %s of the tree of %s is whole again, as %s", damaged.blob, store, anew.blob)
 

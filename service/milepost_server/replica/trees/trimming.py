@@ -27,7 +27,7 @@ from milepost_server.rules.trees.maintenance import trimmed_of
 log = logging.getLogger("milepost.maintenance")
 
 _BATCH = 100
-"""How many paths one commit trims."""
+"""The most paths that one commit trims."""
 
 _LATEST = 2**63
 
@@ -39,8 +39,8 @@ At = tuple[int, str]
 class _Pass:
     """One pass of trimming a tree.
 
-    ``step`` is a future that ends each time that range tombstones or rollbacks are finished, and is then replaced by a
-    new one. ``committed``: the pass has dropped something.
+    ``step`` is a future that ends when some range tombstones or rollbacks are finished; a new future then replaces it.
+    ``committed`` is whether the pass has dropped anything.
     """
 
     task: asyncio.Task[None]
@@ -56,9 +56,9 @@ class _Pass:
 class Trimming:
     """Trims the trees of a journal, at intervals, and at once if a request needs it.
 
-    A deleted entry is kept while a snapshot or a savepoint shows it. When one of these is dropped, only entries that
-    were deleted before the next one can be dropped with it, so trimming checks only those. At the beginning of a
-    leadership, it checks all deleted entries.
+    A deleted entry is kept while a snapshot or a savepoint shows it. When a snapshot or savepoint is dropped, only
+    entries that were deleted before the next one can lose their last reader, so trimming checks only these entries. At
+    the beginning of a leadership, all deleted entries are checked.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Trimming:
         return bool(done) and (joined or running.committed)
 
     def _begun(self, store: str) -> _Pass:
-        """Return the running pass over a tree, or begin one."""
+        """Return the running pass over the tree of a store; begin a pass if none is running."""
         running = self._passes.get(store)
         if running is None:
             running = self._passes[store] = _Pass(asyncio.create_task(self._pass(store)))
@@ -120,7 +120,8 @@ class Trimming:
         record, tree = self._records(store)
         if tree is None:
             return
-        if not any(self._state().damaged_paths(store)):  # a damaged record may be put back, and does not reflect them
+        # keep tombstones and rollbacks while a record is damaged: it may be put back later without their effects
+        if not any(self._state().damaged_paths(store)):
             await self._finish_range_tombstones(store, tree.range_tombstones)
             for rollback in tree.rollbacks:
                 await self._each(store, partial(_below, store, ""), (0, ""))
@@ -133,7 +134,8 @@ class Trimming:
     async def _finish_range_tombstones(self, store: str, range_tombstones: Sequence[RangeTombstone]) -> None:
         """Trim all paths below deleted directories, and commit that their range tombstones are finished.
 
-        The directories take turns, a batch each, and small ones share a commit, so that a large one delays no other.
+        The directories take turns, with one batch of paths each, so that a large directory does not delay others. Small
+        directories share a commit.
         """
         left: dict[RangeTombstone, At] = dict.fromkeys(range_tombstones, (0, ""))
         paths: list[str] = []
@@ -155,13 +157,13 @@ class Trimming:
             await self._commit(store, TrimTree(LEADER, store, tuple(paths), tuple(ended)))
 
     async def _each(self, store: str, paths: Callable[[State, At], Iterator[At]], after: At) -> None:
-        """Trim each of these paths that has something to drop."""
+        """Trim those of the paths whose records have something to drop, in several commits."""
         while found := await self._some(store, paths, after, _BATCH):
             await self._commit(store, TrimTree(LEADER, store, tuple([path for _, path in found])))
             after = found[-1]
 
     async def _some(self, store: str, paths: Callable[[State, At], Iterator[At]], after: At, most: int) -> list[At]:
-        """Return the first of these paths that have something to drop, at most ``most``."""
+        """Return the first paths after ``after`` whose records have something to drop, ``most`` at most."""
         found: list[At] = []
 
         def judge(at: At) -> bool:
@@ -175,8 +177,8 @@ class Trimming:
         return found
 
     async def _commit(self, store: str, request: TrimTree) -> None:
-        """Commit the request, in several parts if its records are too large for one commit; the last part ends the
-        tombstones.
+        """Commit the request, in several parts if its records are too large for one commit. The last part drops the
+        finished tombstones and rollbacks.
         """
         try:
             await commit(self._journal, request, self._clock)
@@ -197,7 +199,8 @@ class Trimming:
         state = self._state()
         record, tree = state.store(store), state.tree(store)
         if not isinstance(record, Store) or not isinstance(tree, Tree | None):
-            return Store(store), None  # a damaged record may hide entries that are still visible
+            # the store's or the tree's own record is damaged, so it is unknown which entries are visible
+            return Store(store), None
         return record, tree or Tree(store)
 
     def _state(self) -> State:
@@ -205,7 +208,9 @@ class Trimming:
 
 
 def _raise_fault(task: asyncio.Task[None]) -> None:
-    """Raise the exception of a failed pass, if it is no error of the storage but a fault of Milepost itself."""
+    """Raise the exception of a failed pass, unless it is an error of the storage, after which the next pass tries
+    again.
+    """
     if task.done() and not task.cancelled():
         task.result()
 
@@ -219,10 +224,10 @@ def _died(store: str, until: int, state: State, after: At) -> Iterator[At]:
 
 
 def _gone(before: tuple[int, ...] | None, now: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Return the spans of revisions whose deleted entries may have been visible only at revisions that are not kept any
-    more.
+    """Return the ranges of revisions in which deleted entries may have lost their last reader, because snapshots or
+    savepoints were dropped.
 
-    ``before`` has the revisions that were kept before, None if they are unknown.
+    ``now`` has the revisions of those that exist, ``before`` of those that existed at the last pass, None if unknown.
     """
     if before is None:
         return [(0, _LATEST)]

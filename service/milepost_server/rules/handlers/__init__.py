@@ -1,1 +1,3 @@
-"""The rules for each request, one module for each subject. A rule decides a request, and never carries it out."""
+"""The rules for the requests, one module for each subject. A rule returns the changes that a request makes, and changes
+nothing itself.
+"""

@@ -1,36 +1,58 @@
 """Decide add, replace, remove, lock and release of one handle (Flink's addAndLock, replace, releaseAndTryRemove,
-getAndLock, release).
+getAndLock, release), and the uploads that provide the bytes of handles.
+
+A client puts the bytes of an upload into the blob store itself. A durable record announces these bytes, until a handle
+takes them.
 """
 
 from __future__ import annotations
 
-from typing import Final, Unpack
+from typing import Final, NamedTuple, Unpack
 
 from msgspec.structs import replace
 
 from milepost.wire import Code
 from milepost_server.memory.view import View
-from milepost_server.model.records import Corrupt, Handle, Lock, Store, handle_key
+from milepost_server.model.records import Corrupt, Handle, Lock, Store, Upload, handle_key, upload_key
 from milepost_server.model.requests.base import HandleRequest
-from milepost_server.model.requests.handles import Add, FinishRemoval, LockHandle, ReleaseHandle, Remove, Replace
+from milepost_server.model.requests.handles import (
+    Add,
+    CreateUpload,
+    ExpireUpload,
+    FinishRemoval,
+    LockHandle,
+    ReleaseHandle,
+    Remove,
+    Replace,
+)
 from milepost_server.rules import guards, locks, replays
 from milepost_server.rules.answers import handle_body
 from milepost_server.rules.decisions import (
     Accepted,
     Answer,
     Blocked,
+    Changes,
     Decision,
     DecisionContext,
     FinishNeeded,
     Handlers,
     Refused,
 )
-from milepost_server.rules.handlers import uploads
+
+
+class UploadSource(NamedTuple):
+    """Where the bytes of a request are, in ``blob`` or as ``data``, and the ``changes`` to other records that its
+    commit must make.
+    """
+
+    blob: str
+    data: bytes | None
+    changes: Changes
 
 
 def present(store: Store, handle: Handle | Corrupt | None) -> Handle | None:
-    """Return the handle if it can be read, locked and replaced: not gone, not cleared, and its removal not begun; else
-    None.
+    """Return the handle if clients can read, lock and replace it. Return None if it is gone or cleared, its removal has
+    begun, or its record is damaged.
     """
     if isinstance(handle, Handle) and not handle.removing and not absent(store, handle):
         return handle
@@ -38,7 +60,7 @@ def present(store: Store, handle: Handle | Corrupt | None) -> Handle | None:
 
 
 def absent(store: Store, handle: Handle) -> bool:
-    """Return whether the handle is gone or cleared, so that its record only keeps answers."""
+    """Return whether the handle was removed or cleared, so that its record is kept only for retries."""
     return handle.gone or handle.created_revision <= store.cleared
 
 
@@ -53,7 +75,7 @@ def add(view: View, request: Add, context: DecisionContext) -> Decision:
         if old.removing:
             return Blocked(finish_of(store, old))
         return Refused(Code.ALREADY_EXISTS, f"{request.name!r} already exists", {"current": old.version})
-    source = uploads.source_of(view, store, request, context)
+    source = source_of(view, store, request, context)
     if isinstance(source, Refused):
         return source
     handle = Handle(
@@ -87,7 +109,7 @@ def replace_state(view: View, request: Replace, context: DecisionContext) -> Dec
         return mismatch
     if session.id not in locks.holders(view, store, found):
         return Refused(Code.NOT_LOCKED, f"session {session.id!r} holds no lock on {request.name!r}")
-    source = uploads.source_of(view, store, request, context)
+    source = source_of(view, store, request, context)
     if isinstance(source, Refused):
         return source
     handle = found.holding(
@@ -157,7 +179,7 @@ def remove(view: View, request: Remove, context: DecisionContext) -> Decision:
             return Accepted(answer)
         freed = replace(locks.given_back(view, store, old, session, context.revision), changed=context.revision)
         return replays.accepted(freed, request, context, answer)
-    if old.data is not None:  # there is no blob that must be deleted first
+    if old.data is not None:  # without a blob, the removal is complete at once
         gone = _gone(replace(old, locks=(), freed=()), context)
         return replays.accepted(gone, request, context, Answer({"removed": True}))
     marked = replace(old, removing=True, locks=(), freed=(), changed=context.revision)
@@ -173,13 +195,61 @@ def finish_removal(view: View, request: FinishRemoval, context: DecisionContext)
     return Accepted(Answer(), {handle_key(store.name, old.name): _gone(old, context)})
 
 
+def create_upload(view: View, request: CreateUpload, context: DecisionContext) -> Decision:
+    """Announce an upload. No epoch is checked here: it is checked when a handle takes the bytes."""
+    store = view.store_or_new(request.store_name)
+    session = view.acting_session(request.session)
+    if full := guards.upload_has_room(view.pending_uploads(store.name), context):
+        return full
+    answer = Answer({"upload": request.upload}, created=True)
+    upload = Upload(
+        id=request.upload,
+        blob=request.blob.key,
+        size=request.blob.size,
+        sha256=request.blob.sha256,
+        session=session.id,
+        ttl=request.ttl,
+        created_revision=context.revision,
+        answered=() if request.key is None else (replays.entry_for(request, context, answer),),
+    )
+    return Accepted(answer, {upload_key(store.name, upload.id): upload})
+
+
+def source_of(view: View, store: Store, request: Add | Replace, context: DecisionContext) -> UploadSource | Refused:
+    """Return the source of the bytes for a handle. If an upload has the bytes, the changes end the upload, so that no
+    other handle can take them.
+    """
+    ref = request.upload
+    if ref is None:
+        return UploadSource(request.blob.key, request.data, {})
+    upload = view.upload(store.name, ref.id)
+    if isinstance(upload, Corrupt):
+        return Refused(Code.CORRUPT, f"the record of upload {ref.id!r} is damaged: {upload.reason}")
+    if unknown := guards.upload_pending(upload, ref):
+        return unknown
+    assert upload is not None
+    if wrong := guards.upload_whole(upload, request.blob, ref.found):
+        return wrong
+    taken = replace(upload, ended=context.revision, blob="")
+    return UploadSource(upload.blob, None, {upload_key(store.name, upload.id): taken})
+
+
+def expire_upload(view: View, request: ExpireUpload, context: DecisionContext) -> Decision:
+    """End an upload that has expired. Its blob is deleted later, so the record still names the blob."""
+    upload = view.upload(request.store_name, request.upload)
+    if not isinstance(upload, Upload) or upload.ended:
+        return Accepted(Answer())
+    ended = replace(upload, ended=context.revision)
+    return Accepted(Answer(), {upload_key(request.store_name, upload.id): ended}, orphans=(upload.blob,))
+
+
 def _gone(handle: Handle, context: DecisionContext) -> Handle:
     """Return the record of a removed handle, which only keeps answers."""
     return handle.holding("", None, removing=False, gone=True, labels={}, changed=context.revision)
 
 
 def _gone_without_trace(name: str, context: DecisionContext) -> Handle:
-    """Return a record that replaces an unreadable one, to keep the answer to its removal."""
+    """Return a record of a removed handle in place of an unreadable one, to keep the answer to the removal."""
     at = context.revision
     return Handle(
         name, context.version, "", 0, "", context.wall, context.wall, created_revision=at, changed=at, gone=True
@@ -187,7 +257,7 @@ def _gone_without_trace(name: str, context: DecisionContext) -> Handle:
 
 
 def finish_of(store: Store, handle: Handle) -> FinishNeeded:
-    """Return the remaining steps of a removal that has begun."""
+    """Return what is needed to finish a removal that has begun: the handle with its version, and the blob to delete."""
     return FinishNeeded(store.name, handle.name, handle.version, handle.blob)
 
 
@@ -221,4 +291,6 @@ HANDLERS: Final[Handlers] = {
     ReleaseHandle: release,
     Remove: remove,
     FinishRemoval: finish_removal,
+    CreateUpload: create_upload,
+    ExpireUpload: expire_upload,
 }

@@ -64,7 +64,7 @@ def expire_session(view: View, request: ExpireSession, context: DecisionContext)
 def found(view: View, request: CreateDeployment, _: DecisionContext) -> Decision:
     """Give the deployment its id, once and for all.
 
-    A record that cannot be read stays unchanged: it may hold an older id, or one of a newer release.
+    A record that cannot be read stays unchanged, since it may contain the id: it may be damaged, or of a newer release.
     """
     record = view.get(DEPLOYMENT_KEY)
     if isinstance(record, Deployment):

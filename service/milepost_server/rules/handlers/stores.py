@@ -32,8 +32,8 @@ from milepost_server.rules.handlers.handles import absent, present
 def lock_all(view: View, request: LockAll, context: DecisionContext) -> Decision:
     """Lock every handle of the store for the session (Flink's getAllAndLock).
 
-    One record locks all of them, and the answer is assembled after the commit. A replay shows the handles at the time
-    of the replay, since the first answer is too large to be kept.
+    The store's own record holds this lock for all handles, and the answer is assembled after the commit. A replay shows
+    the handles at the time of the replay, since the first answer is too large to be kept.
     """
     store = view.store_or_new(request.store_name)
     session = view.acting_session(request.session)
@@ -80,7 +80,9 @@ def inventory_entry(view: Lookup, store: Store, name: str) -> dict[str, Any] | C
 
 
 def scrub(view: View, request: Scrub, context: DecisionContext) -> Decision:
-    """Drop those of the named records that may be dropped now. The blobs of cleared handles become orphans."""
+    """Drop those of the named records that may be dropped now. The blobs of cleared handles become
+    `Accepted.orphans`.
+    """
     changes: dict[str, None] = {}
     orphans: list[str] = []
     for key in request.keys:
@@ -113,7 +115,8 @@ def _droppable(view: View, key: str, record: Record, context: DecisionContext) -
 def campaign(view: View, request: Campaign, context: DecisionContext) -> Decision:
     """Grant the next epoch if no session holds the current one.
 
-    The holder gets the same answer again, unless its epoch is from before a restore: no write may use such an epoch.
+    The holder gets the same answer again, unless its epoch was granted before a restore from a backup, since no write
+    may use such an epoch.
     """
     store = view.store_or_new(request.store_name)
     session = view.acting_session(request.session)

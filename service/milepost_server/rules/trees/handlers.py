@@ -1,7 +1,7 @@
 """Decide changes of a tree: put a file, make a directory, rename, delete. They follow Hadoop's FileSystem.
 
-A client that repeats a request after a lost answer gets the same answer: a completed rename is recognized by the path
-that the entry came from, and the other requests change nothing when repeated.
+A client that repeats a request after a lost answer gets the same answer. A completed rename is recognized by the path
+that the entry was renamed from; the other requests change nothing when they are repeated.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ from milepost_server.rules.trees.visibility import (
 )
 
 MOST_RENAMED = 256
-"""The most paths below a directory that is renamed: they must fit into one commit."""
+"""The most paths below a directory that can be renamed, since a rename is one commit."""
 
 
 def change_path(view: View, request: TreeRequest, context: DecisionContext) -> Decision:
-    """Put a file, make a directory, or rename or delete a path."""
+    """Decide a request about one path: put a file, make a directory, or rename or delete a path."""
     store = view.store_or_new(request.store_name)
     record = view.tree(store.name)
     if isinstance(record, Corrupt):
@@ -119,7 +119,7 @@ class _TreeHandler:
 
     def delete(self, request: DeletePath) -> Decision:
         there = self._view.path(self._store.name, request.path) if request.path else None
-        if not isinstance(there, Corrupt):  # a damaged record may be deleted
+        if not isinstance(there, Corrupt):  # a path with a damaged record is deleted without further checks
             entry = visible(self._view, self._store, self._tree, request.path)
             if entry is None:
                 return Accepted(Answer({"deleted": False}))
@@ -131,9 +131,12 @@ class _TreeHandler:
         except TooManyTombstones:
             if not request.recursive:
                 raise
-            below = (request.path, ROOT)  # a range tombstone is harmless if everything below is deleted already
+            # too many deleted entries to read: assume a visible one, since an unnecessary range tombstone does no harm
+            below = (request.path, ROOT)
         if below is None and request.recursive and self._view.damaged_path(self._store.name) is not None:
-            below = (request.path, ROOT)  # the unreadable record may be of a file below, and be put back
+            # an unreadable record may be that of a file below; a range tombstone deletes it even if it is put back
+            # later
+            below = (request.path, ROOT)
         if below is not None:
             if not request.recursive:
                 return Refused(Code.NOT_EMPTY, f"{_named(request.path)} is not empty: it has {below[0]!r}")
@@ -199,7 +202,9 @@ class _TreeHandler:
         return self._change.accepted(request, Answer({"renamed": True}))
 
     def _in_the_way(self, entry: Entry, target: str, there: Entry | None, onto: OntoExisting) -> Refused | None:
-        """Refuse a rename because of the entry at its target, or because the target's directory does not exist."""
+        """Return the refusal of a rename whose target exists, or whose target's directory does not exist; None if the
+        rename may be done.
+        """
         if there is not None:
             if onto is not OntoExisting.REPLACE:
                 return Refused(Code.ALREADY_EXISTS, f"{_named(target)} already exists")
@@ -237,8 +242,8 @@ class _TreeHandler:
         return None
 
     def _all_readable(self, directory: str) -> Refused | None:
-        """Refuse to list a directory while a record of the tree cannot be read, since the record may be of a file below
-        it.
+        """Refuse an operation on a directory while a record of the tree cannot be read, since that record may be of a
+        file below the directory.
         """
         damaged = self._view.damaged_path(self._store.name)
         if damaged is None:
@@ -274,7 +279,9 @@ class _TreeHandler:
 
 
 def _came_from(there: Entry | None, request: RenamePath) -> bool:
-    """Return whether the entry at the target of the rename came from the rename's source under the same epoch."""
+    """Return whether the rename was done already: the entry at its target was renamed from its source under the same
+    epoch.
+    """
     return there is not None and there.moved_from == request.path and there.epoch == request.epoch
 
 

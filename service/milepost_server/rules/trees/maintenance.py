@@ -1,6 +1,6 @@
 """Decide the maintenance of a tree: drop entries that no reader can see any more, and compact records into manifests.
 
-After a compaction, a single record, that of the tree, refers to the entries of thousands of records.
+After a compaction, a manifest has the entries of thousands of records, and only the record of the tree refers to it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from milepost_server.rules.trees.visibility import deleted_at, is_shown, rolled_
 
 
 def begin_compaction(view: View, request: BeginCompaction, context: DecisionContext) -> Decision:
-    """Keep all records of paths from now on, so that the records for a manifest can be read."""
+    """Begin a compaction: no record of a path is dropped from now on, so that the records can be read for a
+    manifest.
+    """
     store = view.store_or_new(request.store_name)
     tree = view.tree(store.name) or Tree(store.name)
     if isinstance(tree, Corrupt) or tree.rollbacks:
@@ -32,7 +34,7 @@ def begin_compaction(view: View, request: BeginCompaction, context: DecisionCont
 
 
 def compact(view: View, request: CompactTree, _: DecisionContext) -> Decision:
-    """Add a manifest after those of the tree, or replace adjacent manifests by it.
+    """Add a manifest after the manifests of the tree, or in place of some adjacent ones.
 
     The visible files do not change.
     """
@@ -44,7 +46,8 @@ def compact(view: View, request: CompactTree, _: DecisionContext) -> Decision:
     names, count = [manifest.blob for manifest in tree.manifests], len(request.replaced)
     first = names.index(request.replaced[0]) if count and request.replaced[0] in names else len(names)
     if tuple(names[first : first + count]) != request.replaced or {each.blob for each in added} & set(names):
-        return Accepted(Answer())  # the request was applied already, or cannot be applied any more
+        # the request was already applied, or the tree no longer has the manifests that it replaces
+        return Accepted(Answer())
     if not count and not 0 < tree.compacting == request.begun:
         return Refused(
             Code.VERSION_MISMATCH,
@@ -60,8 +63,9 @@ def compact(view: View, request: CompactTree, _: DecisionContext) -> Decision:
 def drop_blobs(view: View, request: DropBlobs, _: DecisionContext) -> Decision:
     """Delete the blobs that neither a record nor a manifest names any more.
 
-    The record of the tree is written unchanged: the commit proves that the replica that deletes the blobs still leads.
-    While a record of a path cannot be read, it may name any of them, so they are left to the garbage collector.
+    The record of the tree is written unchanged, since only a commit proves that this replica still leads and may delete
+    blobs. If a record of a path cannot be read, it may name any of the blobs, so all of them are left to the garbage
+    collector.
     """
     store = view.store_or_new(request.store_name)
     tree = view.tree(store.name)
@@ -76,8 +80,8 @@ def drop_compacted(view: View, request: DropCompacted, _: DecisionContext) -> De
     """Drop the records of these paths that equal their rows in the manifests. Their blobs stay, since a manifest names
     them.
 
-    None is dropped while another manifest is being made, nor while the records do not all reflect a rollback, which
-    would otherwise apply to the row a second time.
+    No record is dropped while another manifest is being made, nor while some records do not reflect a rollback yet,
+    since the rollback would be applied to the row a second time.
     """
     store = view.store_or_new(request.store_name)
     tree = view.tree(store.name) or Tree(store.name)
@@ -105,9 +109,9 @@ def _spans(record: TreePath) -> tuple[tuple[int, int], ...]:
 def trim(view: View, request: TrimTree, _: DecisionContext) -> Decision:
     """Drop the entries of these paths that no reader can see, and the range tombstones and rollbacks that are finished.
 
-    An entry that a range tombstone or a rollback affects was created before it. So once maintenance has processed all
-    affected paths, there are no further ones. While a record of a path cannot be read, tombstones and rollbacks stay:
-    the record may be put back, and does not reflect them.
+    A range tombstone or a rollback affects only entries that were created before it. So it can be dropped once
+    maintenance has processed all these entries. If a record of a path cannot be read, tombstones and rollbacks are
+    kept, since that record may be put back later without their effects.
     """
     store = view.store_or_new(request.store_name)
     tree = view.tree(store.name) or Tree(store.name)
@@ -134,11 +138,11 @@ def trim(view: View, request: TrimTree, _: DecisionContext) -> Decision:
 
 
 def trimmed_of(record: TreePath, store: Store, tree: Tree) -> TreePath:
-    """Return the record without the entries that no reader can see; the other entries state their deletion themselves.
+    """Return the record without the entries that no reader can see.
 
-    A rollback that changes nothing is not noted, if the record need not be written for another reason. A rollback that
-    restored an entry must be noted, even if a range tombstone has deleted that entry since; else the rollback would
-    restore it again.
+    In the result, each deleted entry states its own deletion. If only ``rolled_back`` would change, the record is
+    returned unchanged, to save a write. But a rollback that restored an entry is always noted, even if a range
+    tombstone has deleted the entry since; otherwise the rollback would restore the entry again.
     """
     known = rolled_back(record, tree)
     entries = []

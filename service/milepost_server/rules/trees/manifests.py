@@ -1,4 +1,4 @@
-"""Decide the content of a manifest: which records may be compacted, and which manifests are merged into what."""
+"""Decide the content of manifests: which records may be compacted, and which manifests are merged."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from milepost_server.model.trees import Entry, Tree, TreePath
 from milepost_server.rules.trees.visibility import is_shown, is_temporary_file
 
 _GROWTH: Final = 4
-"""An older manifest is not merged while it has at least this many times the rows of all newer ones together.
+"""A manifest is merged with the newer ones only if it has less than this many times as many rows as they have together.
 
-So a row is rewritten only a few times, however large the tree becomes, and at most about a quarter of the oldest
-manifest's rows are invisible.
+So each row is rewritten only a few times, even in a large tree. At most about a quarter of the rows in the oldest
+manifest are invisible.
 """
 
 
 def is_compactable(record: TreePath, until: int, tree: Tree) -> bool:
-    """Return whether a record may go into a manifest: no retry needs its last change, and no maintenance waits for it.
+    """Return whether a record may be compacted: its last change can no longer be retried, and none of its entries will
+    be dropped soon.
 
-    A change after the revision ``until`` may still be retried, and the retry is answered from the record itself. Files
-    under temporary names, and deleted entries that a snapshot shows, are dropped soon; entries that only a savepoint
-    shows may stay for long.
+    A change after the revision ``until`` may still be retried, and the record has the answer for the retry. Files under
+    temporary names, and deleted entries that a snapshot shows, are dropped soon; entries that only a savepoint shows
+    may stay for long.
     """
     answered = max((answer.revision for answer in record.answered), default=0)
     snapshots = sorted(snapshot.revision for snapshot in (*tree.snapshots, *tree.passed_over))
@@ -40,9 +41,8 @@ def is_compactable(record: TreePath, until: int, tree: Tree) -> bool:
 
 
 def packed(records: Iterable[TreePath], pack: str) -> tuple[list[TreePath], bytes]:
-    """Return the records in compacted form, and the bytes of all small files, which go into the blob ``pack``.
-
-    An empty file refers to no blob, so that no record names the pack if the pack is empty.
+    """Return the records in compacted form, in which small files refer to parts of the blob ``pack``, and the bytes for
+    that blob. Empty files refer to no blob, so no record names ``pack`` if it has no bytes.
     """
     compacted: list[TreePath] = []
     content = bytearray()
@@ -59,9 +59,8 @@ def packed(records: Iterable[TreePath], pack: str) -> tuple[list[TreePath], byte
 
 
 def first_to_merge(tree: Tree) -> int | None:
-    """Return the index of the first of the manifests to merge, from the oldest on; None if none are merged.
-
-    All manifests are merged if they have rows that were kept for a savepoint which was dropped.
+    """Return the index of the oldest manifest to merge, which is merged with all newer ones; None if no merge is due.
+    If a savepoint was dropped, all manifests are merged, since they have rows that were kept for it.
     """
     manifests = tree.manifests
     if tree.stale and manifests:
@@ -76,8 +75,8 @@ def first_to_merge(tree: Tree) -> int | None:
 def merged(several: Sequence[ManifestRows], tree: Tree, *, with_oldest: bool) -> Iterator[TreePath]:
     """Yield the records of several manifests, given the oldest first: for each path, the record of the newest.
 
-    Entries that no reader can see are left out. A record without entries is left out if the tree's oldest manifest is
-    among them, since no older row of the path exists then.
+    Entries that no reader can see are left out. If the tree's oldest manifest is merged too, a record without entries
+    is left out, since it has no older row to override.
     """
     kept = tree.kept
     ranked = (_ranked(rows, -age) for age, rows in enumerate(several))
@@ -93,7 +92,9 @@ def merged(several: Sequence[ManifestRows], tree: Tree, *, with_oldest: bool) ->
 
 
 def no_longer_named(several: Sequence[ManifestRows], instead: ManifestRows) -> tuple[str, ...]:
-    """Return the blobs that the manifests ``several`` name and that ``instead``, the merged one, does not."""
+    """Return the blobs that the merged manifests ``several`` name, but ``instead``, the manifest that replaces them,
+    does not.
+    """
     named = {entry.blob for rows in several for record in rows for entry in record.entries if entry.blob}
     return tuple(sorted(named - {entry.blob for record in instead for entry in record.entries}))
 

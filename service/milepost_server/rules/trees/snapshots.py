@@ -1,6 +1,4 @@
-"""Decide requests about earlier states of a tree: make or drop a savepoint, roll back, and fill another tree as a
-clone.
-"""
+"""Decide requests about earlier states of a tree: make or drop a savepoint, roll back, and clone into an empty tree."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ from milepost_server.rules.trees.visibility import TooManyTombstones, visible, v
 def change_tree(
     view: View, request: MakeSavepoint | DropSavepoint | RollBack | CloneTree, context: DecisionContext
 ) -> Decision:
-    """Make or drop a savepoint, roll a tree back, or fill it as a clone."""
+    """Decide a request about a whole tree: make or drop a savepoint, roll the tree back, or fill it as a clone."""
     store = view.store_or_new(request.store_name)
     record = view.tree(store.name)
     if isinstance(record, Corrupt):
@@ -91,9 +89,9 @@ def _drop_savepoint(store: Store, tree: Tree, request: DropSavepoint, context: D
 def _roll_back(view: View, store: Store, tree: Tree, request: RollBack, context: DecisionContext) -> Decision:
     """Roll the tree back to a revision. Savepoints stay, and a manifest that is being made will not be used.
 
-    Later snapshots are passed over, and so is the current state, which becomes a snapshot of its own: nothing of it is
-    dropped before the query has made as many new snapshots as are kept. Each path in ``keep`` must exist, and its
-    directory must exist at the revision.
+    Later snapshots are marked as passed over. The current state becomes one more such snapshot, so that no file of it
+    is dropped before the query has made as many new snapshots as a query keeps. Each path in ``keep`` must exist now,
+    and its directory must have existed at the revision.
     """
     if request.revision not in tree.kept:
         return Refused(
@@ -130,9 +128,8 @@ def _roll_back(view: View, store: Store, tree: Tree, request: RollBack, context:
 
 
 def _as_it_is(tree: Tree, revision: int) -> tuple[TreeSnapshot, ...]:
-    """Return a snapshot of the tree at a revision, under the last batch before it; none if a snapshot already shows it.
-
-    A savepoint at the revision does not count, since it may be dropped.
+    """Return, as a tuple, a new snapshot of the tree at a revision, with the last batch before that revision; an empty
+    tuple if there is a snapshot at the revision. A savepoint at the revision does not count, since it may be dropped.
     """
     if any(snapshot.revision == revision for snapshot in (*tree.snapshots, *tree.passed_over)):
         return ()
@@ -161,8 +158,8 @@ def _clone(view: View, store: Store, tree: Tree, request: CloneTree, context: De
 
 
 def _is_dead(view: View, store: Store, tree: Tree) -> bool:
-    """Return whether everything in a tree is deleted and can be dropped: no snapshot, savepoint or manifest has any of
-    it.
+    """Return whether nothing in a tree can be visible any more: all entries are deleted, and there is no snapshot,
+    savepoint or manifest.
     """
     if tree.manifests or tree.kept or view.damaged_path(store.name) is not None:
         return False

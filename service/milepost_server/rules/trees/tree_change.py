@@ -1,4 +1,6 @@
-"""The changes of one request in a tree: it creates and deletes entries, and keeps those that a snapshot shows."""
+"""The changes that one request makes in a tree: it creates and deletes entries, and keeps deleted entries that a
+snapshot shows.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from milepost_server.rules.trees.visibility import deleted_at, is_shown, rolled_
 
 
 class TreeChange:
-    """The records that one request changes. ``tree`` is the tree's own record after the request."""
+    """Collects the records of a tree that one request changes. ``tree`` is the record of the tree as a whole after the
+    request.
+    """
 
     def __init__(self, view: View, store: Store, tree: Tree, context: DecisionContext) -> None:
         self.tree = tree
@@ -29,8 +33,8 @@ class TreeChange:
         self._records: dict[str, TreePath] = {}
 
     def begin(self, path: str, entry: Entry) -> None:
-        """Put an entry at a path, and end the entry before it. If it is the file by which Spark commits a batch, make a
-        snapshot.
+        """Put an entry at a path, and delete the entry that was there. If the path is the file by which Spark commits a
+        batch, make a snapshot.
         """
         self._records[path] = self._with(path, entry)
         committed = None if entry.directory else commit_of(path)
@@ -38,7 +42,9 @@ class TreeChange:
             self._take_snapshot(*committed)
 
     def end(self, path: str, *, shared: bool = False) -> None:
-        """End the entry at a path; ``shared`` means that its blob continues under another path."""
+        """Delete the entry at a path. ``shared``: its blob is named under another path from now on, because of a
+        rename.
+        """
         self._records[path] = self._with(path, shared=shared)
 
     def tombstone(self, path: str) -> None:
@@ -78,7 +84,9 @@ class TreeChange:
         if last is None:
             return replace(record, entries=(*record.entries, *begun))
         before = record.entries[:-1]
-        if shared and last.has_own_blob:  # an entry that a rollback restored names the blob of an earlier one
+        # mark each entry that names the shared blob: after a rollback, the restored and the original entry name the
+        # same one
+        if shared and last.has_own_blob:
             before = tuple(replace(each, shared=True) if each.blob == last.blob else each for each in before)
         deleted_revision = deleted_at(path, last, self._store, self.tree) or self._context.revision
         if is_shown(path, last, deleted_revision, self.tree.kept):
@@ -92,7 +100,8 @@ class TreeChange:
 
         Snapshots that a rollback passed over are dropped once all kept snapshots of the query are newer.
 
-        When a query's directory is renamed, all its snapshots have the same revision, so the latest batches are kept.
+        Snapshots of one revision, as after the rename of a query's directory, are ordered by their batches, and the
+        latest batches are kept.
         """
         others = [
             snapshot for snapshot in self.tree.snapshots if (snapshot.directory, snapshot.batch) != (directory, batch)
@@ -114,7 +123,9 @@ class TreeChange:
 
 
 def is_kept(view: View, tree: Tree, path: str) -> bool:
-    """Return whether a path must keep a record without entries: otherwise a manifest would show its old entries."""
+    """Return whether a path needs a record although it has no entries, because otherwise a manifest would show its old
+    entries.
+    """
     return tree.compacting > 0 or view.compacted(tree.name, path) is not None
 
 
@@ -122,10 +133,10 @@ def unnamed(view: View, store: str, changed: Mapping[str, TreePath]) -> tuple[st
     """Return the blobs that nothing will name any more once the ``changed`` records of paths have replaced the old
     ones.
 
-    The row of a manifest does not count if its path has a record of its own, which overrides the row. But a row of
-    another path may show the blob of a renamed file, so such a blob stays until the manifest is replaced, and so does a
-    blob that several small files share. While a record of a path cannot be read, it may name any of these blobs, so
-    they are left to the garbage collector.
+    A row of a manifest does not count if its path has a record of its own, which overrides the row. Two kinds of blobs
+    are kept until the manifest is replaced: that of a renamed file, which a row of another path may name, and one that
+    several small files share. If a record of a path cannot be read, it may name any of these blobs, so all of them are
+    left to the garbage collector.
     """
     if view.damaged_path(store) is not None:
         return ()

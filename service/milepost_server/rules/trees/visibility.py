@@ -14,11 +14,11 @@ from milepost_server.model.records import Corrupt, Store
 from milepost_server.model.trees import Entry, Rollback, Tree, TreePath
 
 ROOT = Entry(created_revision=0, modified="1970-01-01T00:00:00.000Z", directory=True)
-"""The entry at the empty path of every tree."""
+"""The entry of the root directory, which every tree has without a record."""
 
 
 MOST_TOMBSTONES = 2000
-"""The most tombstones below a directory that one decision reads, since a decision must not delay all others."""
+"""The most deleted entries below a directory that one decision may read, since a decision blocks all other requests."""
 
 
 def visible(view: Lookup, store: Store, tree: Tree, path: str) -> Entry | Corrupt | None:
@@ -37,11 +37,11 @@ def visible_in(record: TreePath, store: Store, tree: Tree) -> Entry | None:
 
 
 def deleted_at(path: str, entry: Entry, store: Store, tree: Tree) -> int:
-    """Return the revision at which an entry was deleted, 0 if it is visible. An entry's own record does not state every
-    deletion.
+    """Return the revision at which an entry was deleted, 0 if it is visible.
 
-    The first range tombstone of a directory above deletes the entry. A temporary file of an older epoch is deleted by
-    the next grant, since no driver may rename the file any more.
+    Not every deletion is stated in the entry itself. A range tombstone of a directory above may have deleted the entry;
+    the earliest one counts. A temporary file is deleted by the grant of the next epoch, after which no driver can
+    rename it.
     """
     swept = (
         tombstone.revision
@@ -53,14 +53,15 @@ def deleted_at(path: str, entry: Entry, store: Store, tree: Tree) -> int:
 
 
 def is_temporary_file(path: str, entry: Entry) -> bool:
-    """Return whether the entry is a file under a temporary name. No snapshot shows it: no driver reads it again."""
+    """Return whether the entry is a file under a temporary name. No snapshot shows such a file, since no driver reads
+    it again.
+    """
     return not entry.directory and is_temporary(path)
 
 
 class TooManyTombstones(Exception):
-    """Raised if a directory has more ``tombstones`` below it than a decision reads.
-
-    They are visible at a snapshot or a savepoint, or they can be trimmed.
+    """Raised if there are more deleted entries (``tombstones``) below a directory than a decision may read. Some of
+    them can be trimmed, unless snapshots or savepoints show all of them.
     """
 
     def __init__(self, tombstones: Sequence[TreePath]) -> None:
@@ -91,8 +92,8 @@ def visible_at(record: TreePath, revision: int, store: Store, tree: Tree) -> Ent
 
 
 def shown(view: Lookup, store: Store, tree: Tree, path: str) -> Entry | Corrupt | None:
-    """Return the entry at a path: the entry of `visible`, or, for a path in a snapshot or savepoint, the entry that it
-    shows.
+    """Return the entry that is visible at a path; for a path below `SNAPSHOTS`, the entry that the snapshot or
+    savepoint shows.
     """
     inside = snapshot_of(path)
     if inside is None:
@@ -128,7 +129,7 @@ def rolled_back(record: TreePath, tree: Tree) -> TreePath:
 def _undone(record: TreePath, rollback: Rollback) -> tuple[Entry, ...]:
     """Return the entries after a rollback; entries created after the rollback stay unchanged.
 
-    Temporary files are deleted: they are visible at no snapshot.
+    Temporary files are deleted too, since no snapshot shows them.
     """
     entries: list[Entry] = []
     later = [entry for entry in record.entries if entry.created_revision > rollback.at]

@@ -1,17 +1,20 @@
-"""The access log: in order, whole, and none of it lost."""
+"""Lines of the log: one for each record, whatever its text; those of the access log in order, none of them lost."""
 
 from __future__ import annotations
 
 import io
+import logging
 import os
 import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from milepost_server.http.access.log import AccessLog
+from milepost_server.http.access.log import AccessLog, LogLines
 from testbed.server import DEADLINE_SECONDS, ROOT
 
 LINE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} INFO milepost\.access "
@@ -89,7 +92,7 @@ def test_a_log_that_nobody_reads_any_more_hinders_nobody() -> None:
 def test_an_orderly_exit_loses_nothing(end: str) -> None:
     program = f"""
 import sys
-from milepost_server.http.access.log import AccessLog
+from milepost_server.http.access.log import AccessLog, LogLines
 with AccessLog(sys.stderr) as access:
     for number in range(10):
         access.note("GET", "/", 200, 0.0, f"id-{{number}}")
@@ -100,3 +103,40 @@ with AccessLog(sys.stderr) as access:
     )
     lines = [line for line in ended.stderr.splitlines() if "GET /" in line]
     assert [line.split()[-2] for line in lines] == [f"id-{number}" for number in range(10)]
+
+
+FORGED = "2026-01-31 12:00:00,000 INFO milepost.audit act=step-down by=ops"
+
+
+@contextmanager
+def logged() -> Iterator[tuple[logging.Logger, io.StringIO]]:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(LogLines("%(levelname)s %(name)s %(message)s"))
+    log = logging.Logger("milepost.test")
+    log.addHandler(handler)
+    yield log, stream
+
+
+def test_no_message_can_make_lines_of_its_own() -> None:
+    with logged() as (log, stream):
+        for end in ("\n", "\r\n", "\r", "\x85", "\u2028", "\x0b"):
+            log.warning("GET %s was cancelled", f"/x{end}{FORGED}")
+            log.warning("plain caf\u00e9 'of' C:\\temp")
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 12
+    assert all(line.startswith("WARNING milepost.test ") for line in lines)
+    assert lines[0] == f"WARNING milepost.test GET /x\\n{FORGED} was cancelled"
+    assert lines[1] == "WARNING milepost.test plain caf\u00e9 'of' C:\\temp"
+
+
+def test_no_line_of_a_traceback_looks_like_a_record() -> None:
+    with logged() as (log, stream):
+        try:
+            raise ValueError(f"no name:\n{FORGED}\r{FORGED}")
+        except ValueError:
+            log.exception("it failed")
+    first, *others = stream.getvalue().splitlines()
+    assert first == "ERROR milepost.test it failed"
+    assert others[0] == "  Traceback (most recent call last):"
+    assert all(line.startswith("  ") for line in others)

@@ -7,13 +7,14 @@ import logging
 from typing import Any
 
 import pytest
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
 from milepost_server.blobs.delivery import DeliveryCut
 from milepost_server.http.connection.closing import LingeringTransport
-from milepost_server.http.connection.exchange import Exchange, exchange_of
+from milepost_server.http.connection.exchange import Exchange, exchange_of, head, whole
 
 pytestmark = pytest.mark.anyio
 
@@ -244,3 +245,18 @@ async def test_who_waits_learns_that_the_peer_has_hung_up(way: str) -> None:
     await answering
     assert waited.is_set()
     assert bool(made.wire.sent) == (way == "ended")
+
+
+async def test_a_head_has_its_fields_in_their_order() -> None:
+    assert head(404, [(b"b", b"1"), (b"a", b"\tx \xe9")]) == b"HTTP/1.1 404 Not Found\r\nb: 1\r\na: \tx \xe9\r\n\r\n"
+
+
+@pytest.mark.parametrize("field", [(b"a", b"1\r\nb: 2"), (b"a", b"1\n"), (b"a", b"\0"), (b"a: b", b"1"), (b"", b"1")])
+async def test_nothing_gets_into_a_head_that_would_be_another_line(field: tuple[bytes, bytes]) -> None:
+    with pytest.raises(ValueError, match="no field"):
+        head(200, [field])
+
+
+async def test_a_whole_answer_closes_its_connection() -> None:
+    sent = whole(Response(b"hello", 400, {"Connection": "keep-alive"}))
+    assert sent == b"HTTP/1.1 400 Bad Request\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello"

@@ -1,1 +1,3 @@
-"""Data nodes: every replica takes and gives the bytes of files, and has the leader publish the files that it took."""
+"""Data nodes: every replica receives and sends the bytes of files, and asks the leader to publish the files that it
+received.
+"""

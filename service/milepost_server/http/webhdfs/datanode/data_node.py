@@ -1,7 +1,9 @@
-"""A data node: it takes the bytes of a file and has the leader publish them, and gives the bytes of files.
+"""A data node: it receives the bytes of a file and asks the leader to publish the file, and it sends the bytes of
+files.
 
-It contains no rules: the leader decides, under the epoch, when the last byte has come. A body outlives a change of
-leader. The token's key identifies a publication, so a repeated request is safe.
+A data node decides nothing: once the last byte has come, the leader checks the epoch and publishes the file. So a
+change of leader does not interrupt a body. The key in the upload token is the idempotency key of the publication, so
+repeating the request is safe.
 """
 
 from __future__ import annotations
@@ -36,29 +38,31 @@ from milepost_server.replica.submitter import Reply
 log = logging.getLogger("milepost.datanodes")
 
 PUBLISH_SECONDS = 30.0
-"""The seconds for which a data node tries to publish a file, while there is no leader or no answer from it."""
+"""The seconds for which a data node tries to publish a file while there is no leader, or the leader does not answer."""
 
 FILE_PATIENCE_SECONDS = 20.0
-"""The seconds for which the blob store repeats momentary failures for a client of WebHDFS.
-
-Hadoop's client waits 60 s for the answer after the last byte, and never sends a body again: its query ends.
+"""The seconds for which a write to the blob store is repeated after momentary failures, for a client of WebHDFS.
+Hadoop's client never sends a body again, so a failure ends its query; it waits 60 s for the answer after the last byte.
 """
 
 ANSWER_SECONDS = 50.0
-"""The seconds after the last byte within which a data node answers, except for an exchange under way: Hadoop's client
-still waits then.
+"""The seconds after the last byte within which a data node answers, apart from a message to the leader that is on its
+way. Hadoop's client waits longer than that.
 """
 
 EXCHANGE_SECONDS = 3.0
-"""The seconds that a data node waits for one answer, less than a lease: then it looks up the leader, and asks again.
+"""The seconds that a data node waits for one answer of the leader.
 
-A leader that is frozen, or cut off, keeps its connections and never answers. Another one leads some seconds later.
+After that it looks up the leader and asks again, since a frozen leader keeps its connections and never answers, and
+another replica leads soon. The time is shorter than a lease.
 """
 
 _PAUSE_SECONDS = 0.2
 _DISCARD_SECONDS = 5.0
 _MOST_ATTEMPTS = 1000
-"""An upper bound for a data node's attempts to publish a file, so that those of a later try have higher numbers."""
+"""An upper bound for the attempts to publish one body. If the client sends the body again, attempt numbers begin above
+it, so that the leader can tell later attempts from earlier ones.
+"""
 
 _ASK_AGAIN = frozenset(
     {
@@ -73,7 +77,7 @@ _ASK_AGAIN = frozenset(
 
 
 class Taken(NamedTuple):
-    """The bytes that a data node has taken, and the result of their publication."""
+    """The bytes that a data node has received, and the result of publishing them."""
 
     blob: BlobRef
     published: Published
@@ -124,19 +128,19 @@ class DataNode:
     async def take(
         self, token: UploadToken, text: str, incoming: Incoming, tries: int = 0, patience: float = PATIENCE_SECONDS
     ) -> Taken:
-        """Take the bytes of a file, and return once it is published. ``text`` is the token as it was received.
+        """Receive the bytes of a file, and return once the file is published. ``text`` is the token as it was received.
 
         For ``patience`` see `BlobStore.put`.
 
-        ``tries`` counts how often the client has sent the bytes before under the token's key; a token that the client
-        got is sent only once. Raises problems. Bytes that are refused are deleted, unless an earlier attempt may have
-        published them: only the data node knows of all attempts, and that it makes no more. All others that are not
-        published are left to the collector.
+        ``tries`` is how often the client has sent the bytes before under the same key; 0 for a put that was redirected
+        here. Raises problems. If the leader refuses the file, its blob is deleted, unless an earlier attempt may have
+        published it. Only the data node can delete the blob, since only it knows that no attempt follows. Other
+        unpublished blobs are left to the garbage collector.
         """
         came = self._clock()
 
         async def in_time() -> AsyncIterator[bytes]:
-            """Yield the chunks for as long as they can be published: a body without an end is not taken for ever."""
+            """Yield the chunks of the body, until the token is too old to publish the file; then raise a problem."""
             nonlocal came
             async for chunk in body:
                 check_not_late(token, self._wall())
@@ -180,7 +184,7 @@ class DataNode:
     async def _published(
         self, token: UploadToken, text: str, blob: BlobRef, data: bytes | None, attempt: int, end: float
     ) -> Published:
-        """Publish once, on this replica or at the leader."""
+        """Make one attempt to publish the file, on this replica if it leads, else at the leader."""
         at, seconds = At(token.store, token.path), max(0.1, min(EXCHANGE_SECONDS, end - self._clock()))
         if self._journal.lease_holds():
             return published(await self._published_here(token, blob, data, attempt, seconds))
@@ -193,10 +197,8 @@ class DataNode:
     async def _published_here(
         self, token: UploadToken, blob: BlobRef, data: bytes | None, attempt: int, seconds: float
     ) -> Reply | int:
-        """Publish as the leader. A publication that takes longer continues by itself, as at another leader; the next
-        attempt joins it.
-
-        Raises `NoAnswer` then, since this replica may no longer lead.
+        """Publish as the leader. If it takes longer than ``seconds``, raises `NoAnswer`, since this replica may have
+        lost its leadership. The publication then continues, and the next attempt joins it.
         """
         check_not_late(token, self._wall())
         publishing = asyncio.create_task(
@@ -232,9 +234,10 @@ class DataNode:
             log.info("the refused bytes %s are left to the collector: %s", blob.key, error)
 
     async def _again(self, token: UploadToken, term: int, old: BlobRef, patience: float) -> BlobRef:
-        """Write the bytes once more, under a newer leadership, whose collector may be about to delete the old ones.
+        """Write the bytes to another blob under a newer term, because the garbage collector of the newer leader may be
+        about to delete the ``old`` blob.
 
-        If the old blob was published after all, the next attempt learns that. So the old blob is not deleted here.
+        The old blob is not deleted here: it may have been published, which the next attempt finds out.
         """
         if not old.key:
             return old

@@ -1,4 +1,6 @@
-"""The data nodes of a deployment as a replica knows them, and the tokens with which it sends clients to them."""
+"""The data nodes of a deployment, as the leader knows them from heartbeats, and the tokens with which it redirects
+clients.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ _MOST = 100
 
 
 class DataNodeRegistry:
-    """The other replicas that are data nodes, by address, in turn. ``clock`` returns monotonic seconds."""
+    """The other replicas that are data nodes, by address, chosen in turn. ``clock`` returns monotonic seconds."""
 
     def __init__(self, own: str, clock: Callable[[], float]) -> None:
         self.own = own.rstrip("/")
@@ -48,7 +50,7 @@ class DataNodeRegistry:
             self._until[url] = self._clock() + _KNOWN_SECONDS
 
     def forget(self, url: str) -> None:
-        """Send no more clients to this address."""
+        """Forget the data node at this address, because it leaves."""
         self._until.pop(url.rstrip("/"), None)
 
     def all(self) -> list[str]:
@@ -57,25 +59,25 @@ class DataNodeRegistry:
         return [self.own, *sorted(url for url, until in self._until.items() if until > now)]
 
     def next(self, excluded: Container[str] = ()) -> str:
-        """Return the address of the data node whose turn it is; that of this replica itself, if there is no other.
+        """Return the address of the next data node in turn.
 
-        Hosts and ports in ``excluded`` did not answer the client. A data node that does not lead survives a change of
-        leader with a body half taken, so the leader takes bytes only if no other replica does.
+        ``excluded`` has the hosts and ports that did not answer the client. The result is this replica's own address
+        only if there is no other data node: if the leader received bodies itself, its death would interrupt them.
         """
         now = self._clock()
         self._until = {url: until for url, until in self._until.items() if until > now}
         for url in self._until:
             if urlsplit(url).netloc not in excluded:
-                self._until[url] = self._until.pop(url)  # the data node becomes the last in turn
+                # put the data node at the end of the order, so that the others get their turn first
+                self._until[url] = self._until.pop(url)
                 return url
         return self.own
 
 
 @dataclass(frozen=True, slots=True)
 class DataNodes:
-    """This replica's own data node, the data nodes that it knows of while it leads, and the tokens for all of them.
-
-    ``wall`` returns seconds since 1970.
+    """This replica's own data node, the data nodes that the replica knows while it leads, and the tokens for clients of
+    all these. ``wall`` returns the Unix time.
     """
 
     own: DataNode
@@ -87,8 +89,8 @@ class DataNodes:
     async def upload_token(
         self, at: At, epoch: int | None, *, overwrite: bool, excluded: Container[str], begun: Begun = NOW
     ) -> tuple[str, str]:
-        """Return the address of a data node, and the token for one put; ``begun`` must still allow the put at its
-        end.
+        """Return the address of a data node, and the token for one put; ``begun`` is the directory that must still
+        exist when the file is published.
         """
         token = self._upload_token(at, epoch, overwrite, secrets.token_hex(16), begun)
         return self.known.next(excluded), sign(token, await self.key.get())
@@ -96,9 +98,10 @@ class DataNodes:
     async def take(
         self, at: At, epoch: int | None, incoming: Incoming, *, overwrite: bool, key: str | None, tries: int
     ) -> Taken:
-        """Take the bytes of a file as a data node, without a redirect; ``key`` and ``tries`` are the client's own.
+        """Receive the bytes of a file without a redirect, as this replica's own data node.
 
-        So a body that arrives while another replica begins to lead is published there. Raises problems.
+        So the file is still published if another replica becomes the leader meanwhile. ``key`` is the client's
+        idempotency key, and ``tries`` how often the client has sent the bytes before. Raises problems.
         """
         token = self._upload_token(at, epoch, overwrite, key or secrets.token_hex(16))
         return await self.own.take(token, sign(token, await self.key.get()), incoming, min(tries, _MOST_TRIES))
@@ -116,14 +119,16 @@ class DataNodes:
         return data_node, sign(token, await self.key.get())
 
     async def token(self, text: str, kind: type[Kind], at: At) -> Kind:
-        """Return the token in an address. Raises ``forbidden`` problems for a token that is not valid here."""
+        """Return the token that a client sent in the address. Raises ``forbidden`` problems unless the token is of this
+        ``kind``, was signed with the key of the deployment, is for ``at``, and is not too old.
+        """
         token = verify(text, await self.key.get(), kind, at)
         check_time(token, self.wall())
         return token
 
     async def to_publish(self, text: str, at: At) -> UploadToken:
-        """Return the token of a put whose bytes have come. Raises the problems of `token`, also for one that is too
-        old.
+        """Return the token of a put whose bytes have all come. Raises the problems of `token`, also for a token that is
+        too old to publish with.
         """
         token = verify(text, await self.key.get(), UploadToken, at)
         check_not_late(token, self.wall())

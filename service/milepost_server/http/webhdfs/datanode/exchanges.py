@@ -1,7 +1,7 @@
-"""Exchanges HTTP messages with another replica, over connections that are kept for the next message.
+"""Sends HTTP messages to other replicas and returns their answers, over connections that are reused.
 
-A replica sends short messages to one other replica at a time, while a client waits. A general HTTP client takes several
-times as long for one message (docs/decisions/0054).
+The messages are short, and a client waits for each. A general HTTP client would take several times as long for one
+message (docs/decisions/0054).
 """
 
 from __future__ import annotations
@@ -17,27 +17,26 @@ import httptools
 
 _CONNECT_SECONDS: Final = 2.0
 _KEPT_SECONDS: Final = 5.0
-"""The seconds for which an unused connection is kept. The other side keeps it much longer."""
+"""The seconds for which an unused connection is kept. The server at its other end keeps it much longer."""
 _MOST: Final = 100
-"""The most messages to one address in flight at a time; others wait for one of them.
-
-Messages to another address do not wait: a leader that no longer answers holds up no message for the next one.
+"""The most messages to one address that are in flight at a time; further messages to it wait. Messages to other
+addresses do not wait, so that a leader that no longer answers delays no message to its successor.
 """
 _MOST_ANSWER_BYTES: Final = 256 * 1024
 _PORTS: Final = {"http": 80, "https": 443}
 
 
 class NotReached(Exception):
-    """No replica was reached, so nothing was done."""
+    """No connection to the replica could be made, so the message was certainly not received."""
 
 
 class NoAnswer(Exception):
-    """The message may have arrived, but no answer of a replica came."""
+    """The message may have been received, but no valid answer came."""
 
 
 @dataclass
 class Answer:
-    """An answer to a message. Names of ``headers`` are in lower case."""
+    """The answer to a message. The names in ``headers`` are in lower case."""
 
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
@@ -47,8 +46,8 @@ class Answer:
 class _Connection(asyncio.Protocol):
     """A connection to one address, which carries one exchange at a time.
 
-    ``usable`` says whether it can carry another; unrequested data ends it. ``until`` is the time at which it is too
-    old.
+    ``usable`` is whether it can carry another exchange; it cannot after data that answers nothing. ``until`` is the
+    time at which the connection is too old to be reused.
     """
 
     def __init__(self) -> None:
@@ -82,12 +81,12 @@ class _Connection(asyncio.Protocol):
     # -- callbacks of the transport and the parser ---------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
-        # uvloop's transport is not a subclass of it
+        """Keep the transport of the new connection."""
+        # a cast is needed, since uvloop's transport is not a subclass of asyncio's
         self._transport, self.usable = cast("asyncio.Transport", transport), True
 
     def data_received(self, data: bytes) -> None:
-        """Read a part of the answer."""
+        """Parse received data of the answer. Data that answers no message ends the connection."""
         if not self._waits:
             self.close()
             return
@@ -100,7 +99,7 @@ class _Connection(asyncio.Protocol):
             self._fail(error)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Note the end of the connection."""
+        """Note that the connection is closed or lost, and fail the message that waits for its answer."""
         self.usable = False
         self._fail(exc or EOFError(f"the connection ended after {self._received} bytes of the answer"))
 
@@ -114,22 +113,22 @@ class _Connection(asyncio.Protocol):
         return self._ended is not None and not self._ended.done()
 
     def on_message_begin(self) -> None:
-        """Begin an answer. A second one in the same bytes would answer nothing."""
+        """Begin an answer. A second answer to the same message makes the connection unusable."""
         if not self._waits:
             self.close()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Note a header."""
+        """Store a header of the answer."""
         if self._waits:
             self._answer.headers[name.decode("latin-1").lower()] = value.decode("latin-1").strip()
 
     def on_body(self, body: bytes) -> None:
-        """Note a part of the content."""
+        """Store a part of the answer's body."""
         if self._waits:
             self._answer.content += body
 
     def on_message_complete(self) -> None:
-        """Note the end of the answer."""
+        """Note that the answer is complete, and pass it to the waiting sender."""
         if self._ended is not None and self._waits:
             self._answer.status, self.usable = self._parser.get_status_code(), self._parser.should_keep_alive()
             self._ended.set_result(self._answer)
@@ -137,7 +136,9 @@ class _Connection(asyncio.Protocol):
 
 @dataclass
 class _Place:
-    """The state for one address: kept connections, and ``users`` that send a message or wait to send one."""
+    """The connections to one address: the kept ones, and the number of ``users``, which send a message or wait to send
+    one.
+    """
 
     room: asyncio.Semaphore
     kept: list[_Connection] = field(default_factory=list)
@@ -147,8 +148,7 @@ class _Place:
 class Exchanges:
     """The connections to other replicas. ``clock`` returns monotonic seconds.
 
-    ``tls`` is called for each new encrypted connection: it returns which replicas to trust, and what to present to
-    them.
+    ``tls`` is called for each new encrypted connection, and returns its TLS context.
     """
 
     def __init__(self, clock: Callable[[], float], tls: Callable[[], ssl.SSLContext]) -> None:
@@ -159,8 +159,8 @@ class Exchanges:
     async def post(self, url: str, body: bytes, headers: Mapping[str, str], seconds: float) -> Answer:
         """Send a message and return the answer to it, within ``seconds``. Raises `NotReached` and `NoAnswer`.
 
-        A kept connection may have ended unnoticed: then it is unknown whether the message arrived, and it is not sent
-        again here.
+        A kept connection may have ended unnoticed. Then it is unknown whether the message was received, so it is not
+        sent again here.
         """
         target = urlsplit(url)
         end = self._clock() + seconds
@@ -185,7 +185,7 @@ class Exchanges:
             place.room.release()
 
     async def _usable(self, place: _Place, target: SplitResult, end: float) -> _Connection:
-        """Return the most recently used kept connection, else a new one."""
+        """Return the most recently used kept connection, or a new connection if none is kept."""
         while place.kept:
             connection = place.kept.pop()
             if connection.usable and connection.until > self._clock():
@@ -199,7 +199,7 @@ class Exchanges:
         try:
             async with asyncio.timeout(max(0.0, end - self._clock())):
                 return await connection.exchange(message)
-        except (OSError, EOFError, httptools.HttpParserError) as error:  # a TimeoutError is an OSError, too
+        except (OSError, EOFError, httptools.HttpParserError) as error:  # OSError includes TimeoutError
             raise NoAnswer(f"{target.geturl()}: {error!r}") from error
         finally:
             if connection.usable:
@@ -228,7 +228,8 @@ class Exchanges:
                 loop = asyncio.get_running_loop()
                 _, connection = await loop.create_connection(_Connection, place.hostname, port, ssl=tls)
                 return connection
-        except (OSError, ValueError, KeyError) as error:  # ValueError: no port; KeyError: neither http nor https
+        except (OSError, ValueError, KeyError) as error:
+            # a URL with an invalid port raises ValueError, one that is neither http nor https KeyError
             raise NotReached(f"{place.geturl()}: {error!r}") from error
 
     def close(self) -> None:

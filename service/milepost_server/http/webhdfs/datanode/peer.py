@@ -1,4 +1,5 @@
-"""Sends messages from one replica to the leader: that this one is a data node, and which file it has taken.
+"""The messages of a replica to the leader: that the replica is a data node, and that it has received the bytes of a
+file.
 
 Each message proves that it comes from a replica of the same deployment.
 """
@@ -37,14 +38,18 @@ _LEAVE_SECONDS = 1.0
 
 
 class Heartbeat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A replica is a data node: clients can be sent to it. With ``leaving`` it no longer is."""
+    """The message that a replica is a data node, to which the leader can send clients. With ``leaving``, the replica is
+    no longer one.
+    """
 
     url: str
     leaving: bool = False
 
 
 class Publish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A data node has taken the bytes for a token: they are ``data``, or else a blob. ``attempt`` counts from 1."""
+    """The message that a data node has received the bytes for a token. The bytes are ``data`` or, if that is None, in a
+    blob. ``attempt`` counts from 1.
+    """
 
     token: str
     store: str
@@ -57,9 +62,10 @@ class Publish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Published(msgspec.Struct, frozen=True):
-    """The answer: the file is published, or (``term``) its bytes must first be a blob of this newer leadership.
+    """The answer to `Publish`.
 
-    For a published file it has the version, whether the path was free before, whether this repeats the first answer,
+    If ``term`` is set, the file is not published: its bytes must first be put again under this newer term. Otherwise
+    the answer has the version of the file, whether the path was free before, whether the answer repeats the first one,
     and the revision and term that it reflects. A leader of an older release sends none of these.
     """
 
@@ -72,7 +78,7 @@ class Published(msgspec.Struct, frozen=True):
 
 
 def published(ended: Reply | int) -> Published:
-    """Return the answer for the result of a publication at the leader."""
+    """Return the answer to `Publish` for the result of `Publisher.publish`."""
     if isinstance(ended, int):
         return Published(ended)
     answer = ended.answer
@@ -86,13 +92,13 @@ def signed(message: Heartbeat | Publish, key: bytes) -> tuple[bytes, dict[str, s
 
 
 def checked(body: bytes, proof: str, key: bytes) -> None:
-    """Raise an ``unauthenticated`` problem unless a replica of this deployment sent this."""
+    """Raise an ``unauthenticated`` problem unless ``proof`` shows that a replica of this deployment sent ``body``."""
     if not hmac.compare_digest(proof.encode(), proof_of(body, key, _MESSAGE).hex().encode()):
         raise problem(Code.UNAUTHENTICATED, "this is for the replicas of this deployment among themselves")
 
 
 class Peer:
-    """The leader as another replica sees it. It closes its connections when the ``async with`` block ends.
+    """Sends messages to the leader from another replica. Its connections are closed when the ``async with`` block ends.
 
     ``tls`` is that of `Exchanges`.
     """
@@ -150,9 +156,10 @@ def _problem_in(answer: Answer) -> Problem | NoAnswer:
 
 
 async def announce(journal: Journal, leader_locator: LeaderLocator, peer: Peer) -> None:
-    """Send heartbeats while another replica leads, until cancelled; then send, once, that this replica leaves.
+    """Send heartbeats to the leader while another replica leads, until cancelled; then tell the leader that this
+    replica leaves.
 
-    So a replica is a data node only if it can reach the leader, which it needs for publishing.
+    A replica that cannot reach the leader could not publish files; its heartbeats do not arrive, so it gets no clients.
     """
     heartbeat = Heartbeat(leader_locator.advertise)
     said_to, failed = "", ""
@@ -164,7 +171,7 @@ async def announce(journal: Journal, leader_locator: LeaderLocator, peer: Peer) 
                         await peer.heartbeat(leader.rstrip("/"), heartbeat, _ANSWER_SECONDS)
                         said_to, failed = leader, ""
                     except (NotReached, NoAnswer, Problem) as error:
-                        if leader != failed:  # log each leader's failure once, not every two seconds
+                        if leader != failed:  # log a failure once for each leader, not for each heartbeat
                             log.info("cannot tell %s that this replica takes and gives bytes too: %s", leader, error)
                         failed = leader
                 await asyncio.sleep(_INTERVAL_SECONDS)

@@ -13,7 +13,7 @@ from milepost.wire import Code
 from milepost_server.basics.problems import problem
 from milepost_server.http.bodies import gathered
 from milepost_server.http.headers import one
-from milepost_server.http.openapi.operations import plain
+from milepost_server.http.openapi.documents import plain
 from milepost_server.http.requests import HttpRequest
 from milepost_server.http.webhdfs.datanode.peer import (
     PROOF,

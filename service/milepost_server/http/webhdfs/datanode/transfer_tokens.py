@@ -1,8 +1,9 @@
-"""Tokens: the leader's permissions for a data node, in the address to which the leader redirects a client.
+"""Upload and download tokens. A token is part of the address to which the leader redirects a client; it tells a data
+node what the client may do there.
 
-A token proves itself, by the key that the replicas share. So a data node needs no leader to give bytes, and needs one
-only at the end to publish those that it took. A token cannot bypass the epoch, which is checked before a token is
-issued, and again by the leader that publishes.
+A token is signed with the key that the replicas share. So a data node verifies it without the leader, which it needs
+only to publish the received bytes. A token does not bypass the epoch: the leader checks the epoch before it issues a
+token, and again when it publishes the file.
 """
 
 from __future__ import annotations
@@ -25,24 +26,25 @@ PARAMETER = "token"
 """The query parameter of a redirect's address that carries the token."""
 
 LIFE_SECONDS = 600
-"""The seconds within which a put or a read may be begun with a token. The clocks of replicas may differ by less than
+"""The seconds within which a put or a read may begin with a token. The clocks of the replicas must differ by less than
 that.
 """
 
 LATE_SECONDS = int(REMEMBERED_SECONDS) - 2 * LIFE_SECONDS
-"""The seconds after that for which a file may still be published with the token: the most time that a body takes.
+"""The seconds after `LIFE_SECONDS` for which a file may still be published with the token, so a body may take this
+long.
 
-The leader that publishes remembers committed writes for longer, also if its wall clock was set meanwhile. So a token
-that is used once more cannot make a file anew that was renamed or deleted since.
+The leader remembers committed writes for longer, by its monotonic clock. So a token that is used a second time cannot
+create again a file that was renamed or deleted since.
 """
 
 
 class UploadToken(msgspec.Struct, frozen=True, tag="put"):
-    """Permits a client to put a file at a path, under an epoch; ``key`` makes it the same put however often it is
-    published.
+    """Permits a client to put a file at a path, under an epoch. ``key`` is the idempotency key of the put: repeated
+    publications count as one.
 
-    The bytes become a blob of ``deployment`` and ``term``, the leadership that issued the token: no collector touches
-    such a blob while that leadership lasts. ``begun`` is the entry at the path when the token was issued.
+    The bytes become a blob whose key has ``deployment`` and ``term``, those of the leader that issued the token; its
+    garbage collector spares blobs of its own term. For ``begun`` see `milepost_server.model.requests.trees.Begun`.
     """
 
     store: str
@@ -57,8 +59,8 @@ class UploadToken(msgspec.Struct, frozen=True, tag="put"):
 
 
 class DownloadToken(msgspec.Struct, frozen=True, tag="read"):
-    """Permits a client to read the blob of a file. The leader itself gives the bytes of a small file, which has no blob
-    of its own.
+    """Permits a client to read the blob of a file. A small file has no blob of its own, and the leader itself sends its
+    bytes.
     """
 
     store: str
@@ -74,13 +76,15 @@ Kind = TypeVar("Kind", UploadToken, DownloadToken)
 
 
 def sign(token: TransferToken, key: bytes) -> str:
-    """Return the token as text for an address."""
+    """Return the token as text for an address, signed with ``key``."""
     text = msgspec.json.encode(token)
     return base64.urlsafe_b64encode(proof_of(text, key, _TOKEN) + text).decode().rstrip("=")
 
 
 def verify(text: str, key: bytes, kind: type[Kind], at: At) -> Kind:
-    """Return the token of this kind in a text. Raises a ``forbidden`` problem unless it is one for ``at``."""
+    """Return the token in ``text``. Raises a ``forbidden`` problem unless it is a token of this ``kind`` for ``at``,
+    signed with ``key``.
+    """
     try:
         data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         proof, said = data[:_PROOF_BYTES], data[_PROOF_BYTES:]
@@ -107,7 +111,9 @@ def check_not_late(token: UploadToken, now: float) -> None:
 
 
 def proof_of(said: bytes, key: bytes, kind: bytes) -> bytes:
-    """Return the proof that a replica sent this as a message of this ``kind``, and of no other."""
+    """Return the proof that a replica, which knows the ``key``, sent the text ``said`` as a message of this ``kind``:
+    an HMAC.
+    """
     return hmac.digest(key, kind + b"\0" + said, hashlib.sha256)
 
 
