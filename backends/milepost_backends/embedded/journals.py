@@ -155,7 +155,7 @@ class SqliteJournals:
             return TakeOverLost(moved(head, stored))
         if stored is not None and (stored.term, stored.revision) >= (head.term, head.revision):
             return TakeOverLost(moved(head, stored))
-        return StorageUnavailable(f"somebody else changed the database: {moved(head, stored)}")
+        return StorageUnavailable(f"another program changed the database: {moved(head, stored)}")
 
     def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
         if revision <= head.revision:

@@ -70,7 +70,7 @@ class Cleaner:
             try:
                 removal = self._store.release_and_try_remove(name, version, timeout=budget.at_most(REMOVAL_SECONDS))
             except VersionMismatch:
-                log.warning("old checkpoint %s is not removed: somebody else has added a handle of this name", name)
+                log.warning("old checkpoint %s is not removed: another client has added a handle of this name", name)
                 self.forget(name)
             except _PASSING as error:
                 log.warning(

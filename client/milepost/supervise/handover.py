@@ -155,14 +155,14 @@ class PrivateFile:
                 with suppress(FileExistsError):
                     self.path.parent.mkdir(mode=0o700, parents=True)
                 self._write()
-                _log.warning("somebody removed %s, wrote it again for whatever the command starts", self.path)
+                _log.warning("another process removed %s, wrote it again for whatever the command starts", self.path)
         except OSError as error:
             _log.warning("what the command starts from now on may not find its settings in %s: %s", self.path, error)
 
     def _write(self) -> None:
         directory = self.path.parent.lstat()
         if not stat.S_ISDIR(directory.st_mode) or directory.st_uid != os.geteuid() or directory.st_mode & 0o077:
-            raise PermissionError(f"{self.path.parent} was made by somebody else")
+            raise PermissionError(f"{self.path.parent} belongs to another user")
         with open(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as opened:
             opened.write(self._text)
 

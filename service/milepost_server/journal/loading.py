@@ -89,8 +89,8 @@ def verify(loaded: Loaded, head: Head, accepted: Collection[str]) -> None:
             )
             return
     error = JournalDamaged(
-        f"{what}: at least one is missing, an older copy, or was put there by somebody else. Put back what is stored as"
-        " it was, from a backup if need be",
+        f"{what}: at least one is missing, an older copy, or was put there by another program. Put back what is stored"
+        " as it was, from a backup if need be",
         f"{head.journal} {head.digest} {found}",
     )
     if error.loss not in accepted:

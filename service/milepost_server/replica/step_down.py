@@ -39,7 +39,7 @@ class StepDown:
     async def until_wanted(self) -> None:
         """Wait until a client has asked this replica to step down and no request is in flight. Raises `SteppedDown`."""
         await self._wanted.wait()
-        raise SteppedDown("somebody asked this replica to step down")
+        raise SteppedDown("an operator asked this replica to step down")
 
     async def ask(self) -> None:
         """End the leadership, and return once it was resigned.

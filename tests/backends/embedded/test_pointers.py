@@ -120,7 +120,7 @@ async def test_a_head_that_a_foreign_hand_takes_back_while_it_is_loaded_is_no_su
             move_head(hand, ours)
         else:
             hand.execute(deed)
-    with pytest.raises(StorageUnavailable, match="somebody else changed"):
+    with pytest.raises(StorageUnavailable, match="another program changed"):
         _ = [change async for change in loading]
     again = await store.take_over(ROOT, head)
     assert (again.term, again.revision) == (head.term + 1, head.revision + 1)

@@ -132,7 +132,7 @@ async def test_records_that_do_not_add_up_are_not_served_until_their_owner_accep
     async with rig(embedded(tmp_path), leading=False) as running:
 
         async def is_logged() -> bool:
-            return "at least one is missing, an older copy, or was put there by somebody else" in caplog.text
+            return "at least one is missing, an older copy, or was put there by another program" in caplog.text
 
         await until(is_logged)
         assert not running.replica.leads

@@ -73,6 +73,6 @@ async def note(maps: Maps, layout: ConfigMapLayout, last: Stamp, head: Head) -> 
             return Stamp(stamp.name, metadata, ours, stamp.data, stamp.frozen)
         if answer.status not in (404, 409) and not answer.is_of_immutable:
             raise backend_error(answer, f"record the term in {stamp.name}")
-        log.info("somebody changed the ConfigMap %s meanwhile; reading it again", stamp.name)
+        log.info("another program changed the ConfigMap %s meanwhile; reading it again", stamp.name)
         stamp = await read(maps, stamp.name)
-    raise StorageUnavailable(f"somebody keeps changing the ConfigMap {last.name}")
+    raise StorageUnavailable(f"another program keeps changing the ConfigMap {last.name}")

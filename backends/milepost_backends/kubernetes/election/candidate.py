@@ -114,7 +114,7 @@ class LeaseCandidate:
             if await self._write(lease):
                 return sent
             lease = await self._look()
-        raise StorageUnavailable("somebody keeps changing the Lease")
+        raise StorageUnavailable("another program keeps changing the Lease")
 
     async def release(self) -> None:
         """Release the Lease, if this candidate holds it, so that another candidate can take it at once.
@@ -148,7 +148,7 @@ class LeaseCandidate:
             if answer.status not in (404, 409):
                 raise backend_error(answer, "release the Lease")
             lease = await self._look(last=True)
-        raise StorageUnavailable("somebody keeps changing the Lease")
+        raise StorageUnavailable("another program keeps changing the Lease")
 
     def _may_land_on(self, lease: Lease | None) -> bool:
         """Return whether this candidate's write with an unknown outcome can still change ``lease``.

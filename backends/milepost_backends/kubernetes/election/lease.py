@@ -238,7 +238,9 @@ class LeaseObserver:
         if lease is None or before is None or lease.version != before.version:
             self._since = now
             if lease is not None and lease.seconds > _MOST_SECONDS:
-                log.error("somebody set the Lease to last %g s; waiting %g s at most", lease.seconds, _MOST_SECONDS)
+                log.error(
+                    "another program set the Lease to last %g s; waiting %g s at most", lease.seconds, _MOST_SECONDS
+                )
         if lease is not None and lease.holder:
             self._held, self._missing_since = lease, None
         elif self._is_released(lease):
@@ -246,7 +248,7 @@ class LeaseObserver:
         elif self._held is not None and self._missing_since is None:
             self._missing_since = now
             log.error(
-                "somebody %s; this replica waits as long as its holder may still lead: %s",
+                "another program %s; this replica waits as long as its holder may still lead: %s",
                 "deleted the Lease" if lease is None else "took the holder out of the Lease",
                 self._held.holder,
             )

@@ -102,7 +102,7 @@ class Checks:
             return
         for found in wrong:
             if self._leads():
-                log.warning("somebody deleted or changed the ConfigMap %s; it is written again", found.name)
+                log.warning("another program deleted or changed the ConfigMap %s; it is written again", found.name)
                 noted = await note(self._maps, layout, found, memory.head)
                 if found.name == memory.mark.name:
                     memory.mark = noted
@@ -122,7 +122,7 @@ class Checks:
             if not self._leads() or memory.spare is not spare or spare.metadata.resource_version != left:
                 return
             if found is None or not self._is_ours(found, spare.metadata.uid):
-                log.warning("somebody deleted the ConfigMap %s, the empty next segment; it is made again", name)
+                log.warning("another program deleted the ConfigMap %s, the empty next segment; it is made again", name)
                 memory.spare = None
                 return
             if found.immutable:
@@ -130,7 +130,9 @@ class Checks:
                 memory.spare = None
                 return
             if decode(found.metadata.annotations.get(HEAD), name) is not EMPTY or found.data:
-                log.warning("somebody changed the ConfigMap %s, the empty next segment; it is emptied again", name)
+                log.warning(
+                    "another program changed the ConfigMap %s, the empty next segment; it is emptied again", name
+                )
             spare.metadata = found.metadata.check()
             await rewrite(self._maps, memory, spare)
 

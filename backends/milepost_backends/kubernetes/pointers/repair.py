@@ -111,13 +111,15 @@ async def delete(maps: Maps, found: ConfigMap) -> None:
     A finalizer could keep the altered ConfigMap without limit, so its finalizers are removed first.
     """
     metadata = found.metadata
-    log.warning("somebody altered the ConfigMap %s and made it immutable; it is deleted and made anew", metadata.name)
+    log.warning(
+        "another program altered the ConfigMap %s and made it immutable; it is deleted and made anew", metadata.name
+    )
     if metadata.finalizers:
         answer = await maps.replace(msgspec.structs.replace(metadata, finalizers=[]), found.data, found.frozen)
         metadata = metadata_of(answer, f"take the finalizers out of the ConfigMap {metadata.name}")
     answer = await maps.delete(metadata)
     if answer.status == 409:
-        raise StorageUnavailable(f"somebody keeps changing the ConfigMap {metadata.name}")
+        raise StorageUnavailable(f"another program keeps changing the ConfigMap {metadata.name}")
     if not answer.done and answer.status != 404:
         raise backend_error(answer, f"delete the immutable ConfigMap {metadata.name}")
 
@@ -130,7 +132,7 @@ async def recreate(maps: Maps, memory: ChainMemory, segment: Segment) -> None:
     the oldest, which is garbage. Raises `BackendError`.
     """
     name = memory.layout.segment(segment.number)
-    log.warning("somebody deleted the ConfigMap %s while it was in use; it is made again from memory", name)
+    log.warning("another program deleted the ConfigMap %s while it was in use; it is made again from memory", name)
     kept = Metadata(name=name, labels=segment.metadata.labels, annotations=segment.metadata.annotations)
     answer = await maps.create(memory.layout.marked(kept, segment.head.encoded(name)), segment.data)
     if not exists_already(answer):
@@ -152,19 +154,21 @@ def adopt(segment: Segment, found: ConfigMap) -> None:
     """
     name, kept = segment.metadata.name, segment.metadata
     if decode(found.metadata.annotations.get(HEAD), found.metadata.name) != segment.head:
-        log.warning("somebody replaced the head of the ConfigMap %s; it is restored from memory", name)
+        log.warning("another program replaced the head of the ConfigMap %s; it is restored from memory", name)
     if found.data != segment.data:
         keys = sorted(_altered(found.data, segment.data))
         log.warning(
-            "somebody altered %d records in the ConfigMap %s; they are restored from memory: %s",
+            "another program altered %d records in the ConfigMap %s; they are restored from memory: %s",
             len(keys),
             name,
             ", ".join(keys[:_SHOWN]),
         )
     if found.immutable and segment.frozen is None:
-        log.warning("somebody made the ConfigMap %s immutable; groups go on in the next one", name)
+        log.warning("another program made the ConfigMap %s immutable; groups go on in the next one", name)
     if _marks(found.metadata) != _marks(kept):
-        log.info("somebody changed labels, annotations, owners or finalizers of the ConfigMap %s; they are kept", name)
+        log.info(
+            "another program changed labels, annotations, owners or finalizers of the ConfigMap %s; they are kept", name
+        )
     segment.metadata, segment.frozen = found.metadata.check(), found.frozen
 
 

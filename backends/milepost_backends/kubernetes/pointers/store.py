@@ -173,7 +173,7 @@ class KubernetesPointers:
         if stored != head:
             if stored is not None and journal.memory.is_behind(stored):
                 raise TakeOverLost(f"another leader took {head.journal!r} over")
-            raise StorageUnavailable(f"somebody changed the head of {head.journal!r} since it was taken over")
+            raise StorageUnavailable(f"another program changed the head of {head.journal!r} since it was taken over")
         for change in journal.memory.records():
             yield change
 

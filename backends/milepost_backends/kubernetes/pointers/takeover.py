@@ -106,7 +106,7 @@ async def take_over(
             for number in chain.segments.keys() - set(chain.to_rewrite):
                 if not chain.segments[number].is_proven:
                     name = layout.segment(number)
-                    log.error("somebody altered the entries of the ConfigMap %s: their sum does not match", name)
+                    log.error("another program altered the entries of the ConfigMap %s: their sum does not match", name)
                 await asyncio.sleep(0)  # let other tasks run: the checksums of many megabytes take long
             await _write_salvaged(maps, layout, chain)
         memory = ChainMemory(layout, chain)
@@ -152,7 +152,7 @@ async def retake(maps: Maps, memory: ChainMemory, attempted: set[str]) -> bool:
         if await _fence_from_memory(maps, memory, term, attempted):
             await _stamp(maps, memory, witness, mark)
             return True
-    raise StorageUnavailable(f"somebody keeps changing the ConfigMap {memory.layout.segment(memory.last)}")
+    raise StorageUnavailable(f"another program keeps changing the ConfigMap {memory.layout.segment(memory.last)}")
 
 
 async def _fence_from_memory(maps: Maps, memory: ChainMemory, term: int, attempted: set[str]) -> bool:
@@ -186,7 +186,7 @@ async def _stamp(maps: Maps, memory: ChainMemory, witness: Stamp, mark: Stamp) -
     """Record the take-over in the witness and in the deployment marker. Raises `TakeOverLost`, `BackendError`."""
     for each in (witness, mark):
         if each.metadata is not None and each.recorded is None:
-            log.error("the ConfigMap %s is not valid, or somebody altered it; it is written anew", each.name)
+            log.error("the ConfigMap %s is not valid, or another program altered it; it is written anew", each.name)
     memory.witness = await note(maps, memory.layout, witness, memory.head)
     memory.mark = await note(maps, memory.layout, mark, memory.head)
 

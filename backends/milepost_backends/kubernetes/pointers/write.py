@@ -67,7 +67,9 @@ async def commit(
         end = await _group(maps, memory, entries, after, spare_made)
         if not isinstance(end, _Frozen):
             return end
-    return CommitRefused(Refusal.FAILED, f"somebody keeps making {memory.layout.journal!r}'s ConfigMaps immutable")
+    return CommitRefused(
+        Refusal.FAILED, f"another program keeps making {memory.layout.journal!r}'s ConfigMaps immutable"
+    )
 
 
 async def make_spare(maps: Maps, memory: ChainMemory) -> None:
@@ -96,7 +98,7 @@ async def _emptied(maps: Maps, memory: ChainMemory, name: str) -> Metadata:
     ours = found is not None and found.metadata.labels.items() >= memory.layout.labels.items()
     if found is None or recorded is not None or not ours or await deposed(maps, memory) is not None:
         raise StorageUnavailable(f"the ConfigMap {name} is in the way: it is not an empty segment of a journal")
-    log.warning("somebody changed the ConfigMap %s, the empty next segment; it is emptied again", name)
+    log.warning("another program changed the ConfigMap %s, the empty next segment; it is emptied again", name)
     if found.immutable:
         await delete(maps, found)
         raise StorageUnavailable(f"the ConfigMap {name} was immutable and is deleted; it is made again next")
@@ -219,7 +221,7 @@ async def _sent(maps: Maps, memory: ChainMemory, pending: PendingSegment) -> Com
             return end
         if segment.frozen is not None and pending.data != segment.data:
             return _Frozen()
-    return CommitRefused(Refusal.FAILED, f"somebody keeps changing the ConfigMap {name}")
+    return CommitRefused(Refusal.FAILED, f"another program keeps changing the ConfigMap {name}")
 
 
 async def _sent_without_room(

@@ -124,7 +124,7 @@ class SessionCandidate:
         """
         if not await self.holds():
             return False
-        log.error("somebody else altered our entry in the election, %s; it is written again", self.path)
+        log.error("another program altered our entry in the election, %s; it is written again", self.path)
         try:
             stat = await self.connection.ask(
                 "write our entry again",
@@ -190,7 +190,7 @@ class SessionCandidate:
 
     async def _delete(self, path: str, version: int) -> None:
         """Delete an entry that is not ephemeral. Another program made it, and it would stay in the queue for ever."""
-        log.error("%s belongs to no session, so somebody else made it; it is deleted", path)
+        log.error("%s belongs to no session, so another program made it; it is deleted", path)
         with suppress(NoNodeError, BadVersionError):
             await self.connection.ask(
                 f"delete {path}", lambda client: client.delete_async(path, version), NoNodeError, BadVersionError

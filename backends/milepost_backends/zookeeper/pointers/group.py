@@ -155,6 +155,6 @@ def end_of(results: list[object], head: Head, paths: Sequence[str]) -> Commit:
     what = f"the transaction ended with {name_of(error)} at {paths[number]}"
     if isinstance(error, NoNodeError | NodeExistsError | NotEmptyError):
         # The head is still this leader's, so another program changed the znodes. A take-over restores them.
-        return CommitRefused(Refusal.HEAD_MOVED, f"somebody else changed what is stored of {head.journal!r}: {what}")
+        return CommitRefused(Refusal.HEAD_MOVED, f"another program changed what is stored of {head.journal!r}: {what}")
     reason = refusal(error)
     return Unknown(what) if reason is None else CommitRefused(reason, what)

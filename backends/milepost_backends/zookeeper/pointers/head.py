@@ -96,7 +96,7 @@ class Heads:
         heads = [] if found is None else [stored.head for stored in found.stored if stored.head is not None]
         if head.lineage not in ours or any(each.term > head.term and each.lineage not in ours for each in heads):
             return TakeOverLost(f"another leader took {layout.journal!r} over")
-        return StorageUnavailable(f"somebody else deleted or altered {layout.head(head)}")
+        return StorageUnavailable(f"another program deleted or altered {layout.head(head)}")
 
     async def confirm(self, layout: ZnodeLayout, head: Head) -> bool:
         """Return whether a head with this term and lineage is stored."""
@@ -232,7 +232,7 @@ class Heads:
             names = await self._ask_of("get_children_async", each) or ()
             below.extend(f"{each}/{name}" for name in names[: _MOST_BELOW - len(below)])
         for each in reversed(below[1:]):
-            log.error("somebody else made %s below a head; it is deleted", each)
+            log.error("another program made %s below a head; it is deleted", each)
             await self._ask_of("delete_async", each)
 
     async def _ask_of(self, method: str, path: str) -> Any:

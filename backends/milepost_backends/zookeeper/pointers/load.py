@@ -204,7 +204,7 @@ class Walk:
         bucket, _, name = path.rpartition("/")
         if self._layout.record(self._layout.key(bucket.rpartition("/")[0], name)) == path:
             return True
-        log.error("%s is not in the bucket of its name, so somebody else put it there; it is ignored", path)
+        log.error("%s is not in the bucket of its name, so another program put it there; it is ignored", path)
         return False
 
     def _is_single(self, path: str) -> bool:

@@ -130,7 +130,7 @@ def _witnessed(found: StoredJournal, witness: Head | None) -> tuple[Head | None,
         return None, ()
     strays = [stored for stored in found.heads if stored.head != witness]
     return witness, tuple(
-        f"{stored.path} was made by somebody else, and is deleted: {stored.data[:300]!r}" for stored in strays
+        f"{stored.path} was made by another program, and is deleted: {stored.data[:300]!r}" for stored in strays
     )
 
 

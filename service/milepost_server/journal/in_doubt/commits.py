@@ -119,7 +119,7 @@ class InDoubtCommits:
                     return await self._store.confirm(self._memory.head)
             except JournalDamaged as error:
                 log.error(
-                    "somebody else changed what is stored of journal %s; this replica takes it over again: %s",
+                    "another program changed what is stored of journal %s; this replica takes it over again: %s",
                     self._memory.name,
                     error,
                 )
@@ -223,8 +223,8 @@ class InDoubtCommits:
         """
         if head.revision <= self._memory.head.revision:
             log.error(
-                "journal %s went back from revision %d to %d: somebody put an older copy in its place; the changes that"
-                " were acknowledged since are written back from memory",
+                "journal %s went back from revision %d to %d: another program put an older copy in its place; the"
+                " changes that were acknowledged since are written back from memory",
                 self._memory.name,
                 self._memory.head.revision,
                 head.revision - 1,

@@ -73,7 +73,7 @@ class Restoring:
         to_write = [key async for key in self._differing(found) if self._must_be_written(key, found)]
         if to_write:
             log.error(
-                "%d records of journal %s were changed by somebody else while this replica led; they are written back"
+                "%d records of journal %s were changed by another program while this replica led; they are written back"
                 " from memory: %s",
                 len(to_write),
                 head.journal,
@@ -133,7 +133,7 @@ class Restoring:
             self._take_in(key, there)
         elif sealed is not None:
             log.error(
-                "the record %s was damaged, and what somebody put in its place is not its last content;"
+                "the record %s was damaged, and what another program put in its place is not its last content;"
                 " it stays damaged",
                 key,
             )

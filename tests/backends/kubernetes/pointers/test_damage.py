@@ -204,4 +204,4 @@ async def test_entries_that_were_altered_are_named_by_their_segment_to_everybody
         async with opened(site.address()) as store:
             with caplog.at_level(logging.ERROR):
                 assert (await taken_over(store))[1][key] == b"theirs"
-            assert f"somebody altered the entries of the ConfigMap {name}" in caplog.text
+            assert f"another program altered the entries of the ConfigMap {name}" in caplog.text

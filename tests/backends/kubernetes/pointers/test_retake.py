@@ -308,7 +308,7 @@ async def test_a_head_that_is_wiped_right_after_the_take_over_costs_only_another
         for _ in range(2):
             new = await store.take_over(ROOT, head)
             wipe(outsider, FIRST)
-            with pytest.raises(StorageUnavailable, match="somebody changed the head"):
+            with pytest.raises(StorageUnavailable, match="another program changed the head"):
                 await records(store, new)
         assert await records(store, await store.take_over(ROOT, head)) == {"a": b"1"}
 

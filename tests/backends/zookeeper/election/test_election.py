@@ -281,7 +281,7 @@ async def test_an_entry_that_somebody_altered_names_nobody_and_is_written_anew(
             await until(named)
             assert visitor.get(path)[0] == encode(ONE)
         assert not leadership._lost.is_set()
-        assert f"somebody else altered our entry in the election, {path}" in caplog.text
+        assert f"another program altered our entry in the election, {path}" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_without_any_proof_no_loss_can_be_accepted_but_who_leads_goes_on() -> No
 def test_of_several_heads_the_one_counts_that_the_witness_knows() -> None:
     end = judged(found(head(HEAD), head(None, "stray"), recorded=witness(HEAD)))
     assert end.last == HEAD
-    assert f"{LAYOUT.place}/head-stray was made by somebody else" in end.log_lines[0]
+    assert f"{LAYOUT.place}/head-stray was made by another program" in end.log_lines[0]
     assert refused(found(head(HEAD), head(None, "stray"))).loss is not None
 
 

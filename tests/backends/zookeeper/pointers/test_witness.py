@@ -182,7 +182,7 @@ async def test_a_second_head_is_named_and_goes_where_the_witness_knows_the_first
         second_head(hand)
         head, found = await taken_over(store)
         assert (head.term, head.digest, found) == (hand.head.term + 1, DIGEST, {"a": b"2"})
-        assert f"{there.place}/head-000000000009-abc was made by somebody else" in caplog.text
+        assert f"{there.place}/head-000000000009-abc was made by another program" in caplog.text
         second_head(hand)
         delete_witness(hand)
         with pytest.raises(JournalDamaged, match=f"{there.place} has 2 heads"):
@@ -201,7 +201,7 @@ async def test_what_lies_below_a_head_does_not_keep_the_next_leader_from_it(
         visitor.create(f"{there.witness}/below", b"?")
         head, found = await taken_over(store)
         assert (head.term, found) == (hand.head.term + 1, {"a": b"2"})
-        assert f"somebody else made {hand.path}/below/deeper below a head" in caplog.text
+        assert f"another program made {hand.path}/below/deeper below a head" in caplog.text
         await put(store, head, writes(a=b"3"))
 
 

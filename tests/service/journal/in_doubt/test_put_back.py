@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 
 NAMES = ["a", "b", "c"]
 WITHOUT_CHECKSUM = b"\x00\x01"
-REFUSAL = "at least one is missing, an older copy, or was put there by somebody else"
+REFUSAL = "at least one is missing, an older copy, or was put there by another program"
 
 
 @dataclass(frozen=True)
