@@ -16,7 +16,7 @@ from milepost.spark.managed.rescaling import divided, grouping_key, parsed_outpu
 from milepost.state.errors import StateError
 from milepost.state.key_groups import DEFAULT_KEY_GROUPS, KeyGroups
 from milepost.state.processors.cache import Loading
-from milepost.state.processors.current import BatchTimes, TimeMode
+from milepost.state.processors.timers import BatchTimes, TimeMode
 from milepost.state.processors.handle import declared
 from milepost.state.processors.keys import GroupingKey
 from milepost.state.processors.outputs import output_directory

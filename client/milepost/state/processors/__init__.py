@@ -6,10 +6,10 @@ State is kept in a `milepost.state.store`, and the time is an argument. `milepos
 each task.
 """
 
-from milepost.state.processors.current import BatchTimes, TimeMode
 from milepost.state.processors.handle import ProcessorHandle, declared
 from milepost.state.processors.keys import GroupingKey
 from milepost.state.processors.running import Batch, Outcome, run_processor
+from milepost.state.processors.timers import BatchTimes, TimeMode
 from milepost.state.processors.variables import StateVariable, evolved
 
 __all__ = [

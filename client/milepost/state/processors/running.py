@@ -8,10 +8,9 @@ from typing import Any
 
 from milepost.state.errors import InvalidUse
 from milepost.state.key_groups import KeyGroups
-from milepost.state.processors.current import BatchTimes, Current, TimeMode
 from milepost.state.processors.handle import ProcessorHandle
 from milepost.state.processors.keys import GroupingKey
-from milepost.state.processors.timers import BY_KEY, BY_TIME
+from milepost.state.processors.timers import BY_KEY, BY_TIME, BatchTimes, Current, TimeMode
 from milepost.state.processors.types import RowMaker, tuples
 from milepost.state.processors.variables import StateVariable
 from milepost.state.store.contract.stores import StateStore
@@ -119,8 +118,7 @@ def run_processor(
             handle.timers.delete(expiry)
     current.unset()
     processor.close()
-    for state in handle.states.values():
-        state.clean(groups)
+    handle.clean(groups)
 
 
 def _outputs(found: Any) -> Iterator[Any]:

@@ -10,8 +10,8 @@ from typing import Any
 
 from milepost.state.errors import FileMissing, InvalidUse, StateDamaged, VersionNotFound
 from milepost.state.key_groups import KeyGroups
-from milepost.state.processors.current import TimeMode
 from milepost.state.processors.keys import GroupingKey
+from milepost.state.processors.timers import TimeMode
 from milepost.state.processors.variables import StateVariable
 from milepost.state.store.contract.values import StateStoreId
 from milepost.state.store.files.contract import StateFiles

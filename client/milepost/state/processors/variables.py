@@ -11,7 +11,8 @@ from typing import Any
 
 import msgpack
 
-from milepost.state.errors import CoderError, InvalidUse, StateError
+from milepost.state.coders import Coder, CoderError
+from milepost.state.errors import InvalidUse, StateError
 from milepost.state.processors.types import JsonType, RowMaker, reader, tuples, widened, writer
 
 _MOST_SCHEMAS = 128
@@ -20,7 +21,7 @@ _MOST_SCHEMAS = 128
 KINDS = ("value", "list", "map")
 
 
-class RowCoder:
+class RowCoder(Coder[Any]):
     """Turns rows into bytes by the last of the ``schemas``, and reads rows that were written by any of them.
 
     A schema is a struct in Spark's JSON form. The bytes of a row are the number of its schema in one byte, and its

@@ -13,7 +13,10 @@ from milepost.state.dialects.flink.descriptors import (
     MapStateDescriptor,
     OperatorStateDescriptor,
     ReducingStateDescriptor,
+    StateTtlConfig,
+    UpdateType,
     ValueStateDescriptor,
+    Visibility,
 )
 from milepost.state.dialects.flink.functions import (
     Checkpointed,
@@ -35,7 +38,6 @@ from milepost.state.dialects.flink.keyed_store import KeyedStateStore
 from milepost.state.dialects.flink.local import OperatorListState, OperatorState
 from milepost.state.dialects.flink.operator_store import OperatorStateStore
 from milepost.state.dialects.flink.task import OperatorTask
-from milepost.state.dialects.flink.ttl import StateTtlConfig, UpdateType, Visibility
 
 __all__ = [
     "OperatorTask",

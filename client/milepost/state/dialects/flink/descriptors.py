@@ -1,5 +1,5 @@
-"""Descriptors of states: the name, the encoding of values, the treatment under another number of tasks, and the kind
-that a checkpoint records.
+"""Descriptors of states: the name, the encoding of values, their time to live, the treatment under another number of
+tasks, and the kind that a checkpoint records.
 """
 
 from __future__ import annotations
@@ -7,11 +7,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from datetime import timedelta
+from enum import Enum, auto
 from typing import Any, Generic, TypeVar
 
+from milepost.state.cells.lifetime import Clock, Lifetime
 from milepost.state.coders import Coder
-from milepost.state.dialects.flink.ttl import StateTtlConfig
 from milepost.state.errors import InvalidUse
 
 T = TypeVar("T")
@@ -30,6 +31,64 @@ OPERATOR = "operator:"
 """The prefix of an operator state's family."""
 
 _WITH_TTL = " with ttl"
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class UpdateType(Enum):
+    """The accesses that restart the lifetime of a value (``StateTtlConfig.UpdateType``)."""
+
+    ON_CREATE_AND_WRITE = auto()
+    ON_READ_AND_WRITE = auto()
+
+
+class Visibility(Enum):
+    """Whether a reader may see a value that has expired and still exists (``StateTtlConfig.StateVisibility``).
+
+    If it may, it sees the value once: reading the value removes it.
+    """
+
+    NEVER_RETURN_EXPIRED = auto()
+    RETURN_EXPIRED_IF_NOT_CLEANED_UP = auto()
+
+
+@dataclass(frozen=True)
+class StateTtlConfig:
+    """The lifetime of each value, each element of a list and each entry of a map, and the time of its clean-up.
+
+    The settings are not part of a checkpoint, so they may change after a restore; but whether a state has any may not
+    change. Whatever the settings, reading an expired value removes it.
+    """
+
+    ttl: timedelta
+    """The time after which a value expires, from the start of its lifetime."""
+
+    update: UpdateType = UpdateType.ON_CREATE_AND_WRITE
+    visibility: Visibility = Visibility.NEVER_RETURN_EXPIRED
+
+    incremental: int = 0
+    """The number of other keys that each access to the state checks (``cleanupIncrementally``); 0 checks none."""
+
+    for_every_record: bool = False
+    """Whether each new current key triggers a check of the same number of keys (``runCleanupForEveryRecord``)."""
+
+    full_snapshot: bool = False
+    """Whether each snapshot checks all keys first, and so contains no expired ones (``cleanupFullSnapshot``)."""
+
+    def __post_init__(self) -> None:
+        if self.ttl < _MILLISECOND:
+            raise InvalidUse("a value lives for a millisecond at least")
+        if self.incremental < 0 or (self.for_every_record and not self.incremental):
+            raise InvalidUse("incremental clean-up looks at one key at least, each time")
+
+    def lifetime(self, clock: Clock) -> Lifetime:
+        """Return the lifetime of the values of a state. ``clock`` is that of the task."""
+        return Lifetime(
+            self.ttl // _MILLISECOND,
+            clock,
+            clears_on_read=True,
+            shows_expired=self.visibility is Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP,
+            renews_on_read=self.update is UpdateType.ON_READ_AND_WRITE,
+        )
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
+from milepost.state.cells.families import CellFamily, ListFamily, ValueFamily
+from milepost.state.cells.lifetime import Clock
+from milepost.state.cells.states import CurrentKey, KeyedCell
 from milepost.state.coders import Coder
 from milepost.state.dialects.flink.descriptors import (
     KEYED,
@@ -14,18 +17,18 @@ from milepost.state.dialects.flink.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
+    StateTtlConfig,
     ValueStateDescriptor,
     base_kind,
     keyed_kind,
 )
 from milepost.state.dialects.flink.keyed import AggregatingState, ListState, MapState, ReducingState, ValueState
 from milepost.state.dialects.flink.task_store import TaskStore
-from milepost.state.dialects.flink.ttl import Clock
-from milepost.state.dialects.flink.values import Cells, Lists, Values
 from milepost.state.errors import InvalidUse
-from milepost.state.key_groups import KeyGroups, entries_of, split_entry, with_group, without_group
+from milepost.state.key_groups import KeyGroups, split_entry, without_group
 
 T = TypeVar("T")
+F = TypeVar("F", bound=CellFamily)
 K = TypeVar("K")
 V = TypeVar("V")
 In = TypeVar("In")
@@ -49,16 +52,17 @@ class KeyedStateStore:
         self._groups = groups
         self._mine = mine
         self._clock = clock
-        self._families: dict[str, Values] = {}
+        self._families: dict[str, CellFamily] = {}
+        self._ttls: dict[str, StateTtlConfig | None] = {}
+        self._current = CurrentKey(groups, "no key is current: set current_key before keyed state is used")
         self._key: Any = None
-        self._encoded: bytes | None = None
 
     @property
     def current_key(self) -> Any:
         """The key whose state all states show (``setCurrentKey``). Setting a key of another task raises
         `InvalidUse`.
         """
-        self._current()
+        self._current.row()  # raises InvalidUse if no key is current
         return self._key
 
     @current_key.setter
@@ -69,33 +73,32 @@ class KeyedStateStore:
             raise InvalidUse(
                 f"the key is in group {group}, and this task has the groups {self._mine.start} to {self._mine.stop - 1}"
             )
-        self._key, self._encoded = key, encoded
-        for values in self._families.values():
-            if values.ttl is not None and values.ttl.for_every_record:
-                values.clean_some()
+        self._key = key
+        self._current.set(encoded)
+        for family, ttl in self._ttls.items():
+            if ttl is not None and ttl.for_every_record:
+                self._families[family].clean_some()
 
     def value_state(self, descriptor: ValueStateDescriptor[T]) -> ValueState[T]:
         """Return the state of a value for each key (``getState``)."""
-        return ValueState(self._cells(descriptor), descriptor, self._place)
+        return ValueState(self._cell(descriptor), descriptor.coder, descriptor.default)
 
     def list_state(self, descriptor: ListStateDescriptor[T]) -> ListState[T]:
         """Return the state of a list for each key (``getListState``)."""
-        family = self._register(descriptor, multiple=True)
-        lists = self._families.setdefault(family, Lists(self._tasks, family, descriptor.ttl, self._clock))
-        assert isinstance(lists, Lists)
-        return ListState(lists, descriptor, self._place)
+        return ListState(self._family(descriptor, ListFamily), self._current.row, descriptor.coder)
 
     def map_state(self, descriptor: MapStateDescriptor[K, V]) -> MapState[K, V]:
         """Return the state of a map for each key (``getMapState``)."""
-        return MapState(self._cells(descriptor), descriptor, self._place_of_entries)
+        cell = KeyedCell(self._family(descriptor, ValueFamily), self._current.entries)
+        return MapState(cell, descriptor.key_coder, descriptor.value_coder)
 
     def reducing_state(self, descriptor: ReducingStateDescriptor[T]) -> ReducingState[T]:
         """Return the state of a reduced value for each key (``getReducingState``)."""
-        return ReducingState(self._cells(descriptor), descriptor, self._place)
+        return ReducingState(self._cell(descriptor), descriptor.coder, descriptor.reduce)
 
     def aggregating_state(self, descriptor: AggregatingStateDescriptor[In, Acc, Out]) -> AggregatingState[In, Acc, Out]:
         """Return the state of an accumulator for each key (``getAggregatingState``)."""
-        return AggregatingState(self._cells(descriptor), descriptor, self._place)
+        return AggregatingState(self._cell(descriptor), descriptor.coder, descriptor.aggregate)
 
     def keys(self, name: str) -> Iterator[Any]:
         """Iterate over the keys with a value in a registered state, expired or not (``getKeys``)."""
@@ -113,35 +116,27 @@ class KeyedStateStore:
     def drop(self, name: str) -> None:
         """Remove a state of all keys, whether it is registered or only restored."""
         self._families.pop(KEYED + name, None)
+        self._ttls.pop(KEYED + name, None)
         self._tasks.drop(KEYED + name)
 
     def before_snapshot(self) -> None:
         """Clean up all keys of the states whose settings require that before a snapshot."""
-        for values in self._families.values():
-            if values.ttl is not None and values.ttl.full_snapshot:
-                values.clean_all()
+        for family, ttl in self._ttls.items():
+            if ttl is not None and ttl.full_snapshot:
+                self._families[family].clean_all()
 
-    def _cells(self, descriptor: KeyedDescriptor) -> Cells:
-        family = self._register(descriptor)
-        cells = self._families.setdefault(family, Cells(self._tasks, family, descriptor.ttl, self._clock))
-        assert isinstance(cells, Cells)
-        return cells
+    def _cell(self, descriptor: KeyedDescriptor) -> KeyedCell:
+        return KeyedCell(self._family(descriptor, ValueFamily), self._current.row)
 
-    def _register(self, descriptor: KeyedDescriptor, *, multiple: bool = False) -> str:
-        family = KEYED + descriptor.name
-        before = self._families.get(family)
-        if before is not None and before.ttl != descriptor.ttl:
+    def _family(self, descriptor: KeyedDescriptor, kind: type[F]) -> F:
+        family, ttl = KEYED + descriptor.name, descriptor.ttl
+        if self._ttls.get(family, ttl) != ttl:
             raise InvalidUse(f"the keyed state {descriptor.name!r} is registered with another time to live already")
-        self._tasks.register(family, keyed_kind(descriptor), multiple=multiple)
-        return family
-
-    def _current(self) -> bytes:
-        if self._encoded is None:
-            raise InvalidUse("no key is current: set current_key before keyed state is used")
-        return self._encoded
-
-    def _place(self) -> bytes:
-        return with_group(self._groups, self._current())
-
-    def _place_of_entries(self) -> bytes:
-        return entries_of(self._groups, self._current())
+        self._tasks.register(family, keyed_kind(descriptor), multiple=kind is ListFamily)
+        found = self._families.get(family)
+        if found is None:
+            lifetime = None if ttl is None else ttl.lifetime(self._clock)
+            found = kind(self._tasks, family, lifetime, checks=0 if ttl is None else ttl.incremental)
+            self._families[family], self._ttls[family] = found, ttl
+        assert isinstance(found, kind)
+        return found

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from milepost.state.cells.families import ValueFamily
+from milepost.state.cells.states import KeyedCell
 from milepost.state.dialects.flink.descriptors import (
     OPERATOR,
     Kind,
@@ -15,7 +17,6 @@ from milepost.state.dialects.flink.descriptors import (
 from milepost.state.dialects.flink.keyed import BroadcastState
 from milepost.state.dialects.flink.local import Elements, OperatorListState, OperatorState
 from milepost.state.dialects.flink.task_store import TaskStore
-from milepost.state.dialects.flink.values import Cells
 from milepost.state.errors import Incompatible, InvalidUse
 
 T = TypeVar("T")
@@ -69,8 +70,8 @@ class OperatorStateStore:
         """Return a map that is equal in all tasks (``getBroadcastState``)."""
         self._check_no_ttl(descriptor)
         family = self._register(descriptor.name, Kind.BROADCAST)
-        cells = Cells(self._tasks, family, None, lambda: 0)
-        return BroadcastState(cells, descriptor, lambda: b"")
+        cell = KeyedCell(ValueFamily(self._tasks, family), lambda: b"")
+        return BroadcastState(cell, descriptor.key_coder, descriptor.value_coder)
 
     def drop(self, name: str) -> None:
         """Remove a state, whether it is registered or only restored."""

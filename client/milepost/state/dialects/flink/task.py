@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
+from milepost.state.cells.lifetime import Clock
 from milepost.state.coders import BytesCoder, Coder
 from milepost.state.dialects.flink.checkpoints import Checkpoint, TaskSnapshot
 from milepost.state.dialects.flink.functions import (
@@ -20,7 +21,6 @@ from milepost.state.dialects.flink.keyed_store import KeyedStateStore
 from milepost.state.dialects.flink.operator_store import OperatorStateStore
 from milepost.state.dialects.flink.restoring import Takeover
 from milepost.state.dialects.flink.task_store import TaskStore
-from milepost.state.dialects.flink.ttl import Clock
 from milepost.state.errors import Incompatible, InvalidUse
 from milepost.state.key_groups import KeyGroups
 from milepost.state.store import (

@@ -1,40 +1,48 @@
-"""The values of one family of keyed state as bytes, which may expire: one for each key, or a list for each key."""
+"""The values of one column family as bytes, which may expire: one value for each key, or a list for each key."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from milepost.state.dialects.flink.task_store import TaskStore
-from milepost.state.dialects.flink.ttl import Clock, Lifetime, StateTtlConfig
-from milepost.state.store import StateStore
+from milepost.state.cells.lifetime import ExpiryIndex, Lifetime, StoreOwner
+from milepost.state.store.contract.stores import StateStore
 from milepost.state.store.rows import after_prefix
 
 
-class Values(ABC):
+class CellFamily(ABC):
     """The common part of both kinds of families: the clean-up of expired values that are never read.
 
     Incremental clean-up cycles through all keys, as Flink's does. It keeps an iterator, which shows the store as it was
-    when the iterator was made; so a value that looks expired there is checked again before its removal.
+    when the iterator was made; so a value that looks expired there is checked again before its removal. With an index,
+    clean-up reads the due values only.
     """
 
-    def __init__(self, tasks: TaskStore, family: str, ttl: StateTtlConfig | None, clock: Clock) -> None:
+    def __init__(
+        self,
+        owner: StoreOwner,
+        family: str,
+        lifetime: Lifetime | None = None,
+        index: ExpiryIndex | None = None,
+        *,
+        checks: int = 0,
+    ) -> None:
+        """``lifetime`` is None for values that never expire, and ``index`` None unless the family lists the expiry of
+        its values. Each access checks the next ``checks`` keys for expired values.
+        """
         self.family = family
-        self._tasks = tasks
-        self._lifetime = Lifetime(ttl, clock) if ttl is not None else None
+        self._owner = owner
+        self._lifetime = lifetime
+        self._index = index
+        self._checks = checks if lifetime is not None else 0
         self._walked: StateStore | None = None
         self._walk: Iterator[bytes] = iter(())
         self._last: bytes | None = None
 
     @property
-    def ttl(self) -> StateTtlConfig | None:
-        """The settings of the values' lifetime, None if they never expire."""
-        return self._lifetime.config if self._lifetime else None
-
-    @property
     def _store(self) -> StateStore:
-        return self._tasks.store
+        return self._owner.store
 
     @abstractmethod
     def all_keys(self, start: bytes | None = None, end: bytes | None = None) -> Iterator[bytes]:
@@ -46,12 +54,12 @@ class Values(ABC):
 
     def clean_some(self) -> None:
         """Check the next few keys, if incremental clean-up is on."""
-        if self._lifetime is None or not self._lifetime.config.incremental:
+        if not self._checks:
             return
         if self._walked is not self._store:  # the iterator became invalid with the commit
             self._walked = self._store
             self._walk = self.all_keys(self._last + b"\0" if self._last is not None else None)
-        looked = list(islice(self._walk, self._lifetime.config.incremental))
+        looked = list(islice(self._walk, self._checks))
         for key in looked:
             self.expire(key)
         if looked:
@@ -64,8 +72,17 @@ class Values(ABC):
         for key in self.all_keys():
             self.expire(key)
 
+    def clean_due(self, groups: Iterable[int]) -> None:
+        """Remove the expired values of all keys in these key groups that the index lists."""
+        if self._index is not None and self._lifetime is not None:
+            for key in self._index.take_due(groups, self._lifetime.clock()):
+                self.expire(key)
 
-class Cells(Values):
+    def _stamped(self, value: bytes) -> bytes:
+        return value if self._lifetime is None else self._lifetime.stamped(value)
+
+
+class ValueFamily(CellFamily):
     """One value for each key."""
 
     def get(self, key: bytes) -> bytes | None:
@@ -77,14 +94,23 @@ class Cells(Values):
     def put(self, key: bytes, value: bytes) -> None:
         """Set the value of a key, which starts the value's lifetime."""
         self.clean_some()
-        self._store.put(key, self._lifetime.stamped(value) if self._lifetime else value, self.family)
+        kept = self._stamped(value)
+        if self._index is not None:
+            self._index.discard(key, self._store.get(key, self.family))
+            self._index.add(key, kept)
+        self._store.put(key, kept, self.family)
 
     def remove(self, key: bytes) -> None:
         """Remove a key, if it exists."""
+        if self._index is not None:
+            self._index.discard(key, self._store.get(key, self.family))
         self._store.remove(key, self.family)
 
     def remove_prefix(self, prefix: bytes) -> None:
         """Remove the keys that begin with a prefix."""
+        if self._index is not None:
+            for key, kept in list(self._store.prefix_scan(prefix, self.family)):
+                self._index.discard(key, kept)
         self._store.delete_range(prefix, after_prefix(prefix), self.family)
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -100,7 +126,7 @@ class Cells(Values):
     def expire(self, key: bytes) -> None:
         kept = self._store.get(key, self.family)
         if kept is not None and self._lifetime is not None and self._lifetime.expired(kept):
-            self.remove(key)
+            self._store.remove(key, self.family)
 
     def _seen(self, key: bytes, kept: bytes) -> bytes | None:
         """Return the value that a reader gets for a stored value, and apply the effects of reading."""
@@ -108,18 +134,25 @@ class Cells(Values):
             return kept
         value = self._lifetime.value(kept)
         if self._lifetime.expired(kept):
-            self.remove(key)
+            if self._lifetime.clears_on_read:
+                self.remove(key)
             return value if self._lifetime.shows_expired else None
         if self._lifetime.renews_on_read:
             self._store.put(key, self._lifetime.stamped(value), self.family)
         return value
 
 
-class Lists(Values):
-    """A list of values for each key, which grows without being read."""
+class ListFamily(CellFamily):
+    """A list of values for each key, which grows without being read. Each value expires by itself."""
+
+    def exists(self, key: bytes) -> bool:
+        """Return whether a key has a value that has not expired."""
+        if self._lifetime is None:
+            return self._store.key_exists(key, self.family)
+        return any(not self._lifetime.expired(one) for one in self._store.values_iterator(key, self.family))
 
     def get(self, key: bytes) -> list[bytes]:
-        """Return the values of a key."""
+        """Return the values of a key, in the order in which they were added."""
         self.clean_some()
         kept = list(self._store.values_iterator(key, self.family))
         if self._lifetime is None:
@@ -128,19 +161,20 @@ class Lists(Values):
         values = [self._lifetime.value(one) for one in (kept if self._lifetime.shows_expired else alive)]
         if self._lifetime.renews_on_read:
             alive = [self._lifetime.stamped(self._lifetime.value(one)) for one in alive]
-        if alive != kept:
+        if self._lifetime.clears_on_read and alive != kept:
             self._set(key, alive)
         return values
 
     def add(self, key: bytes, values: Sequence[bytes]) -> None:
         """Append values to the existing ones."""
         self.clean_some()
-        self._store.merge_list(key, self._stamped(values), self.family)
+        kept = self._noted(key, values)
+        self._store.merge_list(key, kept, self.family)
 
     def set(self, key: bytes, values: Sequence[bytes]) -> None:
-        """Replace all values of a key by these."""
+        """Replace all values of a key by these. The index keeps the notes on the replaced values, which do no harm."""
         self.clean_some()
-        self._set(key, self._stamped(values))
+        self._set(key, self._noted(key, values))
 
     def all_keys(self, start: bytes | None = None, end: bytes | None = None) -> Iterator[bytes]:
         last = None
@@ -156,8 +190,11 @@ class Lists(Values):
             if alive != kept:
                 self._set(key, alive)
 
-    def _stamped(self, values: Sequence[bytes]) -> Sequence[bytes]:
-        return [self._lifetime.stamped(value) for value in values] if self._lifetime else values
+    def _noted(self, key: bytes, values: Sequence[bytes]) -> list[bytes]:
+        kept = [self._stamped(value) for value in values]
+        if self._index is not None and kept:
+            self._index.add(key, kept[-1])
+        return kept
 
     def _set(self, key: bytes, kept: Sequence[bytes]) -> None:
         if kept:
