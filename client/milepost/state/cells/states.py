@@ -5,6 +5,7 @@ A dialect's state classes are subclasses, which give these operations the names 
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, Protocol, TypeVar
 
@@ -102,7 +103,7 @@ class KeyedCell:
         self._family.remove_prefix(self._place())
 
 
-class OneValue(Generic[T]):
+class OneValue(ABC, Generic[T]):
     """One value, or none."""
 
     def __init__(self, cell: Cell, coder: Coder[T]) -> None:
@@ -134,7 +135,7 @@ class Folded(OneValue[T]):
         self._put(value if before is None else self._fold(self._coder.decode(before), value))
 
 
-class Elements(Generic[T]):
+class Elements(ABC, Generic[T]):
     """A list, which grows without being read."""
 
     def __init__(self, family: ListFamily, place: Place, coder: Coder[T]) -> None:
@@ -156,7 +157,7 @@ class Elements(Generic[T]):
         self._family.set(self._place(), [self._coder.encode(value) for value in values])
 
 
-class Entries(Generic[K, V]):
+class Entries(ABC, Generic[K, V]):
     """The entries of a map, in the order of their bytes. Each is read and written by itself."""
 
     def __init__(self, cell: Cell, key_coder: Coder[K], value_coder: Coder[V]) -> None:
@@ -180,3 +181,6 @@ class Entries(Generic[K, V]):
 
     def _remove(self, key: K) -> None:
         self._cell.remove(self._keys.encode(key))
+
+    def _items(self) -> Iterator[tuple[K, V]]:
+        return ((self._keys.decode(key), self._values.decode(value)) for key, value in self._cell.parts())

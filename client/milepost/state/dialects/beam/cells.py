@@ -150,9 +150,9 @@ class Cell:
         self._family = kind.family
         self._key = key
 
-    def get(self) -> bytes | None:
-        """Return the single value of the cell."""
-        return self._cells.get((self._kind, self._key))
+    def get(self, part: bytes = b"") -> bytes | None:
+        """Return the single value of the cell, or of a part of it."""
+        return self._cells.get((self._kind, self._key + part))
 
     def announce(self) -> None:
         """Announce the single value, so that it is read together with the next read."""
@@ -161,10 +161,6 @@ class Cell:
     def lookup(self, part: bytes, decode: Callable[[bytes | None], R]) -> Lookup[R]:
         """Return a lookup of the present value of a part."""
         return self._cells.lookup((self._kind, self._key + part), decode)
-
-    def get_part(self, part: bytes) -> bytes | None:
-        """Return the value of a part."""
-        return self._cells.get((self._kind, self._key + part))
 
     def put(self, value: bytes, part: bytes = b"") -> None:
         """Set the single value of the cell, or of a part of it."""

@@ -13,6 +13,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Generic, TypeVar
 
+from milepost.state.cells.states import Entries
 from milepost.state.coders import Coder, TimestampCoder
 from milepost.state.dialects.beam.cells import Cell
 from milepost.state.dialects.beam.states import GroupingState, ReadableState, State, View
@@ -115,7 +116,7 @@ class SetState(GroupingState[T, Iterator[T]]):
     def add_if_absent(self, element: T) -> ReadableState[bool]:
         """Add the element, and return whether the set did not contain it before (``addIfAbsent``)."""
         part = self._coder.encode(element)
-        absent = self._cell.get_part(part) is None
+        absent = self._cell.get(part) is None
         if absent:
             self._cell.put(b"", part)
         return View(lambda: absent)
@@ -131,16 +132,13 @@ class SetState(GroupingState[T, Iterator[T]]):
         return self._cell.has_no_parts()
 
 
-class MapState(State, Generic[K, V]):
+class MapState(Entries[K, V], State):
     """Values under keys, in the order of the keys' bytes (Beam's ``MapState``).
 
     A value may be None, with a `NullableCoder`; its key is not absent.
     """
 
-    def __init__(self, cell: Cell, key_coder: Coder[K], value_coder: Coder[V]) -> None:
-        self._cell = cell
-        self._keys = key_coder
-        self._values = value_coder
+    _cell: Cell
 
     def get(self, key: K) -> ReadableState[V | None]:
         """Return the present value of the key, None if it has none (``get``)."""
@@ -149,7 +147,7 @@ class MapState(State, Generic[K, V]):
     def get_or_default(self, key: K, default: D) -> ReadableState[V | D]:
         """Return the present value of the key, or the default (``getOrDefault``)."""
         return self._cell.lookup(
-            self._keys.encode(key), lambda found: default if found is None else self._decode(found)
+            self._keys.encode(key), lambda found: default if found is None else self._values.decode(found)
         )
 
     def contains(self, key: K) -> ReadableState[bool]:
@@ -158,7 +156,7 @@ class MapState(State, Generic[K, V]):
 
     def put(self, key: K, value: V) -> None:
         """Set the value of a key (``put``)."""
-        self._cell.put(self._values.encode(value), self._keys.encode(key))
+        self._put(key, value)
 
     def put_if_absent(self, key: K, value: V) -> ReadableState[V | None]:
         """Set the value of a key that has none, and return the key's value from before, or None (``putIfAbsent``)."""
@@ -169,14 +167,14 @@ class MapState(State, Generic[K, V]):
         value from before, or None (``computeIfAbsent``).
         """
         part = self._keys.encode(key)
-        found = self._cell.get_part(part)
+        found = self._cell.get(part)
         if found is None:
             self._cell.put(self._values.encode(function(key)), part)
-        return View(lambda: None if found is None else self._decode(found))
+        return View(lambda: None if found is None else self._values.decode(found))
 
     def remove(self, key: K) -> None:
         """Remove the key, if the map contains it (``remove``)."""
-        self._cell.remove(self._keys.encode(key))
+        self._remove(key)
 
     def keys(self) -> ReadableState[Iterator[K]]:
         """Return a state of the keys, which shows the present keys at each read (``keys``)."""
@@ -186,20 +184,14 @@ class MapState(State, Generic[K, V]):
         """Return a state of the values in the order of their keys, which shows the present values at each read
         (``values``).
         """
-        return View(lambda: (self._decode(value) for _, value in self._cell.parts()))
+        return View(lambda: (self._values.decode(value) for _, value in self._cell.parts()))
 
     def entries(self) -> ReadableState[Iterator[tuple[K, V]]]:
         """Return a state of the keys with their values, which shows the present entries at each read (``entries``)."""
-        return View(lambda: ((self._keys.decode(key), self._decode(value)) for key, value in self._cell.parts()))
-
-    def clear(self) -> None:
-        self._cell.remove_parts()
+        return View(self._items)
 
     def is_empty(self) -> ReadableState[bool]:
         return self._cell.has_no_parts()
-
-    def _decode(self, value: bytes) -> V:
-        return self._values.decode(value)
 
 
 def _is_there(found: bytes | None) -> bool:

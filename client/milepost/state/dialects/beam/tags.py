@@ -105,7 +105,7 @@ class StateTags:
     @staticmethod
     def reducing(id: str, coder: Coder[T], function: Callable[[T, T], T]) -> StateTag[ReducingState[T]]:
         """Return the tag of a value that ``function`` combines with each further one, in any order and grouping."""
-        return StateTag(id, StateKind.REDUCING, partial(ReducingState, coder=coder, function=function))
+        return StateTag(id, StateKind.REDUCING, partial(ReducingState, coder=coder, fold=function))
 
     @staticmethod
     def watermark_hold(id: str, timestamp_combiner: TimestampCombiner) -> StateTag[WatermarkHoldState]:

@@ -5,11 +5,12 @@ combine values.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
+from milepost.state.cells.states import Folded, OneValue
 from milepost.state.coders import Coder, TimestampCoder
 from milepost.state.dialects.beam.cells import Cell
 from milepost.state.dialects.beam.states import GroupingState, ReadableState, State
@@ -20,7 +21,7 @@ AccumT = TypeVar("AccumT")
 OutputT = TypeVar("OutputT")
 
 T = TypeVar("T")
-OneT = TypeVar("OneT", bound="_OneValue[Any]")
+OneT = TypeVar("OneT", bound="_Single[Any]")
 
 
 class CombineFn(ABC, Generic[InputT, AccumT, OutputT]):
@@ -77,15 +78,10 @@ class TimestampCombiner(Enum):
         return self is TimestampCombiner.END_OF_WINDOW
 
 
-class _OneValue(State, Generic[T]):
+class _Single(OneValue[T], State):
     """A cell with one encoded value, or none."""
 
-    def __init__(self, cell: Cell, coder: Coder[T]) -> None:
-        self._cell = cell
-        self._coder = coder
-
-    def clear(self) -> None:
-        self._cell.remove()
+    _cell: Cell
 
     def is_empty(self) -> ReadableState[bool]:
         return self._cell.is_absent()
@@ -94,15 +90,8 @@ class _OneValue(State, Generic[T]):
         self._cell.announce()
         return self
 
-    def _get(self) -> T | None:
-        found = self._cell.get()
-        return None if found is None else self._coder.decode(found)
 
-    def _put(self, value: T) -> None:
-        self._cell.put(self._coder.encode(value))
-
-
-class ValueState(_OneValue[T], ReadableState["T | None"]):
+class ValueState(_Single[T], ReadableState["T | None"]):
     """A cell with a value, or none (Beam's ``ValueState``)."""
 
     def read(self) -> T | None:
@@ -114,7 +103,7 @@ class ValueState(_OneValue[T], ReadableState["T | None"]):
         self._put(value)
 
 
-class CombiningState(_OneValue[AccumT], GroupingState[InputT, OutputT], Generic[InputT, AccumT, OutputT]):
+class CombiningState(_Single[AccumT], GroupingState[InputT, OutputT], Generic[InputT, AccumT, OutputT]):
     """The accumulator of a `CombineFn` (``CombiningState``). Exceptions of the function reach the caller."""
 
     def __init__(self, cell: Cell, coder: Coder[AccumT], fn: CombineFn[InputT, AccumT, OutputT]) -> None:
@@ -142,40 +131,21 @@ class CombiningState(_OneValue[AccumT], GroupingState[InputT, OutputT], Generic[
         return self._fn.merge_accumulators(accumulators)
 
 
-class _Folded(_OneValue[T], GroupingState[T, "T | None"]):
-    """A value that a function of two values combines with each added value."""
-
-    @abstractmethod
-    def _fold(self, one: T, other: T) -> T:
-        """Combine two values into one."""
+class ReducingState(Folded[T], _Single[T], GroupingState[T, "T | None"]):
+    """A value that a function of two values combines with each added value (Flink's ``ReducingState``)."""
 
     def read(self) -> T | None:
         """Return the combination of all values, or None if none was added (``read``)."""
         return self._get()
 
-    def add(self, value: T) -> None:
-        found = self._cell.get()
-        self._put(value if found is None else self._fold(self._coder.decode(found), value))
 
-
-class ReducingState(_Folded[T]):
-    """A value that a function of two values combines with each added value (Flink's ``ReducingState``)."""
-
-    def __init__(self, cell: Cell, coder: Coder[T], function: Callable[[T, T], T]) -> None:
-        super().__init__(cell, coder)
-        self._function = function
-
-    def _fold(self, one: T, other: T) -> T:
-        return self._function(one, other)
-
-
-class WatermarkHoldState(_Folded[datetime]):
+class WatermarkHoldState(ReducingState[datetime]):
     """The time at which the output watermark is held (``WatermarkHoldState``). Reads return it in UTC."""
 
     coder = TimestampCoder()
 
     def __init__(self, cell: Cell, timestamp_combiner: TimestampCombiner) -> None:
-        super().__init__(cell, self.coder)
+        super().__init__(cell, self.coder, lambda one, other: timestamp_combiner.combine([one, other]))
         self._timestamp_combiner = timestamp_combiner
 
     @property
@@ -186,6 +156,3 @@ class WatermarkHoldState(_Folded[datetime]):
     def add(self, value: datetime) -> None:
         self._coder.encode(value)  # refuses a time without a zone, which cannot be compared
         super().add(value)
-
-    def _fold(self, one: datetime, other: datetime) -> datetime:
-        return self._timestamp_combiner.combine([one, other])

@@ -122,7 +122,7 @@ class MapState(Entries[K, V], State):
 
     def items(self) -> Iterator[tuple[K, V]]:
         """Iterate over the present entries (``entries``). The iterator ends with the next snapshot of the task."""
-        return ((self._keys.decode(key), self._values.decode(value)) for key, value in self._cell.parts())
+        return self._items()
 
     def keys(self) -> Iterator[K]:
         """Iterate over the keys of the entries."""
