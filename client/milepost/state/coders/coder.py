@@ -1,10 +1,12 @@
-"""The base class of all coders."""
+"""The base class of all coders, and the coders that are made of other coders: tuples, nullable values, and lists."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
+from milepost.state.coders.framing import read_escaped, write_escaped
 from milepost.state.errors import CoderError
 
 T = TypeVar("T")
@@ -45,3 +47,83 @@ def expect_width(data: bytes, width: int, what: str) -> None:
     """Raise `CoderError` if the number of bytes is not ``width``."""
     if len(data) != width:
         raise CoderError(f"{what} has {width} bytes, not {len(data)}")
+
+
+class TupleCoder(Coder[tuple[Any, ...]]):
+    """A tuple of a fixed length. Its bytes are ordered, and deterministic, if those of all its parts are."""
+
+    def __init__(self, *parts: Coder[Any]) -> None:
+        """``parts`` has a coder for each position."""
+        self._parts = parts
+        self.deterministic = all(part.deterministic for part in parts)
+        self.ordered = all(part.ordered for part in parts)
+        widths = [part.width for part in parts]
+        self.width = None if None in widths else sum(width or 0 for width in widths)
+
+    def encode(self, value: tuple[Any, ...]) -> bytes:
+        expect(value, tuple, "a tuple")
+        if len(value) != len(self._parts):
+            raise CoderError(f"the tuple has {len(self._parts)} parts, not {len(value)}")
+        return self.prefix(*value)
+
+    def prefix(self, *values: Any) -> bytes:
+        """Return the bytes with which the bytes of every tuple begin that begins with these values."""
+        if len(values) > len(self._parts):
+            raise CoderError(f"the tuple has {len(self._parts)} parts, and not {len(values)}")
+        encoded = ((part, part.encode(value)) for part, value in zip(self._parts, values, strict=False))
+        return b"".join(data if part.width is not None else write_escaped(data) for part, data in encoded)
+
+    def decode(self, data: bytes) -> tuple[Any, ...]:
+        found, start = [], 0
+        for part in self._parts:
+            if part.width is None:
+                inner, start = read_escaped(data, start)
+            else:
+                inner, start = data[start : start + part.width], start + part.width
+            found.append(part.decode(inner))
+        if start != len(data):
+            raise CoderError("there are bytes behind the tuple")
+        return tuple(found)
+
+
+class NullableCoder(Coder["T | None"]):
+    """A value, or None, which sorts before all values."""
+
+    def __init__(self, inner: Coder[T]) -> None:
+        """``inner`` encodes every value but None; it must not encode None itself."""
+        self._inner = inner
+        self.deterministic = inner.deterministic
+        self.ordered = inner.ordered
+
+    def encode(self, value: T | None) -> bytes:
+        return b"\0" if value is None else b"\1" + self._inner.encode(value)
+
+    def decode(self, data: bytes) -> T | None:
+        if data == b"\0":
+            return None
+        if data[:1] != b"\1":
+            raise CoderError("a value that may be missing begins with 0 or 1")
+        return self._inner.decode(data[1:])
+
+
+class ListCoder(Coder["list[T]"]):
+    """A list of values of one kind. It sorts as Python's lists do, if its values sort."""
+
+    def __init__(self, inner: Coder[T]) -> None:
+        """``inner`` encodes each value."""
+        self._inner = inner
+        self.deterministic = inner.deterministic
+        self.ordered = inner.ordered
+
+    def encode(self, value: Sequence[T]) -> bytes:
+        expect(value, list, "a list")
+        return b"".join(b"\1" + write_escaped(self._inner.encode(one)) for one in value) + b"\0"
+
+    def decode(self, data: bytes) -> list[T]:
+        found, start = [], 0
+        while data[start : start + 1] == b"\1":
+            inner, start = read_escaped(data, start + 1)
+            found.append(self._inner.decode(inner))
+        if data[start:] != b"\0":
+            raise CoderError("the list does not end where its bytes do")
+        return found

@@ -40,9 +40,9 @@ from milepost.state.errors import (
     StateError,
     VersionNotFound,
 )
-from milepost.state.processors.json_values import key_of, row_json
 from milepost.state.processors.reading import Entry, StateReader
 from milepost.state.processors.snapshot import Snapshot, job_of, snapshots_of
+from milepost.state.processors.types import key_of, row_json
 from milepost.state.store.files.contract import Created, FileInfo, FilesWithin, StateFiles
 from milepost.state.store.files.tree import DEFAULT_DIRECTORY
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from milepost.state.cells.lifetime import TIME_BYTES, decode_time
+from milepost.state.cells.lifetime import Lifetime, decode_time
 from milepost.state.errors import InvalidUse
 from milepost.state.key_groups import entries_of, split_entry, with_group, without_group
 from milepost.state.processors.keys import GroupingKey
@@ -199,4 +199,4 @@ class StateReader:
 
 
 def _plain(variable: StateVariable, value: bytes) -> bytes:
-    return value if variable.ttl is None else value[TIME_BYTES:]
+    return value if variable.ttl is None else Lifetime.value(value)

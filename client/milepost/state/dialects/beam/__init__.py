@@ -4,6 +4,7 @@
 `StateStore`, whose commits then contain them, or on a `HeapTable`.
 """
 
+from milepost.state.dialects.beam.cells import GroupingState, ReadableState, State
 from milepost.state.dialects.beam.containers import (
     BagState,
     MapState,
@@ -12,13 +13,20 @@ from milepost.state.dialects.beam.containers import (
     SetState,
     TimestampedValue,
 )
-from milepost.state.dialects.beam.internals import StateInternals, StateInternalsFactory
+from milepost.state.dialects.beam.internals import StateInternals, StateInternalsFactory, StateTag, StateTags, take_over
 from milepost.state.dialects.beam.merging import merge_bags, merge_combining_values, merge_sets, merge_watermarks
-from milepost.state.dialects.beam.namespaces import StateNamespace, StateNamespaces
-from milepost.state.dialects.beam.states import GroupingState, ReadableState, State
+from milepost.state.dialects.beam.namespaces import (
+    TIMESTAMP_MAX_VALUE,
+    TIMESTAMP_MIN_VALUE,
+    BoundedWindow,
+    GlobalWindow,
+    GlobalWindowCoder,
+    IntervalWindow,
+    IntervalWindowCoder,
+    StateNamespace,
+    StateNamespaces,
+)
 from milepost.state.dialects.beam.tables import HeapTable, StateTable
-from milepost.state.dialects.beam.tags import StateTag, StateTags
-from milepost.state.dialects.beam.taking_over import take_over
 from milepost.state.dialects.beam.timer_internals import TimerInternals, TimerInternalsFactory
 from milepost.state.dialects.beam.timers import TimeDomain, TimerData, TimerDataCoder
 from milepost.state.dialects.beam.values import (
@@ -28,15 +36,6 @@ from milepost.state.dialects.beam.values import (
     TimestampCombiner,
     ValueState,
     WatermarkHoldState,
-)
-from milepost.state.dialects.beam.windows import (
-    TIMESTAMP_MAX_VALUE,
-    TIMESTAMP_MIN_VALUE,
-    BoundedWindow,
-    GlobalWindow,
-    GlobalWindowCoder,
-    IntervalWindow,
-    IntervalWindowCoder,
 )
 
 __all__ = [

@@ -15,8 +15,7 @@ from typing import Generic, TypeVar
 
 from milepost.state.cells.states import Entries
 from milepost.state.coders import Coder, TimestampCoder
-from milepost.state.dialects.beam.cells import Cell
-from milepost.state.dialects.beam.states import GroupingState, ReadableState, State, View
+from milepost.state.dialects.beam.cells import Cell, GroupingState, ReadableState, State, View
 
 T = TypeVar("T")
 K = TypeVar("K")

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
+from milepost.state.dialects.beam.cells import GroupingState
 from milepost.state.dialects.beam.containers import BagState, SetState
-from milepost.state.dialects.beam.states import GroupingState
+from milepost.state.dialects.beam.namespaces import BoundedWindow
 from milepost.state.dialects.beam.values import CombiningState, WatermarkHoldState
-from milepost.state.dialects.beam.windows import BoundedWindow
 
 T = TypeVar("T")
 G = TypeVar("G", bound="GroupingState[Any, Any]")

@@ -1,8 +1,8 @@
-"""Namespaces of state: they separate the state of a key itself from that of each window, and of each trigger of a
-window.
+"""Windows of time, and namespaces of state, which separate the state of a key itself from that of each window, and of
+each trigger of a window.
 
-As bytes, a namespace is the prefix of its state's keys, and sorts: first the global namespace, then the windows in the
-order of their bytes, and after each window its triggers. So a window is one range, and so are all windows before
+As bytes, a namespace is the prefix of the keys of its state, and sorts: first the global namespace, then the windows in
+the order of their bytes, and after each window its triggers. So a window is one range, and so are all windows before
 another.
 """
 
@@ -13,15 +13,92 @@ import binascii
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
 from functools import cached_property
 from typing import Any, TypeVar
 
-from milepost.state.coders import Coder, CoderError
+from milepost.state.coders import Coder, CoderError, TimestampCoder, TupleCoder
 from milepost.state.coders.framing import read_escaped, write_escaped
-from milepost.state.dialects.beam.keys import check_deterministic
+from milepost.state.dialects.beam.tables import check_deterministic
 from milepost.state.errors import InvalidUse
 
 W = TypeVar("W")
+
+TIMESTAMP_MIN_VALUE = datetime.min.replace(tzinfo=timezone.utc)
+"""The earliest time, for a watermark that was never advanced (Beam's name for it)."""
+
+TIMESTAMP_MAX_VALUE = datetime.max.replace(tzinfo=timezone.utc)
+"""The latest time, for a watermark after which nothing comes (Beam's name for it)."""
+
+_RESOLUTION = timedelta(microseconds=1)
+
+
+class BoundedWindow(ABC):
+    """A window that ends (Beam's ``BoundedWindow``). Equal windows share their state."""
+
+    @abstractmethod
+    def max_timestamp(self) -> datetime:
+        """Return the last time in the window (``maxTimestamp``)."""
+
+
+@dataclass(frozen=True)
+class GlobalWindow(BoundedWindow):
+    """The single window that contains all times (``GlobalWindow``)."""
+
+    def max_timestamp(self) -> datetime:
+        return TIMESTAMP_MAX_VALUE - timedelta(days=1)  # as in Beam, so that a watermark can pass it
+
+
+@dataclass(frozen=True)
+class IntervalWindow(BoundedWindow):
+    """The times from ``start`` up to, but not including, ``end``, both with a time zone (``IntervalWindow``)."""
+
+    start: datetime
+    end: datetime
+
+    def max_timestamp(self) -> datetime:
+        return self.end - _RESOLUTION
+
+
+class GlobalWindowCoder(Coder[GlobalWindow]):
+    """Encodes the global window as no bytes."""
+
+    deterministic = True
+    ordered = True
+    width = 0
+
+    def encode(self, value: GlobalWindow) -> bytes:
+        if type(value) is not GlobalWindow:
+            raise CoderError(f"this coder takes the global window, not {type(value).__name__}")
+        return b""
+
+    def decode(self, data: bytes) -> GlobalWindow:
+        if data:
+            raise CoderError("the global window has no bytes")
+        return GlobalWindow()
+
+
+class IntervalWindowCoder(Coder[IntervalWindow]):
+    """Encodes an interval window as 16 bytes, the end first: so windows sort by their end, and then by their start."""
+
+    deterministic = True
+    ordered = True
+    width = 16
+
+    _times = TupleCoder(TimestampCoder(), TimestampCoder())
+
+    def encode(self, value: IntervalWindow) -> bytes:
+        if type(value) is not IntervalWindow:
+            raise CoderError(f"this coder takes an IntervalWindow, not {type(value).__name__}")
+        data = self._times.encode((value.end, value.start))
+        if value.start >= value.end:
+            raise CoderError(f"a window ends after it starts: {value}")
+        return data
+
+    def decode(self, data: bytes) -> IntervalWindow:
+        end, start = self._times.decode(data)
+        return IntervalWindow(start, end)
+
 
 _GLOBAL = b"\x00"
 _WINDOW = b"\x01"

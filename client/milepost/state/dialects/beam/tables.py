@@ -1,15 +1,22 @@
-"""The tables for state: a `StateTable`, which each `StateStore` is, and `HeapTable`, which keeps state only in
-memory.
+"""The tables for state, and the keys in them. A `StateTable` is what each `StateStore` is; `HeapTable` keeps state only
+in memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
+from milepost.state.coders import Coder
+from milepost.state.coders.framing import write_escaped
+from milepost.state.errors import NotDeterministic
 from milepost.state.store.contract.stores import Pairs
 from milepost.state.store.rows import after_prefix
 from milepost.state.store.sorted_map import SortedMap
+
+K = TypeVar("K")
+R = TypeVar("R")
 
 
 class StateTable(Protocol):
@@ -116,3 +123,32 @@ class HeapTable:
         found = self._families[family]
         for key in list(found.keys(start or b"", end)):
             found.discard(key)
+
+
+def check_deterministic(coder: Coder[Any], what: str) -> None:
+    """Raise `NotDeterministic` if the coder may encode equal values differently; the message says what for by
+    ``what``.
+    """
+    if not coder.deterministic:
+        raise NotDeterministic(f"{what} must have a deterministic coder, which {type(coder).__name__} is not")
+
+
+class PerKey(Generic[K, R]):
+    """One object for each key; the same object, as long as it is referenced."""
+
+    def __init__(self, coder: Coder[K], make: Callable[[K, bytes], R]) -> None:
+        """``make`` makes the object from a key and the bytes with which all rows of that key begin. Raises
+        `NotDeterministic`.
+        """
+        check_deterministic(coder, "the keys of state")
+        self.coder = coder
+        self._make = make
+        self._known: WeakValueDictionary[bytes, R] = WeakValueDictionary()
+
+    def get(self, key: K) -> R:
+        """Return the object of a key. Raises `CoderError`."""
+        prefix = write_escaped(self.coder.encode(key))
+        found = self._known.get(prefix)
+        if found is None:
+            found = self._known[prefix] = self._make(key, prefix)
+        return found

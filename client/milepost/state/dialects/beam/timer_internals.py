@@ -8,9 +8,8 @@ from typing import Any, Generic, TypeVar
 
 from milepost.state.coders import Coder, TimestampCoder
 from milepost.state.coders.framing import write_escaped
-from milepost.state.dialects.beam.keys import PerKey
-from milepost.state.dialects.beam.namespaces import StateNamespace
-from milepost.state.dialects.beam.tables import StateTable
+from milepost.state.dialects.beam.namespaces import TIMESTAMP_MIN_VALUE, StateNamespace
+from milepost.state.dialects.beam.tables import PerKey, StateTable
 from milepost.state.dialects.beam.timers import (
     BY_ID,
     OF_ALL,
@@ -23,7 +22,6 @@ from milepost.state.dialects.beam.timers import (
     TimerRows,
     id_bytes,
 )
-from milepost.state.dialects.beam.windows import TIMESTAMP_MIN_VALUE
 from milepost.state.errors import InvalidUse
 
 K = TypeVar("K")

@@ -16,9 +16,8 @@ from typing import Any
 
 from milepost.state.coders import Coder, CoderError, TimestampCoder
 from milepost.state.coders.framing import read_escaped, write_escaped
-from milepost.state.dialects.beam.keys import check_deterministic
 from milepost.state.dialects.beam.namespaces import StateNamespace, StateNamespaces, WindowNamespace
-from milepost.state.dialects.beam.tables import StateTable
+from milepost.state.dialects.beam.tables import StateTable, check_deterministic
 from milepost.state.errors import InvalidUse
 from milepost.state.store.rows import after_prefix
 

@@ -12,9 +12,8 @@ from typing import Any, Generic, TypeVar
 
 from milepost.state.cells.states import Folded, OneValue
 from milepost.state.coders import Coder, TimestampCoder
-from milepost.state.dialects.beam.cells import Cell
-from milepost.state.dialects.beam.states import GroupingState, ReadableState, State
-from milepost.state.dialects.beam.windows import BoundedWindow
+from milepost.state.dialects.beam.cells import Cell, GroupingState, ReadableState, State
+from milepost.state.dialects.beam.namespaces import BoundedWindow
 
 InputT = TypeVar("InputT")
 AccumT = TypeVar("AccumT")

@@ -18,26 +18,25 @@ from milepost.state.dialects.flink.descriptors import (
     ValueStateDescriptor,
     Visibility,
 )
-from milepost.state.dialects.flink.functions import (
-    Checkpointed,
-    CheckpointedFunction,
-    CheckpointListener,
-    InitializationContext,
-    SnapshotContext,
-)
-from milepost.state.dialects.flink.keyed import (
+from milepost.state.dialects.flink.keyed_store import (
     AggregatingState,
     BroadcastState,
+    KeyedStateStore,
     ListState,
     MapState,
     ReducingState,
     State,
     ValueState,
 )
-from milepost.state.dialects.flink.keyed_store import KeyedStateStore
-from milepost.state.dialects.flink.local import OperatorListState, OperatorState
-from milepost.state.dialects.flink.operator_store import OperatorStateStore
-from milepost.state.dialects.flink.task import OperatorTask
+from milepost.state.dialects.flink.operator_store import OperatorListState, OperatorState, OperatorStateStore
+from milepost.state.dialects.flink.task import (
+    Checkpointed,
+    CheckpointedFunction,
+    CheckpointListener,
+    InitializationContext,
+    OperatorTask,
+    SnapshotContext,
+)
 
 __all__ = [
     "OperatorTask",

@@ -1,12 +1,15 @@
-"""Registers operator states, and computes each task's share of a single value when the number of tasks changes."""
+"""Operator states: the state of a task, without a key. `OperatorStateStore` registers the states, and computes each
+task's share of a single value when the number of tasks changes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 from milepost.state.cells.families import ValueFamily
 from milepost.state.cells.states import KeyedCell
+from milepost.state.coders import Coder, FixedIntCoder
 from milepost.state.dialects.flink.descriptors import (
     OPERATOR,
     Kind,
@@ -14,14 +17,100 @@ from milepost.state.dialects.flink.descriptors import (
     MapStateDescriptor,
     OperatorStateDescriptor,
 )
-from milepost.state.dialects.flink.keyed import BroadcastState
-from milepost.state.dialects.flink.local import Elements, OperatorListState, OperatorState
+from milepost.state.dialects.flink.keyed_store import BroadcastState, ValueOrDefault
 from milepost.state.dialects.flink.task_store import TaskStore
 from milepost.state.errors import Incompatible, InvalidUse
 
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
+
+VALUE_KEY = b""
+"""The key of the single value in its family."""
+
+INDEX = FixedIntCoder(8, signed=False)
+"""Encodes the position of an element in its list, which is the element's key in the family of the list."""
+
+
+class OperatorState(ValueOrDefault[T]):
+    """One value of the task, with a default (``OperatorState`` of Flink's first releases)."""
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there is a value other than the default."""
+        return self._cell.get() is not None
+
+    def update(self, value: T) -> None:
+        """Set the value. A value with the same bytes is not written again."""
+        encoded = self._coder.encode(value)
+        if self._cell.get() != encoded:
+            self._cell.put(encoded)
+
+
+class Elements:
+    """The elements of a task's list as bytes, each under its position.
+
+    Unchanged elements are not written again: a list that is cleared and filled anew for each snapshot, as Flink's
+    ``BufferingSink`` does, costs only its new elements.
+    """
+
+    def __init__(self, tasks: TaskStore, family: str) -> None:
+        self._tasks = tasks
+        self._family = family
+        self._kept = self.length = sum(1 for _ in tasks.store.iterator(family))
+
+    def get(self) -> list[bytes]:
+        """Return the elements in their order."""
+        return [value for _, value in self._tasks.store.range_scan(None, INDEX.encode(self.length), self._family)]
+
+    def add(self, values: Iterable[bytes]) -> None:
+        """Add elements at the end."""
+        for value in values:
+            key = INDEX.encode(self.length)
+            if self.length >= self._kept or self._tasks.store.get(key, self._family) != value:
+                self._tasks.store.put(key, value, self._family)
+            self.length += 1
+            self._kept = max(self._kept, self.length)
+
+    def clear(self) -> None:
+        """Remove all elements."""
+        self.length = 0
+
+    def before_snapshot(self) -> None:
+        """Remove the remains of a longer list."""
+        if self._kept > self.length:
+            self._tasks.store.delete_range(INDEX.encode(self.length), None, self._family)
+            self._kept = self.length
+
+
+class OperatorListState(Generic[T]):
+    """A list of the task (``ListState`` of an ``OperatorStateStore``), which is redistributed element by element."""
+
+    def __init__(self, elements: Elements, descriptor: ListStateDescriptor[T]) -> None:
+        self._elements = elements
+        self._coder: Coder[T] = descriptor.coder
+
+    def get(self) -> list[T]:
+        """Return the elements in their order."""
+        return [self._coder.decode(one) for one in self._elements.get()]
+
+    def add(self, value: T) -> None:
+        """Add an element at the end."""
+        self._elements.add((self._coder.encode(value),))
+
+    def add_all(self, values: Iterable[T]) -> None:
+        """Add elements at the end (``addAll``)."""
+        self._elements.add([self._coder.encode(value) for value in values])
+
+    def update(self, values: Iterable[T]) -> None:
+        """Replace all elements by these."""
+        encoded = [self._coder.encode(value) for value in values]
+        self._elements.clear()
+        self._elements.add(encoded)
+
+    def clear(self) -> None:
+        """Remove all elements."""
+        self._elements.clear()
 
 
 class OperatorStateStore:
@@ -48,7 +137,8 @@ class OperatorStateStore:
         merge it.
         """
         family = self._register(descriptor.name, Kind.VALUE)
-        state = OperatorState(self._tasks, family, descriptor)
+        cell = KeyedCell(ValueFamily(self._tasks, family), lambda: VALUE_KEY)
+        state = OperatorState(cell, descriptor.coder, descriptor.default)
         if family in self._waiting:
             for mine in _split_and_merged(descriptor, self._waiting[family], self._task, self._of):
                 state.update(mine)

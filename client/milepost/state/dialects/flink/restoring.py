@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from milepost.state.dialects.flink.checkpoints import TaskSnapshot
 from milepost.state.dialects.flink.descriptors import KEYED, Kind, base_kind
-from milepost.state.dialects.flink.local import INDEX, VALUE_KEY, Elements
+from milepost.state.dialects.flink.operator_store import INDEX, VALUE_KEY, Elements
 from milepost.state.dialects.flink.task_store import TaskStore
 from milepost.state.errors import StateDamaged
 from milepost.state.key_groups import KeyGroups, range_of_groups
