@@ -1,4 +1,4 @@
-"""The values of one column family as bytes, which may expire: one value for each key, or a list for each key."""
+"""The values of one column family as bytes, which may expire: one value, or a list of values, for each key."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from milepost.state.store.rows import after_prefix
 
 
 class CellFamily(ABC):
-    """The common part of both kinds of families: the clean-up of expired values that are never read.
+    """The common part of families of values and families of lists: the removal of expired values that no client reads.
 
-    Incremental clean-up cycles through all keys, as Flink's does. It keeps an iterator, which shows the store as it was
-    when the iterator was made; so a value that looks expired there is checked again before its removal. With an index,
-    clean-up reads the due values only.
+    Incremental clean-up checks all keys in turn, a few at each access, as Flink does. It walks over the keys as of the
+    start of the walk, so it reads a value again before it removes the value. A family with an `ExpiryIndex` finds
+    expired values by the index instead.
     """
 
     def __init__(
@@ -28,8 +28,8 @@ class CellFamily(ABC):
         *,
         checks: int = 0,
     ) -> None:
-        """``lifetime`` is None for values that never expire, and ``index`` None unless the family lists the expiry of
-        its values. Each access checks the next ``checks`` keys for expired values.
+        """``lifetime`` is None for values that never expire. ``index`` lists the keys by the expiry of their values;
+        None without an index. Each access to the family also checks ``checks`` other keys for expired values.
         """
         self.family = family
         self._owner = owner
@@ -46,17 +46,19 @@ class CellFamily(ABC):
 
     @abstractmethod
     def all_keys(self, start: bytes | None = None, end: bytes | None = None) -> Iterator[bytes]:
-        """Iterate over the existing keys, expired or not, each once."""
+        """Iterate over the keys from ``start`` up to, but not including, ``end``, each once, including keys whose
+        values have expired. None leaves an end open.
+        """
 
     @abstractmethod
     def expire(self, key: bytes) -> None:
         """Remove the expired values of a key."""
 
     def clean_some(self) -> None:
-        """Check the next few keys, if incremental clean-up is on."""
+        """Check the next keys for expired values, if incremental clean-up is on."""
         if not self._checks:
             return
-        if self._walked is not self._store:  # the iterator became invalid with the commit
+        if self._walked is not self._store:  # a commit has replaced the store, and ended the walk
             self._walked = self._store
             self._walk = self.all_keys(self._last + b"\0" if self._last is not None else None)
         looked = list(islice(self._walk, self._checks))
@@ -65,15 +67,15 @@ class CellFamily(ABC):
         if looked:
             self._last = looked[-1]
         else:
-            self._walked, self._last = None, None  # the cycle is complete: begin again with the next access
+            self._walked, self._last = None, None  # all keys were checked: the next access begins again
 
     def clean_all(self) -> None:
-        """Check all keys for expired values."""
+        """Remove the expired values of all keys."""
         for key in self.all_keys():
             self.expire(key)
 
     def clean_due(self, groups: Iterable[int]) -> None:
-        """Remove the expired values of all keys in these key groups that the index lists."""
+        """Remove the expired values of the keys that the index lists for these key groups, if there is an index."""
         if self._index is not None and self._lifetime is not None:
             for key in self._index.take_due(groups, self._lifetime.clock()):
                 self.expire(key)
@@ -86,13 +88,13 @@ class ValueFamily(CellFamily):
     """One value for each key."""
 
     def get(self, key: bytes) -> bytes | None:
-        """Return the value of a key, None if it has none."""
+        """Return the value of a key, None if it has none or the value has expired."""
         self.clean_some()
         kept = self._store.get(key, self.family)
         return kept if kept is None else self._seen(key, kept)
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Set the value of a key, which starts the value's lifetime."""
+        """Set the value of a key. The lifetime of the value begins now."""
         self.clean_some()
         kept = self._stamped(value)
         if self._index is not None:
@@ -114,7 +116,7 @@ class ValueFamily(CellFamily):
         self._store.delete_range(prefix, after_prefix(prefix), self.family)
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Iterate over the keys that begin with a prefix, and their values, as they were at the time of the call."""
+        """Iterate over the keys that begin with a prefix and their unexpired values, as of the time of the call."""
         self.clean_some()
         pairs = self._store.prefix_scan(prefix, self.family)
         seen = ((key, self._seen(key, kept)) for key, kept in pairs)
@@ -129,7 +131,9 @@ class ValueFamily(CellFamily):
             self._store.remove(key, self.family)
 
     def _seen(self, key: bytes, kept: bytes) -> bytes | None:
-        """Return the value that a reader gets for a stored value, and apply the effects of reading."""
+        """Return the value that a reader gets for a stored value; None if the value has expired and is hidden. The read
+        may remove the value or restart its lifetime, as the `Lifetime` says.
+        """
         if self._lifetime is None:
             return kept
         value = self._lifetime.value(kept)
@@ -143,7 +147,7 @@ class ValueFamily(CellFamily):
 
 
 class ListFamily(CellFamily):
-    """A list of values for each key, which grows without being read. Each value expires by itself."""
+    """A list of values for each key. Appending does not read the list. Each value expires by itself."""
 
     def exists(self, key: bytes) -> bool:
         """Return whether a key has a value that has not expired."""
@@ -152,7 +156,7 @@ class ListFamily(CellFamily):
         return any(not self._lifetime.expired(one) for one in self._store.values_iterator(key, self.family))
 
     def get(self, key: bytes) -> list[bytes]:
-        """Return the values of a key, in the order in which they were added."""
+        """Return the values of a key that have not expired, in the order in which they were added."""
         self.clean_some()
         kept = list(self._store.values_iterator(key, self.family))
         if self._lifetime is None:
@@ -166,13 +170,13 @@ class ListFamily(CellFamily):
         return values
 
     def add(self, key: bytes, values: Sequence[bytes]) -> None:
-        """Append values to the existing ones."""
+        """Append values to the list of a key."""
         self.clean_some()
         kept = self._noted(key, values)
         self._store.merge_list(key, kept, self.family)
 
     def set(self, key: bytes, values: Sequence[bytes]) -> None:
-        """Replace all values of a key by these. The index keeps the notes on the replaced values, which do no harm."""
+        """Replace the list of a key. The index keeps its rows for the replaced values until clean-up."""
         self.clean_some()
         self._set(key, self._noted(key, values))
 

@@ -1,4 +1,4 @@
-"""The time to live of stored values: the time before each value, and an index of the values by their expiry."""
+"""The time to live of values: the time stored before each value, and an index of keys by the expiry of their values."""
 
 from __future__ import annotations
 
@@ -17,29 +17,30 @@ TIME_BYTES = 8
 _TIME = FixedIntCoder(TIME_BYTES)
 
 encode_time = _TIME.encode
-"""Turns a time in milliseconds since 1970 into eight bytes, which sort as times do."""
+"""Turns milliseconds since 1970 into eight bytes that sort in order of time."""
 
 
 def decode_time(data: bytes) -> int:
-    """Return the time with which the bytes begin. Raises `CoderError` for fewer than eight bytes."""
+    """Return the milliseconds since 1970 in the first eight bytes. Raises `CoderError` for fewer than eight bytes."""
     return _TIME.decode(data[:TIME_BYTES])
 
 
 class StoreOwner(Protocol):
-    """An object that has the store of a task. After a commit its ``store`` is the next version."""
+    """An object that holds the open store of a task, and replaces the store after each commit."""
 
     @property
     def store(self) -> StateStore:
-        """The version that is open for changes."""
+        """The version of the store that is open for changes."""
 
 
 @dataclass(frozen=True)
 class Lifetime:
-    """The time to live of the values of a family, in milliseconds, and the effects of reading the values.
+    """The time to live of the values of a column family, in milliseconds, and the effects of reading a value.
 
-    A stored value begins with a time in eight bytes: the start of its lifetime (Flink), or, if ``stamps_expiry``, the
-    end (Spark). Reading an expired value removes it if ``clears_on_read``; the reader still gets the value if
-    ``shows_expired``. ``renews_on_read`` says that reading a value restarts its lifetime.
+    A stored value begins with a time in eight bytes: the start of its lifetime, as Flink stores it, or with
+    ``stamps_expiry`` the end, as Spark's dialect stores it. With ``clears_on_read``, reading an expired value removes
+    it; with ``shows_expired`` the reader still gets the value. With ``renews_on_read``, reading a value restarts its
+    lifetime.
     """
 
     ttl: int
@@ -50,25 +51,24 @@ class Lifetime:
     renews_on_read: bool = False
 
     def stamped(self, value: bytes) -> bytes:
-        """Return a value whose lifetime begins now, with its time."""
+        """Return the bytes to store for a value whose lifetime begins now: a time, and then the value."""
         return encode_time(self.clock() + (self.ttl if self.stamps_expiry else 0)) + value
 
     def expired(self, kept: bytes) -> bool:
-        """Return whether a stamped value has expired. Raises `CoderError` for bytes without a time."""
+        """Return whether a stored value has expired. Raises `CoderError` for bytes that are too few for a time."""
         return decode_time(kept) + (0 if self.stamps_expiry else self.ttl) <= self.clock()
 
     @staticmethod
     def value(kept: bytes) -> bytes:
-        """Return the value that `stamped` was given. Raises `CoderError`."""
+        """Return a stored value without its time. Raises `CoderError` for bytes that are too few for a time."""
         if len(kept) < TIME_BYTES:
             raise CoderError("a value with a time to live begins with its time in eight bytes")
         return kept[TIME_BYTES:]
 
 
 class ExpiryIndex:
-    """Lists the keys of a family by the time at which their values expire, so that clean-up reads no other values.
-
-    A row is the key group, the time of expiry, and the rest of the key.
+    """Lists the keys of a column family by the expiry of their values, so that clean-up reads only expired values. The
+    key of an index row is the key group, the time of expiry, and the key without its group.
     """
 
     def __init__(self, owner: StoreOwner, family: str) -> None:
@@ -76,16 +76,16 @@ class ExpiryIndex:
         self._family = family
 
     def add(self, key: bytes, kept: bytes) -> None:
-        """Note when the stamped value of a key expires."""
+        """Add the index row of a key. ``kept`` is the stored value, which begins with its time of expiry."""
         self._owner.store.put(self._row(key, kept), b"", self._family)
 
     def discard(self, key: bytes, kept: bytes | None) -> None:
-        """Remove the note on a stamped value; do nothing for None."""
+        """Remove the index row of a key and its stored value ``kept``; None means that the key has no value."""
         if kept is not None:
             self._owner.store.remove(self._row(key, kept), self._family)
 
     def take_due(self, groups: Iterable[int], now: int) -> Iterator[bytes]:
-        """Remove the notes up to this time from the index of these key groups, and iterate over their keys."""
+        """Remove the index rows of these key groups whose time is ``now`` or earlier, and iterate over their keys."""
         for group in groups:
             prefix = group.to_bytes(GROUP_BYTES, "big")
             start, end = prefix + encode_time(0), prefix + encode_time(now + 1)

@@ -1,6 +1,5 @@
-"""The state of the current key: one value, a list, or the entries of a map, each with the coders of its values.
-
-A dialect's state classes are subclasses, which give these operations the names and the extra rules of their API.
+"""The state of the current key: one value, a list, or the entries of a map, read and written through coders. The state
+classes of a dialect are subclasses, which add the names and the rules of the dialect's API.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Place = Callable[[], bytes]
 
 
 class CurrentKey:
-    """The key whose state all states of a task show."""
+    """The key whose state a task reads and writes now."""
 
     def __init__(self, groups: KeyGroups, missing: str) -> None:
         """``missing`` is the message of the `InvalidUse` that `row` and `entries` raise if no key is current."""
@@ -44,7 +43,7 @@ class CurrentKey:
 
     @property
     def group(self) -> bytes:
-        """The key group, as the keys in a store begin."""
+        """The key group of the current key, in two bytes."""
         if self._group is None:
             raise InvalidUse(self._missing)
         return self._group
@@ -54,14 +53,16 @@ class CurrentKey:
         return self.group + self._key
 
     def entries(self) -> bytes:
-        """Return the bytes with which the store keys of all map entries of the current key begin
+        """Return the beginning of the store keys of the current key's map entries
         (`milepost.state.key_groups.entries_of`).
         """
         return self.group + write_escaped(self._key)
 
 
 class Cell(Protocol):
-    """The rows of one state of one key: the row under the key of the cell, and rows of parts, whose keys go on."""
+    """The rows that hold one state of one key: a row under the cell's own key, and a row for each part of the cell. The
+    key of a part is the cell's key with more bytes behind it, such as the encoded key of a map entry.
+    """
 
     def get(self, part: bytes = b"") -> bytes | None:
         """Return the single value of the cell, or of a part; None if there is none."""
@@ -73,14 +74,14 @@ class Cell(Protocol):
         """Remove the value of the cell, or of a part, if it exists."""
 
     def parts(self) -> Iterator[tuple[bytes, bytes]]:
-        """Iterate over the present parts, sorted, each with its value."""
+        """Iterate over all parts, sorted by their bytes, each with its value."""
 
     def remove_parts(self) -> None:
-        """Remove all parts."""
+        """Remove the values of all parts."""
 
 
 class KeyedCell:
-    """The `Cell` of the current key in a family."""
+    """A `Cell` in a `ValueFamily`. ``place`` returns the cell's own key, which depends on the current key."""
 
     def __init__(self, family: ValueFamily, place: Place) -> None:
         self._family = family
@@ -104,7 +105,7 @@ class KeyedCell:
 
 
 class OneValue(ABC, Generic[T]):
-    """One value, or none."""
+    """State with one value, or none."""
 
     def __init__(self, cell: Cell, coder: Coder[T]) -> None:
         self._cell = cell
@@ -123,20 +124,20 @@ class OneValue(ABC, Generic[T]):
 
 
 class Folded(OneValue[T]):
-    """One value, which a function of two values combines with each added value."""
+    """State with one value, which a function of two arguments combines with each added value."""
 
     def __init__(self, cell: Cell, coder: Coder[T], fold: Callable[[T, T], T]) -> None:
         super().__init__(cell, coder)
         self._fold = fold
 
     def add(self, value: T) -> None:
-        """Combine one more value with the value; the first one becomes the value."""
+        """Combine a value with the stored value, and store the result. The first value is stored as it is."""
         before = self._cell.get()
         self._put(value if before is None else self._fold(self._coder.decode(before), value))
 
 
 class Elements(ABC, Generic[T]):
-    """A list, which grows without being read."""
+    """State with a list of values. Appending does not read the list."""
 
     def __init__(self, family: ListFamily, place: Place, coder: Coder[T]) -> None:
         self._family = family
@@ -158,7 +159,7 @@ class Elements(ABC, Generic[T]):
 
 
 class Entries(ABC, Generic[K, V]):
-    """The entries of a map, in the order of their bytes. Each is read and written by itself."""
+    """State with the entries of a map, sorted by the bytes of their keys. Each entry is a row of its own."""
 
     def __init__(self, cell: Cell, key_coder: Coder[K], value_coder: Coder[V]) -> None:
         self._cell = cell

@@ -13,19 +13,16 @@ T = TypeVar("T")
 
 
 class Coder(ABC, Generic[T]):
-    """Turns values of one kind into bytes and back.
-
-    A coder keeps no state between calls, so threads may share it.
-    """
+    """Turns values of one kind into bytes and back. A coder keeps no state between calls, so threads may share it."""
 
     deterministic: bool = False
     """Whether equal values always have the same bytes, in every process; only then may the bytes be a key."""
 
     ordered: bool = False
-    """Whether bytes compare as their values do."""
+    """Whether the bytes of two values compare as the values themselves do."""
 
     width: int | None = None
-    """The number of bytes of every value, if it is constant."""
+    """The number of bytes of each encoded value; None if it varies."""
 
     @abstractmethod
     def encode(self, value: T) -> bytes:
@@ -33,24 +30,26 @@ class Coder(ABC, Generic[T]):
 
     @abstractmethod
     def decode(self, data: bytes) -> T:
-        """Turn bytes into the value from which they were made. Raises `CoderError` for all other bytes."""
+        """Turn encoded bytes back into the value. Raises `CoderError` for bytes that `encode` never returns."""
 
 
 def expect(value: Any, kind: type | tuple[type, ...], what: str) -> None:
-    """Raise `CoderError` if a value is not of exactly this type: decoding would turn a subclass into another type."""
+    """Raise `CoderError` unless a value has exactly this type, since decoding would turn an instance of a subclass into
+    another type. ``what`` describes the expected value.
+    """
     kinds = kind if isinstance(kind, tuple) else (kind,)
     if type(value) not in kinds:
         raise CoderError(f"this coder takes {what}, not {type(value).__name__}")
 
 
 def expect_width(data: bytes, width: int, what: str) -> None:
-    """Raise `CoderError` if the number of bytes is not ``width``."""
+    """Raise `CoderError` unless ``data`` has ``width`` bytes. ``what`` describes the expected value."""
     if len(data) != width:
         raise CoderError(f"{what} has {width} bytes, not {len(data)}")
 
 
 class TupleCoder(Coder[tuple[Any, ...]]):
-    """A tuple of a fixed length. Its bytes are ordered, and deterministic, if those of all its parts are."""
+    """Encodes tuples of a fixed length. It is ordered, or deterministic, if the coders of all parts are."""
 
     def __init__(self, *parts: Coder[Any]) -> None:
         """``parts`` has a coder for each position."""
@@ -67,7 +66,7 @@ class TupleCoder(Coder[tuple[Any, ...]]):
         return self.prefix(*value)
 
     def prefix(self, *values: Any) -> bytes:
-        """Return the bytes with which the bytes of every tuple begin that begins with these values."""
+        """Return the bytes that all encoded tuples with these first values have in common at their beginning."""
         if len(values) > len(self._parts):
             raise CoderError(f"the tuple has {len(self._parts)} parts, and not {len(values)}")
         encoded = ((part, part.encode(value)) for part, value in zip(self._parts, values, strict=False))
@@ -87,7 +86,7 @@ class TupleCoder(Coder[tuple[Any, ...]]):
 
 
 class NullableCoder(Coder["T | None"]):
-    """A value, or None, which sorts before all values."""
+    """Encodes None and the values of another coder. None sorts before all values."""
 
     def __init__(self, inner: Coder[T]) -> None:
         """``inner`` encodes every value but None; it must not encode None itself."""
@@ -107,10 +106,10 @@ class NullableCoder(Coder["T | None"]):
 
 
 class ListCoder(Coder["list[T]"]):
-    """A list of values of one kind. It sorts as Python's lists do, if its values sort."""
+    """Encodes lists of values of one kind. Lists sort as Python's lists do, if the coder of their values is ordered."""
 
     def __init__(self, inner: Coder[T]) -> None:
-        """``inner`` encodes each value."""
+        """``inner`` encodes the values of a list."""
         self._inner = inner
         self.deterministic = inner.deterministic
         self.ordered = inner.ordered

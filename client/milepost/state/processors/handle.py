@@ -1,5 +1,5 @@
-"""The handle through which a processor reaches its state, and the state variables that it works with, with the
-interfaces of PySpark's ``StatefulProcessorHandle``, ``ValueState``, ``ListState`` and ``MapState``.
+"""The handle of a processor and its value, list and map states, with the interfaces of PySpark's
+``StatefulProcessorHandle``, ``ValueState``, ``ListState`` and ``MapState``.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ class ValueState(OneValue[Row]):
 
 class ListState(Elements[Row]):
     """A list of rows for each key (``pyspark.sql.streaming.stateful_processor.ListState``). Each row expires by itself.
-
-    Appending neither reads nor writes the rows that are there.
+    Appending a row neither reads nor writes the other rows of the list.
     """
 
     def exists(self) -> bool:
@@ -123,10 +122,10 @@ def _at_least_one(rows: Iterable[Row] | None) -> list[Row]:
 
 
 class ProcessorHandle:
-    """The handle of a task. The driver has found its variables before, by `declared`."""
+    """The handle of a task. Its state variables are those that the driver found by `declared`."""
 
     def __init__(self, current: Current, variables: Mapping[str, StateVariable], *, rows: RowMaker = tuples) -> None:
-        """``variables`` are all state variables; ``rows`` makes the rows for structs inside of values."""
+        """``variables`` has all state variables by name. ``rows`` makes the rows of structs within values."""
         self._current = current
         self._variables = variables
         self._rows = rows
@@ -140,18 +139,18 @@ class ProcessorHandle:
         return self._timers
 
     def initialized(self) -> None:
-        """Refuse further variables: ``init`` has returned."""
+        """Refuse further variables, since ``init`` has returned."""
         self._open = False
 
     def getValueState(self, stateName: str, schema: Any, ttlDurationMs: int | None = None) -> ValueState:
-        """Return the state of this name: one row for each key. Only ``init`` may call this."""
-        del schema  # the driver has the schema
+        """Return the value state of this name: one row for each key. Raises `InvalidUse` outside of ``init``."""
+        del schema  # the driver has read the schema, and `variables` has it
         variable = self._variable(stateName, "value", ttlDurationMs)
         return ValueState(KeyedCell(self._values(variable), self._current.row), self._coder(variable))
 
     def getListState(self, stateName: str, schema: Any, ttlDurationMs: int | None = None) -> ListState:
-        """Return the state of this name: a list of rows for each key. Only ``init`` may call this."""
-        del schema  # the driver has the schema
+        """Return the list state of this name: a list of rows for each key. Raises `InvalidUse` outside of ``init``."""
+        del schema  # the driver has read the schema, and `variables` has it
         variable = self._variable(stateName, "list", ttlDurationMs)
         family = ListFamily(self._current, variable.family, *self._lifetime(variable))
         self._families[stateName] = family
@@ -160,8 +159,8 @@ class ProcessorHandle:
     def getMapState(
         self, stateName: str, userKeySchema: Any, valueSchema: Any, ttlDurationMs: int | None = None
     ) -> MapState:
-        """Return the state of this name: a map from rows to rows for each key. Only ``init`` may call this."""
-        del userKeySchema, valueSchema  # the driver has both schemas
+        """Return the map state of this name, from rows to rows for each key. Raises `InvalidUse` outside of ``init``."""
+        del userKeySchema, valueSchema  # the driver has read the schemas, and `variables` has them
         variable = self._variable(stateName, "map", ttlDurationMs)
         keys = RowCoder((variable.key,), rows=self._rows, numbered=False)
         return MapState(KeyedCell(self._values(variable), self._current.entries), keys, self._coder(variable))
@@ -172,7 +171,7 @@ class ProcessorHandle:
             family.clean_due(groups)
 
     def registerTimer(self, expiryTimestampMs: int) -> None:
-        """Register a timer of the current key: ``handleExpiredTimer`` is called once it is later than this time."""
+        """Register a timer of the current key. The first batch whose time is later calls ``handleExpiredTimer``."""
         self._timers.register(expiryTimestampMs)
 
     def deleteTimer(self, expiryTimestampMs: int) -> None:
@@ -184,8 +183,8 @@ class ProcessorHandle:
         return self._timers.list()
 
     def deleteIfExists(self, stateName: str) -> None:
-        """Remove a state variable with all its values. Only ``init`` may call this; the driver has removed the variable
-        before.
+        """Accept the removal of a state variable, which the driver has carried out already. Raises `InvalidUse` outside
+        of ``init``, and for a variable that this ``init`` requests.
         """
         self._check_open("removed")
         if stateName in self._families:
@@ -222,7 +221,7 @@ class ProcessorHandle:
 
 @dataclass
 class _Declaring:
-    """The driver's handle, which records the variables that ``init`` asks for."""
+    """The handle of the driver, which records the variables that ``init`` requests."""
 
     mode: TimeMode
     parse: SchemaParser
@@ -276,9 +275,8 @@ class _Declaring:
 def declared(
     init: Callable[[Any], None], mode: TimeMode, parse: SchemaParser
 ) -> tuple[dict[str, StateVariable], frozenset[str]]:
-    """Return the state variables that a processor's ``init`` asks for, and the names of those that it removes.
-
-    ``parse`` parses schemas that are given as text. Raises `InvalidUse`, `CoderError` for invalid variables.
+    """Return the state variables that a processor's ``init`` requests, and the names of the variables that it removes.
+    ``parse`` turns the text of a schema into JSON. Raises `InvalidUse` or `CoderError` for a variable that cannot be.
     """
     handle = _Declaring(mode, parse)
     init(handle)

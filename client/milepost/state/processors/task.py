@@ -1,8 +1,6 @@
 """Processes one partition of a batch: splits its rows into keys, loads its store, runs the processor, commits, and
-reports the result.
-
-If a task fails or runs twice, everything here runs again from the same beginning. Each attempt makes its own commit,
-and a commit that is never published is never read.
+reports the result. If a task fails or runs twice, everything here runs again from the same beginning. Each attempt
+makes its own commit, and a commit that is never published is never read.
 """
 
 from __future__ import annotations
@@ -32,9 +30,8 @@ RESERVED = (KEY, PARTITION)
 
 
 def frames_by_key(frames: Iterable[Any]) -> Iterator[tuple[int, Iterator[tuple[bytes, Rows]]]]:
-    """Split pandas frames, sorted by `PARTITION` and `KEY`, into partitions, and these into keys and their frames.
-
-    Each partition begins with a row without a key, so that it appears even without other rows.
+    """Split pandas frames that are sorted by `PARTITION` and `KEY` into partitions, and each partition into keys with
+    their frames. The first row of each partition has no key. It makes a partition appear that has no other rows.
     """
 
     import pandas
@@ -50,7 +47,7 @@ def frames_by_key(frames: Iterable[Any]) -> Iterator[tuple[int, Iterator[tuple[b
                 while end < last and keys[end] == key and partitions[end] == partition:
                     end += 1
                 part = data.iloc[start:end]
-                part.index = pandas.RangeIndex(end - start)  # pandas takes twice as long to make an index from a range
+                part.index = pandas.RangeIndex(end - start)  # a plain range would take pandas twice as long
                 yield int(partition), key, part
                 start = end
 
@@ -58,7 +55,9 @@ def frames_by_key(frames: Iterable[Any]) -> Iterator[tuple[int, Iterator[tuple[b
 
 
 def rows_by_key(batches: Iterable[pa.RecordBatch], row: Any) -> Iterator[tuple[int, Iterator[tuple[bytes, Rows]]]]:
-    """Split record batches in the same way into keys and their rows, which ``row`` makes from the names of fields."""
+    """Split record batches that are sorted by `PARTITION` and `KEY` into partitions, and each partition into keys with
+    their rows. ``row`` takes names of fields, and returns a function that makes a row.
+    """
 
     def each() -> Iterator[tuple[int, bytes | None, Any]]:
         for batch in batches:
@@ -97,9 +96,10 @@ class Work:
     """The work of a task, which is the same for all partitions of the batch ``number``.
 
     ``loading`` is a pickled `milepost.state.processors.cache.Loading`. ``begin`` has the commit from which each
-    partition continues; None begins new stores, which take over their keys from ``older``, if there was another layout.
-    ``dropped`` are variables to remove first. ``schema`` and ``timezone`` are those of the output. ``workers_stay``
-    says that a worker process outlives its task, so that its maintenance can run during the next one.
+    partition continues. If it is None, each partition begins a new store, which takes over its keys from the layout
+    ``older``, if there is one. ``dropped`` has variables to remove first. ``schema`` and ``timezone`` are those of the
+    output. ``workers_stay`` says that a worker process outlives its task, so that maintenance can run during the next
+    task.
     """
 
     name: str
@@ -123,7 +123,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Done:
-    """The result of a task: the commit of its partition, and its output, inline or in files of the state's storage."""
+    """The result of a task: the commit of its partition, and its output, in ``parts`` or in files of the storage."""
 
     partition: int
     version: int
@@ -138,14 +138,13 @@ class Done:
         return json.dumps(document, separators=(",", ":"))
 
     def columns(self) -> dict[str, list[Any]]:
-        """Return the result as the one row that a task puts out."""
+        """Return the result as the single row that Spark collects from the task."""
         return {"partition": [self.partition], "info": [self.info()], "parts": [list(self.parts)]}
 
 
 def work_on(work: Work, partition: int, rows: Iterable[tuple[bytes, Rows]]) -> Done:
-    """Process the rows of a partition, in which the rows of a key are consecutive; return once its commit is stored.
-
-    Raises `StateError` and the exceptions of the processor; then no part of the work counts.
+    """Process the rows of a partition, in which the rows of a key are consecutive, and return once its commit is
+    stored. Raises `StateError` and the exceptions of the processor. In that case the work does not count.
     """
     files = STORES.files(work.loading)
     store_id = store_of(work.name, work.layout, work.partitions, partition)
@@ -190,7 +189,9 @@ def work_on(work: Work, partition: int, rows: Iterable[tuple[bytes, Rows]]) -> D
 
 
 def commit(store: StateStore) -> None:
-    """Commit a store. If the outcome is unknown, commit once more: it is the same commit."""
+    """Commit a store. While the outcome is unknown, repeat the commit, which writes the same file; after three
+    attempts, raise `CommitUnknown`.
+    """
     for attempt in range(_COMMITS):
         try:
             store.commit()
@@ -202,8 +203,8 @@ def commit(store: StateStore) -> None:
 
 
 def _taken_over(work: Work, provider: FileStateStoreProvider, store: StateStore, partition: int) -> StateStore:
-    """Put the keys of the partition's groups, which other stores had, into its new store. Keys that do not fit into
-    memory together are committed on the way.
+    """Copy the keys of the partition's groups from the stores of the older layout into the partition's new store, and
+    return the store. It is committed on the way if the keys are too many for memory.
     """
     assert work.older is not None
     groups: KeyGroups = work.batch.groups
@@ -235,7 +236,7 @@ def _taken_over(work: Work, provider: FileStateStoreProvider, store: StateStore,
 
 
 def frames_task(work: Work) -> Any:
-    """Return the function for ``mapInPandas``."""
+    """Return the function for Spark's ``mapInPandas``, which processes partitions of pandas frames."""
 
     def run(frames: Iterator[Any]) -> Iterator[Any]:
         import pandas
@@ -247,7 +248,7 @@ def frames_task(work: Work) -> Any:
 
 
 def rows_task(work: Work, row: Any) -> Any:
-    """Return the function for ``mapInArrow``."""
+    """Return the function for Spark's ``mapInArrow``, which processes partitions of rows."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for partition, rows in rows_by_key(batches, row):
@@ -257,7 +258,7 @@ def rows_task(work: Work, row: Any) -> Any:
 
 
 def output_task(loading: bytes) -> Any:
-    """Return the function for ``mapInArrow`` that reads outputs by the names of their files."""
+    """Return the function for Spark's ``mapInArrow`` that reads stored outputs by the names of their files."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

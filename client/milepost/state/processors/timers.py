@@ -23,7 +23,7 @@ MOST_MILLISECONDS = (1 << 63) - 1
 
 
 class TimeMode(Enum):
-    """The time by which timers fire, as in Spark's ``timeMode``. State expires in processing time only."""
+    """The time by which timers fire, as in Spark's ``timeMode``. State always expires by processing time."""
 
     NONE = "none"
     PROCESSING = "processingtime"
@@ -40,9 +40,8 @@ class TimeMode(Enum):
 
 @dataclass(frozen=True)
 class BatchTimes:
-    """The times of a batch in milliseconds since 1970: when it began, and its watermark.
-
-    All tasks and attempts of a batch have the same times, so that they produce the same state.
+    """The times of a batch in milliseconds since 1970: when it began, and its watermark. All tasks and attempts of a
+    batch have the same times, so that they produce the same state.
     """
 
     processing: int = -1
@@ -64,32 +63,32 @@ class Current(CurrentKey):
 
 
 class Timers:
-    """The timers of a store."""
+    """The timers of all keys in a store."""
 
     def __init__(self, current: Current) -> None:
         self._current = current
 
     def register(self, expiry: Any) -> None:
-        """Register a timer of the current key at this time, in milliseconds since 1970, if there is none."""
+        """Register a timer of the current key in milliseconds since 1970, unless it exists. Raises `InvalidUse`."""
         for key, family in self._rows(expiry):
             self._current.store.put(key, b"", family)
 
     def delete(self, expiry: Any) -> None:
-        """Remove the timer of the current key at this time."""
+        """Remove the timer of the current key at this time, if it exists. Raises `InvalidUse`."""
         for key, family in self._rows(expiry):
             self._current.store.remove(key, family)
 
     def list(self) -> Iterator[int]:
-        """Iterate over the present timers of the current key, earliest first."""
+        """Iterate over the times of the current key's timers, earliest first."""
         self._check_mode()
         prefix = self._current.entries()
         found = list(self._current.store.prefix_scan(prefix, BY_KEY))
         return (decode_time(key[len(prefix) :]) for key, _ in found)
 
     def due(self, groups: Iterable[int], now: int) -> Iterator[tuple[bytes, int]]:
-        """Iterate over the keys in these groups with timers before ``now``, and their timers, earliest first.
-
-        The first step of the iteration finds all of them: a timer that is registered later waits for the next batch.
+        """Iterate over the timers before ``now`` of all keys in these key groups, earliest first: each is a key and a
+        time. The first step of the iteration finds all of them. So a timer that is registered later fires in the next
+        batch.
         """
         end = encode_time(now)
         each = []

@@ -1,7 +1,6 @@
-"""State of keys, windows and triggers, and timers: the state API of Beam, which Gearpump has too.
-
-`StateInternalsFactory` returns the state of a key, and `TimerInternalsFactory` its timers. Both work on a table: on a
-`StateStore`, whose commits then contain them, or on a `HeapTable`.
+"""State of keys, windows and triggers, and timers, with the API of Beam, which Gearpump shares. `StateInternalsFactory`
+returns the state of a key, and `TimerInternalsFactory` the timers of a key. Both work on a table: a `StateStore`, whose
+commits contain state and timers, or a `HeapTable` in memory.
 """
 
 from milepost.state.dialects.beam.cells import GroupingState, ReadableState, State

@@ -25,10 +25,10 @@ from milepost.state.errors import InvalidUse
 W = TypeVar("W")
 
 TIMESTAMP_MIN_VALUE = datetime.min.replace(tzinfo=timezone.utc)
-"""The earliest time, for a watermark that was never advanced (Beam's name for it)."""
+"""The earliest time: a watermark has it until it first advances (Beam's name)."""
 
 TIMESTAMP_MAX_VALUE = datetime.max.replace(tzinfo=timezone.utc)
-"""The latest time, for a watermark after which nothing comes (Beam's name for it)."""
+"""The latest time: a watermark that has it lets no more data come (Beam's name)."""
 
 _RESOLUTION = timedelta(microseconds=1)
 
@@ -46,7 +46,7 @@ class GlobalWindow(BoundedWindow):
     """The single window that contains all times (``GlobalWindow``)."""
 
     def max_timestamp(self) -> datetime:
-        return TIMESTAMP_MAX_VALUE - timedelta(days=1)  # as in Beam, so that a watermark can pass it
+        return TIMESTAMP_MAX_VALUE - timedelta(days=1)  # as in Beam: a watermark can still pass this time
 
 
 @dataclass(frozen=True)
@@ -109,26 +109,26 @@ _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _FORM = re.compile(r"/(?P<window>[A-Za-z0-9_-]*)/(?:(?P<index>0|[1-9A-Z][0-9A-Z]*)/)?")
 
 FIRST_WINDOW = _WINDOW
-"""The smallest bytes of a window's namespace."""
+"""The first byte of all namespaces of windows; the global namespace sorts before it."""
 
 
 class StateNamespace(ABC):
-    """One namespace (Beam's ``StateNamespace``). Namespaces are equal if their bytes or texts are equal."""
+    """One namespace (Beam's ``StateNamespace``). Namespaces are equal if their bytes are equal."""
 
     @property
     @abstractmethod
     def key(self) -> bytes:
-        """The namespace as bytes, which are not a prefix of another namespace's bytes."""
+        """The namespace as bytes. They are never a prefix of another namespace's bytes."""
 
     @property
     def prefix(self) -> bytes:
-        """The bytes with which this namespace and all below it begin; those of a window also cover its triggers."""
+        """The beginning of this namespace's bytes and, for a window, of the namespaces of its triggers too."""
         return self.key
 
     @property
     @abstractmethod
     def string_key(self) -> str:
-        """The namespace as text, which never changes (``stringKey``)."""
+        """The namespace as text, in a form that does not change between releases (``stringKey``)."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class WindowAndTriggerNamespace(WindowNamespace):
 
 
 class StateNamespaces:
-    """Makes namespaces (``StateNamespaces``)."""
+    """Makes namespaces, and reads them from text and from bytes (``StateNamespaces``)."""
 
     @staticmethod
     def global_namespace() -> StateNamespace:
@@ -199,14 +199,16 @@ class StateNamespaces:
 
     @staticmethod
     def window_and_trigger(window_coder: Coder[W], window: W, trigger_index: int) -> WindowAndTriggerNamespace:
-        """Return the namespace of the trigger number ``trigger_index`` of a window, from 0 (``windowAndTrigger``)."""
+        """Return the namespace of the trigger number ``trigger_index`` of a window, from 0 (``windowAndTrigger``).
+        Raises `InvalidUse` for a number that no trigger can have.
+        """
         if not 0 <= trigger_index < 1 << 31:
             raise InvalidUse(f"triggers have numbers from 0 to 2147483647, not {trigger_index}")
         return WindowAndTriggerNamespace(_encoded(window_coder, window), window, window_coder, trigger_index)
 
     @staticmethod
     def from_string(string_key: str, window_coder: Coder[Any]) -> StateNamespace:
-        """Return the namespace of a `StateNamespace.string_key` (``fromString``). Raises `CoderError`."""
+        """Return the namespace of a text (``fromString``). ``window_coder`` decodes the window. Raises `CoderError`."""
         if string_key == "/":
             return GlobalNamespace()
         found = _FORM.fullmatch(string_key)
@@ -224,7 +226,7 @@ class StateNamespaces:
 
     @staticmethod
     def from_bytes(key: bytes, window_coder: Coder[Any]) -> StateNamespace:
-        """Return the namespace of a `StateNamespace.key`. Raises `CoderError`."""
+        """Return the namespace of a `StateNamespace.key`. ``window_coder`` decodes the window. Raises `CoderError`."""
         if key == _GLOBAL:
             return GlobalNamespace()
         if key[:1] != _WINDOW:

@@ -1,6 +1,4 @@
-"""State with a single value under one key: values, accumulators, and holds of the watermark; and the functions that
-combine values.
-"""
+"""Cells with a single value: values, accumulators and holds of the watermark; and the functions that combine values."""
 
 from __future__ import annotations
 
@@ -24,10 +22,9 @@ OneT = TypeVar("OneT", bound="_Single[Any]")
 
 
 class CombineFn(ABC, Generic[InputT, AccumT, OutputT]):
-    """Combines inputs into an accumulator, and an accumulator into an output (Beam's ``Combine.CombineFn``).
-
-    Inputs and accumulators come in any order and grouping, so the function must be associative and commutative. It may
-    change and return its arguments.
+    """Combines inputs into an accumulator, and makes an output of an accumulator (Beam's ``Combine.CombineFn``). Inputs
+    and accumulators come in any order and grouping, so the function must be associative and commutative. A method may
+    change its arguments and return one of them.
     """
 
     @abstractmethod
@@ -55,30 +52,29 @@ class TimestampCombiner(Enum):
     END_OF_WINDOW = "end of window"
 
     def assign(self, window: BoundedWindow, timestamp: datetime) -> datetime:
-        """Return the time of the result if ``timestamp`` is that of the only element (``assign``)."""
+        """Return the time of a result that has only one element, with this ``timestamp`` (``assign``)."""
         return self.merge(window, [timestamp])
 
     def combine(self, timestamps: Iterable[datetime]) -> datetime:
-        """Return the combined time of one or more times, each of them assigned to the same window (``combine``).
-
-        With the end of the window as the time, all of them are equal, so this returns the first.
+        """Return the combined time of one or more times of one window, which `assign` has returned (``combine``). With
+        ``END_OF_WINDOW`` all these times are the end of the window, so this returns the first.
         """
         if self is TimestampCombiner.END_OF_WINDOW:
             return next(iter(timestamps))
         return min(timestamps) if self is TimestampCombiner.EARLIEST else max(timestamps)
 
     def merge(self, window: BoundedWindow, timestamps: Iterable[datetime]) -> datetime:
-        """Return the combined time of one or more times, once their windows are merged into ``window`` (``merge``)."""
+        """Return the combined time of one or more times, whose windows were merged into ``window`` (``merge``)."""
         return window.max_timestamp() if self.depends_only_on_window else self.combine(timestamps)
 
     @property
     def depends_only_on_window(self) -> bool:
-        """Whether the result ignores the elements' own times (``dependsOnlyOnWindow``)."""
+        """Whether the result is the same for all times of a window (``dependsOnlyOnWindow``)."""
         return self is TimestampCombiner.END_OF_WINDOW
 
 
 class _Single(OneValue[T], State):
-    """A cell with one encoded value, or none."""
+    """A cell with one encoded value, or none, whose read can be announced."""
 
     _cell: Cell
 
@@ -110,7 +106,7 @@ class CombiningState(_Single[AccumT], GroupingState[InputT, OutputT], Generic[In
         self._fn = fn
 
     def read(self) -> OutputT:
-        """Return the output; if no input was added, that for no inputs (``read``)."""
+        """Return the output for the inputs so far; without inputs, the output of the empty accumulator (``read``)."""
         return self._fn.extract_output(self.get_accum())
 
     def add(self, value: InputT) -> None:
@@ -131,7 +127,7 @@ class CombiningState(_Single[AccumT], GroupingState[InputT, OutputT], Generic[In
 
 
 class ReducingState(Folded[T], _Single[T], GroupingState[T, "T | None"]):
-    """A value that a function of two values combines with each added value (Flink's ``ReducingState``)."""
+    """A value, which a function of two values combines with each added value (Flink's ``ReducingState``)."""
 
     def read(self) -> T | None:
         """Return the combination of all values, or None if none was added (``read``)."""
@@ -149,9 +145,9 @@ class WatermarkHoldState(ReducingState[datetime]):
 
     @property
     def timestamp_combiner(self) -> TimestampCombiner:
-        """The way in which several holds become one (``getTimestampCombiner``)."""
+        """The way in which several holds are combined into one (``getTimestampCombiner``)."""
         return self._timestamp_combiner
 
     def add(self, value: datetime) -> None:
-        self._coder.encode(value)  # refuses a time without a zone, which cannot be compared
+        self._coder.encode(value)  # raises CoderError for a time without a zone, which cannot be compared
         super().add(value)

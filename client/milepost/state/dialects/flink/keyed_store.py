@@ -1,6 +1,4 @@
-"""Keyed states: `KeyedStateStore` registers them and holds the current key, and each of them shows the state of that
-key (the subclasses of Flink's ``State``).
-"""
+"""Keyed states. `KeyedStateStore` registers states and holds the current key, whose state the state objects access."""
 
 from __future__ import annotations
 
@@ -40,7 +38,7 @@ F = TypeVar("F", bound=CellFamily)
 
 
 class State(ABC):
-    """The operations that all states of the current key have (``State``)."""
+    """The base class of the states of the current key (``State``)."""
 
     @abstractmethod
     def clear(self) -> None:
@@ -75,10 +73,10 @@ class ValueState(ValueOrDefault[T], State):
 
 
 class ListState(Elements[T], State):
-    """A list, which grows without being read (``ListState``)."""
+    """A list. Adding to it does not read it (``ListState``)."""
 
     def get(self) -> list[T]:
-        """Return the elements in the order they were added."""
+        """Return the elements in the order in which they were added."""
         return list(self._get())
 
     def add(self, value: T) -> None:
@@ -95,15 +93,15 @@ class ListState(Elements[T], State):
 
 
 class ReducingState(Folded[T], State):
-    """One value, which each added value is reduced into (``ReducingState``)."""
+    """One value, which a function combines with each added value (``ReducingState``)."""
 
     def get(self) -> T | None:
-        """Return the reduction of all values so far, None if there were none."""
+        """Return the combination of all values so far, None if there were none."""
         return self._get()
 
 
 class AggregatingState(OneValue[Acc], State, Generic[In, Acc, Out]):
-    """An accumulator, to which values are added, and which has a result (``AggregatingState``)."""
+    """An accumulator, to which values are added, and from which a result is computed (``AggregatingState``)."""
 
     def __init__(self, cell: Cell, coder: Coder[Acc], aggregate: AggregateFunction[In, Acc, Out]) -> None:
         super().__init__(cell, coder)
@@ -115,7 +113,7 @@ class AggregatingState(OneValue[Acc], State, Generic[In, Acc, Out]):
         return None if kept is None else self._aggregate.get_result(self._coder.decode(kept))
 
     def add(self, value: In) -> None:
-        """Add one more value."""
+        """Add a value to the accumulator."""
         kept = self._cell.get()
         before = self._aggregate.create_accumulator() if kept is None else self._coder.decode(kept)
         self._put(self._aggregate.add(value, before))
@@ -163,16 +161,13 @@ class MapState(Entries[K, V], State):
 
 
 class BroadcastState(MapState[K, V]):
-    """A map without a key that is equal in all tasks (``BroadcastState``): each task writes the same entries to its own
-    copy.
-    """
+    """A map without a key. Each task writes the same entries to its own copy (``BroadcastState``)."""
 
 
 class KeyedStateStore:
-    """The keyed states of one task (``KeyedStateStore``).
-
-    Keys follow their key group, so a range of groups is one range of the store. Each method that makes a state
-    registers it, and raises `Incompatible` if a state of this name was written as another kind.
+    """The keyed states of one task (``KeyedStateStore``). A stored key begins with its key group, so a range of key
+    groups is a range of the store. Each method that makes a state registers it, and raises `Incompatible` if a state of
+    the same name was stored as another kind.
     """
 
     def __init__(self, tasks: TaskStore, key_coder: Coder[Any], groups: KeyGroups, mine: range, clock: Clock) -> None:
@@ -191,8 +186,8 @@ class KeyedStateStore:
 
     @property
     def current_key(self) -> Any:
-        """The key whose state all states show (``setCurrentKey``). Setting a key of another task raises
-        `InvalidUse`.
+        """The key whose state all keyed states show (``setCurrentKey``). Raises `InvalidUse` for a key of another task,
+        and before a key is set.
         """
         self._current.row()  # raises InvalidUse if no key is current
         return self._key
@@ -233,7 +228,7 @@ class KeyedStateStore:
         return AggregatingState(self._cell(descriptor), descriptor.coder, descriptor.aggregate)
 
     def keys(self, name: str) -> Iterator[Any]:
-        """Iterate over the keys with a value in a registered state, expired or not (``getKeys``)."""
+        """Iterate over the keys with a value in a registered state, including expired values (``getKeys``)."""
         values = self._families.get(KEYED + name)
         if values is None:
             raise InvalidUse(f"there is no keyed state {name!r}")
@@ -246,13 +241,13 @@ class KeyedStateStore:
                 last = key
 
     def drop(self, name: str) -> None:
-        """Remove a state of all keys, whether it is registered or only restored."""
+        """Remove a state of all keys. A restored state need not be registered for that."""
         self._families.pop(KEYED + name, None)
         self._ttls.pop(KEYED + name, None)
         self._tasks.drop(KEYED + name)
 
     def before_snapshot(self) -> None:
-        """Clean up all keys of the states whose settings require that before a snapshot."""
+        """Remove all expired values of the states whose settings require that before a snapshot."""
         for family, ttl in self._ttls.items():
             if ttl is not None and ttl.full_snapshot:
                 self._families[family].clean_all()

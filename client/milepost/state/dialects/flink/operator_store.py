@@ -26,10 +26,10 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 VALUE_KEY = b""
-"""The key of the single value in its family."""
+"""The key of the value of a state that has a single value."""
 
 INDEX = FixedIntCoder(8, signed=False)
-"""Encodes the position of an element in its list, which is the element's key in the family of the list."""
+"""Encodes the position of a list element. That is the key of the element in the column family of the list."""
 
 
 class OperatorState(ValueOrDefault[T]):
@@ -37,7 +37,7 @@ class OperatorState(ValueOrDefault[T]):
 
     @property
     def is_set(self) -> bool:
-        """Whether there is a value other than the default."""
+        """Whether a value was set; `value` else returns the default."""
         return self._cell.get() is not None
 
     def update(self, value: T) -> None:
@@ -48,10 +48,9 @@ class OperatorState(ValueOrDefault[T]):
 
 
 class Elements:
-    """The elements of a task's list as bytes, each under its position.
-
-    Unchanged elements are not written again: a list that is cleared and filled anew for each snapshot, as Flink's
-    ``BufferingSink`` does, costs only its new elements.
+    """The elements of a task's list as bytes, each under its position. An element that did not change is not written
+    again. So a list that is cleared and filled anew before each snapshot, as Flink's ``BufferingSink`` does, costs only
+    its new elements.
     """
 
     def __init__(self, tasks: TaskStore, family: str) -> None:
@@ -73,18 +72,18 @@ class Elements:
             self._kept = max(self._kept, self.length)
 
     def clear(self) -> None:
-        """Remove all elements."""
+        """Make the list empty. Stored rows stay until `before_snapshot`, so that equal ones are not written again."""
         self.length = 0
 
     def before_snapshot(self) -> None:
-        """Remove the remains of a longer list."""
+        """Remove the stored rows behind the last element, which are left of a longer list."""
         if self._kept > self.length:
             self._tasks.store.delete_range(INDEX.encode(self.length), None, self._family)
             self._kept = self.length
 
 
 class OperatorListState(Generic[T]):
-    """A list of the task (``ListState`` of an ``OperatorStateStore``), which is redistributed element by element."""
+    """A list of the task, which a rescaling divides by elements (``ListState`` of an ``OperatorStateStore``)."""
 
     def __init__(self, elements: Elements, descriptor: ListStateDescriptor[T]) -> None:
         self._elements = elements
@@ -114,15 +113,14 @@ class OperatorListState(Generic[T]):
 
 
 class OperatorStateStore:
-    """The operator states of one task (``OperatorStateStore``).
-
-    Each method that makes a state registers it, and raises `Incompatible` if a state of this name was written as
-    another kind, which includes another redistribution.
+    """The operator states of one task (``OperatorStateStore``). Each method that makes a state registers it. It raises
+    `Incompatible` if a state of the same name was stored as another kind, for example as a union list instead of a
+    split list.
     """
 
     def __init__(self, tasks: TaskStore, task: int, of: int, waiting: Mapping[str, list[bytes]]) -> None:
-        """Make the states of the task number ``task`` of ``of`` tasks. ``waiting`` has, by family, the values of all
-        earlier tasks that a descriptor must still turn into the value of this task.
+        """Make the states of the task number ``task`` of ``of`` tasks. ``waiting`` has, by column family, the values of
+        all earlier tasks that are not merged and split yet, because that needs the functions of a descriptor.
         """
         self._tasks = tasks
         self._task = task
@@ -131,10 +129,8 @@ class OperatorStateStore:
         self._lists: dict[str, Elements] = {}
 
     def state(self, descriptor: OperatorStateDescriptor[T]) -> OperatorState[T]:
-        """Return the state of one value (``getOperatorState``).
-
-        Raises `Incompatible` if another number of tasks wrote it, and its descriptor has no functions to split and
-        merge it.
+        """Return the state of one value (``getOperatorState``). Raises `Incompatible` if another number of tasks wrote
+        the state, and the descriptor has no functions to merge and split it.
         """
         family = self._register(descriptor.name, Kind.VALUE)
         cell = KeyedCell(ValueFamily(self._tasks, family), lambda: VALUE_KEY)
@@ -146,13 +142,12 @@ class OperatorStateStore:
         return state
 
     def list_state(self, descriptor: ListStateDescriptor[T]) -> OperatorListState[T]:
-        """Return a list that is split evenly under another number of tasks (``getListState``)."""
+        """Return a list that another number of tasks divides evenly (``getListState``)."""
         return self._list(descriptor, Kind.SPLIT_LIST)
 
     def union_list_state(self, descriptor: ListStateDescriptor[T]) -> OperatorListState[T]:
-        """Return a list that a restore gives to every task with the elements of all tasks (``getUnionListState``).
-
-        A task then keeps the elements that it needs, and each snapshot contains those.
+        """Return a list of which a restore gives each task the elements of all tasks (``getUnionListState``). The task
+        keeps the elements that it needs, and its next snapshot contains only those.
         """
         return self._list(descriptor, Kind.UNION_LIST)
 
@@ -164,15 +159,14 @@ class OperatorStateStore:
         return BroadcastState(cell, descriptor.key_coder, descriptor.value_coder)
 
     def drop(self, name: str) -> None:
-        """Remove a state, whether it is registered or only restored."""
+        """Remove a state. A restored state need not be registered for that."""
         self._lists.pop(OPERATOR + name, None)
         self._waiting.pop(OPERATOR + name, None)
         self._tasks.drop(OPERATOR + name)
 
     def before_snapshot(self) -> dict[str, int]:
-        """Prepare the store for a commit, and return the number of elements of each list.
-
-        Raises `Incompatible` if no descriptor says how to split a restored value: the commit would lose it.
+        """Prepare the store for a commit, and return the number of elements of each list. Raises `Incompatible` if
+        restored values still wait for the descriptor that merges and splits them, because the commit would lose them.
         """
         if self._waiting:
             names = ", ".join(sorted(family.removeprefix(OPERATOR) for family in self._waiting))
@@ -207,10 +201,9 @@ class OperatorStateStore:
 def _split_and_merged(
     descriptor: OperatorStateDescriptor[T], values: Sequence[bytes], task: int, tasks: int
 ) -> Iterator[T]:
-    """Iterate over the single value that this task of ``tasks`` gets from those of all earlier tasks; empty if there
-    were none.
-
-    Raises `Incompatible` if the descriptor has no functions, or its function returns another number of values.
+    """Yield the value that this task of ``tasks`` gets of the values of all earlier tasks; yield nothing if there are
+    none. Raises `Incompatible` if the descriptor has no functions, or if its ``split`` returns another number of
+    values.
     """
     if not values:
         return
