@@ -76,7 +76,7 @@ class Diverged(StateError):
 
 
 class EpochTaken(StateError):
-    """Another coordinator completed this epoch of a pipeline first. Restore the pipeline to continue from that epoch."""
+    """Another coordinator completed this epoch of a pipeline first. Restore the pipeline to continue from there."""
 
 
 class PipelineStopped(StateError):

@@ -102,7 +102,7 @@ def entries_of(groups: KeyGroups, key: bytes) -> bytes:
 
 
 def split_entry(kept: bytes) -> tuple[int, bytes, bytes]:
-    """Return the group, the encoded key, and the bytes behind the key, of an entry's stored key. Raises `CoderError`."""
+    """Return the group, the encoded key, and the bytes behind the key, of the key of an entry. Raises `CoderError`."""
     group, rest = without_group(kept)
     key, end = read_escaped(rest, 0)
     return group, key, rest[end:]

@@ -159,7 +159,7 @@ class ProcessorHandle:
     def getMapState(
         self, stateName: str, userKeySchema: Any, valueSchema: Any, ttlDurationMs: int | None = None
     ) -> MapState:
-        """Return the map state of this name, from rows to rows for each key. Raises `InvalidUse` outside of ``init``."""
+        """Return the map state of this name: a map of rows for each key. Raises `InvalidUse` outside of ``init``."""
         del userKeySchema, valueSchema  # the driver has read the schemas, and `variables` has them
         variable = self._variable(stateName, "map", ttlDurationMs)
         keys = RowCoder((variable.key,), rows=self._rows, numbered=False)

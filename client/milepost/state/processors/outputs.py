@@ -17,9 +17,6 @@ from milepost.state.errors import InvalidUse, StateDamaged, WriteUnknown
 from milepost.state.store.files.contract import StateFiles
 
 BATCH_ROWS = 10_000
-_LARGE = 256
-"""Frames with at least this many rows are converted as a whole; smaller ones are faster value by value."""
-
 _ATTEMPTS = 3
 
 

@@ -36,7 +36,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Changed:
-    """The change of one value in one batch. ``kind`` is ``put``, ``append`` or ``remove``; a removal has no ``values``."""
+    """The change of a value in a batch. ``kind`` is ``put``, ``append`` or ``remove``; a removal has no ``values``."""
 
     version: int
     kind: str

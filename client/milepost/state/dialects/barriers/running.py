@@ -72,7 +72,7 @@ class Pipeline:
         return tasks[GROUPS.task_of(GROUPS.group(key.encode()), len(tasks))]
 
     def trigger(self) -> None:
-        """Begin an attempt at a snapshot, and abandon the current one. Raises `PipelineStopped` without a coordinator."""
+        """Begin an attempt at a snapshot, and abandon the current one. A dead coordinator raises `PipelineStopped`."""
         if COORDINATOR in self.dead:
             raise PipelineStopped("the coordinator is dead")
         self.attempt, self.open, self._saved = self.attempt + 1, True, {}

@@ -1,4 +1,4 @@
-"""The tables for state, and the keys in them: each `StateStore` is a `StateTable`, and so is a `HeapTable` in memory."""
+"""The tables for state, and the keys in them: each `StateStore` is a `StateTable`, and a `HeapTable` is in memory."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class StateTable(Protocol):
         """Iterate over the keys that begin with a prefix and the single value of each, sorted."""
 
     def range_scan(self, start: bytes | None, end: bytes | None, family: str = ...) -> Pairs:
-        """Iterate over the keys from ``start`` up to, but not including, ``end``, and the single value of each, sorted."""
+        """Iterate over the keys from ``start`` up to, but not including, ``end``, sorted, with their single values."""
 
     def range_scan_with_multi_values(self, start: bytes | None, end: bytes | None, family: str = ...) -> Pairs:
         """Iterate over a range as `range_scan` does, in a family of lists: each value comes with its key."""

@@ -57,7 +57,7 @@ class Times:
             self.input = to
 
     def advance_output(self, to: datetime) -> None:
-        """Set and store the output watermark, at most to the input watermark. Raises `InvalidUse` if it would go back."""
+        """Set and store the output watermark, at most to the input watermark. Raises `InvalidUse` to go back."""
         to = _forward(self.output, min(_in_utc(to), self.input), "the output watermark")
         if to != self.output:
             self._table.put(_OUTPUT, _TIME.encode(to), WATERMARKS)

@@ -122,7 +122,7 @@ class ListStateDescriptor(_Named, Generic[T]):
 
 @dataclass(frozen=True)
 class MapStateDescriptor(_Named, Generic[K, V]):
-    """A map for each key, or one that all tasks share (``MapStateDescriptor``). Only maps of keys may have a ``ttl``."""
+    """A map for each key, or one for all tasks (``MapStateDescriptor``). Only maps of keys may have a ``ttl``."""
 
     key_coder: Coder[K]
     value_coder: Coder[V]
