@@ -58,7 +58,7 @@ class StoreEnded(InvalidUse):
 
 
 class VersionNotFound(StateError):
-    """No file leads to this version: it was never committed, or is no longer kept."""
+    """The files of the store do not contain this version: it was never committed, or is no longer kept."""
 
 
 class Diverged(StateError):
@@ -88,7 +88,7 @@ class Incompatible(StateError):
 
 
 class StateDamaged(StateError):
-    """A file does not have the bytes that were written, so nothing of it is returned. ``path`` names it."""
+    """A file does not have the bytes that were written, so none of them is returned. ``path`` is its path."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path} is damaged: {reason}")
@@ -108,7 +108,7 @@ class FilesError(StateError):
 
 
 class FileMissing(FilesError):
-    """There is no file of this name."""
+    """The storage has no file of this name."""
 
 
 class FilesFenced(FilesError):
@@ -116,10 +116,10 @@ class FilesFenced(FilesError):
 
 
 class WriteUnknown(StateError):
-    """A file was being created, and it is unknown whether it exists, or will exist."""
+    """The creation of a file was not confirmed: the file may exist, or may come to exist later."""
 
 
 class CommitUnknown(WriteUnknown):
-    """A commit was being written, and it is unknown whether it is stored. The store may be committed again: that writes
-    the same file under the same name, and so cannot commit twice.
+    """It is unknown whether a commit is stored. The store may be committed again: that writes the same file under the
+    same name, so the changes cannot be committed twice.
     """

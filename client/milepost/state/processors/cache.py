@@ -1,4 +1,4 @@
-"""Keeps the stores that a worker process has loaded between batches, within a memory limit."""
+"""Keeps the stores that a worker process has loaded, from batch to batch and within a memory limit."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class StoreCache:
         return which, loading
 
     def used(self, pickled: bytes, store: StateStoreId, memory_bytes: int) -> None:
-        """Note how much memory a store uses, and close the least recently used stores if all together use too much."""
+        """Note how much memory a store uses. If all stores use too much, close the least recently used ones."""
         with self._lock:
             which = hashlib.sha256(pickled).hexdigest()
             self._memory[which, store] = memory_bytes

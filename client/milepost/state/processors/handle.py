@@ -260,7 +260,7 @@ class _Declaring:
             raise InvalidUse(f"the ttlDurationMs of the state {name!r} must be more than 0, not {ttl}")
         keys = None if key is None else self._schema(name, key)
         variable = StateVariable(name, kind, (self._schema(name, schema),), keys, ttl)
-        RowCoder(variable.schemas)  # raises for types that no state can have
+        RowCoder(variable.schemas)  # raises CoderError for types that no state can have
         if keys is not None:
             _check_map_key(name, keys)
         self.variables[name] = variable

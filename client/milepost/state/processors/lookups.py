@@ -145,7 +145,7 @@ def answered(channel: Channel, question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class StateReaders:
-    """The readers of a job's states."""
+    """Makes the readers of a job's states from the job record."""
 
     def __init__(self, channel: Channel, record: bytes) -> None:
         """``record`` has the bytes of the job record. Raises `VersionNotFound` for bytes of another program, and

@@ -148,8 +148,8 @@ def store_output(files: StateFiles, name: str, batch: int, partition: int, part:
 
 
 def read_output(files: StateFiles, paths: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Iterate over the record batches of outputs in files. Raises `StateDamaged` for a file whose content does not
-    match its name, and `FilesError`.
+    """Iterate over the record batches of stored outputs. Raises `StateDamaged` for a file whose content does not match
+    the digest in its name, and `FilesError`.
     """
     for path in paths:
         content = b"".join(iter(_Reading(files, path), b""))

@@ -65,7 +65,7 @@ class StateReader:
 
     @property
     def key(self) -> list[tuple[str, str]]:
-        """The names and types of the columns of a key."""
+        """The name and the type of each column of the key."""
         return list(self._key.columns)
 
     def variable(self, name: str) -> StateVariable:

@@ -41,7 +41,7 @@ class ExpiredTimerInfo:
         self._expiry = expiry
 
     def getExpiryTimeInMs(self) -> int:
-        """Return the time that was registered, in milliseconds since 1970."""
+        """Return the time for which the timer was registered, in milliseconds since 1970."""
         return self._expiry
 
 

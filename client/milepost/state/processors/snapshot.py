@@ -83,7 +83,7 @@ class Snapshot:
 
     @property
     def commits(self) -> list[str]:
-        """The files of the commits that this snapshot names, by partition."""
+        """The paths of the commits that this snapshot names, in the order of the partitions."""
         return [
             f"{self.layout.store(self.name, partition).directory}/{StateFileName(Kind.DELTA, version, id)}"
             for partition, (version, id) in enumerate(self.layout.commits)

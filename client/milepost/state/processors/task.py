@@ -1,6 +1,8 @@
 """Processes one partition of a batch: splits its rows into keys, loads its store, runs the processor, commits, and
-reports the result. If a task fails or runs twice, everything here runs again from the same beginning. Each attempt
-makes its own commit, and a commit that is never published is never read.
+reports the result.
+
+If a task fails or runs twice, the partition is processed again from the same commit. Each attempt makes its own commit,
+and a commit that is never published is never read.
 """
 
 from __future__ import annotations
@@ -76,7 +78,7 @@ def _by_partition(parts: Iterator[tuple[int, bytes | None, Any]]) -> Iterator[tu
         first = next(group)
         if first[1] is not None:
             raise InvalidUse(f"the rows of partition {partition} came without its beginning: they were divided again")
-        yield partition, _by_key(group)  # noqa: B031  (used up before the next partition is asked for)
+        yield partition, _by_key(group)  # noqa: B031  (the caller reads all keys before the next partition)
 
 
 def _by_key(group: Iterator[tuple[int, bytes | None, Any]]) -> Iterator[tuple[bytes, Rows]]:

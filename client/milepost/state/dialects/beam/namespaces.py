@@ -149,7 +149,7 @@ class WindowNamespace(StateNamespace):
 
     @cached_property
     def window_prefix(self) -> bytes:
-        """The bytes with which the window's namespace and those of its triggers begin."""
+        """The common beginning of the bytes of the window's namespace and of its triggers' namespaces."""
         return _WINDOW + write_escaped(self.window_bytes)
 
     @property

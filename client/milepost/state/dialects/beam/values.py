@@ -122,12 +122,12 @@ class CombiningState(_Single[AccumT], GroupingState[InputT, OutputT], Generic[In
         self._put(self._fn.merge_accumulators([self.get_accum(), accumulator]))
 
     def merge_accumulators(self, accumulators: Iterable[AccumT]) -> AccumT:
-        """Return one accumulator for several, without changing the cell (``mergeAccumulators``)."""
+        """Return one accumulator for several; the cell does not change (``mergeAccumulators``)."""
         return self._fn.merge_accumulators(accumulators)
 
 
 class ReducingState(Folded[T], _Single[T], GroupingState[T, "T | None"]):
-    """A value, which a function of two values combines with each added value (Flink's ``ReducingState``)."""
+    """A value that a function combines with each added value (Flink's ``ReducingState``)."""
 
     def read(self) -> T | None:
         """Return the combination of all values, or None if none was added (``read``)."""

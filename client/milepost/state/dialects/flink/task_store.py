@@ -52,7 +52,7 @@ class TaskStore:
         self.states.pop(family, None)
 
     def commit(self) -> CheckpointInfo:
-        """Commit the changes. Raises the errors of `StateStore.commit`, and may then be called again."""
+        """Commit the changes. Raises the errors of `StateStore.commit`. After an error the call may be repeated."""
         store = self.store
         store.commit()
         info = store.checkpoint_info
