@@ -4,23 +4,23 @@
 
     MilepostError
     └── StateError
-        ├── CoderError            a value cannot be encoded, or bytes are none that the coder wrote
+        ├── CoderError            a value cannot be encoded, or the coder did not write the bytes
         ├── InvalidUse            the call is wrong, and nothing was changed
         │   ├── UnknownFamily     the store has no column family of this name
-        │   ├── NotDeterministic  a key would be made by a coder that may give equal values other bytes
+        │   ├── NotDeterministic  a key needs a coder that always encodes equal values equally
         │   └── StoreEnded        the store was committed, aborted or released before the call
         ├── VersionNotFound       no file leads to this version: it was never committed, or is no longer kept
         ├── Diverged              more than one commit has this version; ``ids`` has theirs
         ├── EpochTaken            another coordinator completed the epoch of a pipeline; restore, and go on from there
-        ├── PipelineStopped       a part of a pipeline is dead, or it did not end; make a new one, which restores all
-        ├── Incompatible          what is registered, or the number of tasks, does not go with what was written
-        ├── StateDamaged          a file is not what was written; ``path`` names it
-        ├── EngineFailed            what holds an open store failed, such as RocksDB on a full disk; open it again
-        ├── FilesError            the place of the files did not do what was asked; certainly nothing was changed
+        ├── PipelineStopped       a part of a pipeline is dead, or the pipeline did not finish; make a new one
+        ├── Incompatible          the registered states, or the number of tasks, do not match the stored state
+        ├── StateDamaged          a file does not have the bytes that were written; ``path`` names it
+        ├── EngineFailed          the engine of an open store failed, such as RocksDB on a full disk; reopen the store
+        ├── FilesError            the storage of the files refused an operation; certainly nothing was changed
         │   ├── FileMissing       there is no file of this name
         │   └── FilesFenced       another driver leads the job by now: stop, and do not try again
-        └── WriteUnknown          a file was being created, and it is not known whether it is there
-            └── CommitUnknown     the same of a commit, which may be called again: it writes the same file
+        └── WriteUnknown          a file was being created, and it is unknown whether it exists
+            └── CommitUnknown     the outcome of a commit is unknown; a repeated commit writes the same file
 
 A write ends in one of three ways: it returns, it raises an error below `FilesError`, or `WriteUnknown`.
 """
@@ -42,7 +42,7 @@ class CoderError(StateError, ValueError):
 
 
 class InvalidUse(StateError):
-    """The call is wrong, whatever the state is; nothing was changed."""
+    """The call is wrong in every state of the store; nothing was changed."""
 
 
 class UnknownFamily(InvalidUse):
@@ -58,14 +58,12 @@ class StoreEnded(InvalidUse):
 
 
 class VersionNotFound(StateError):
-    """No file leads to this version: it was never committed, or is no longer kept."""
+    """The files of the store do not contain this version: it was never committed, or is no longer kept."""
 
 
 class Diverged(StateError):
-    """More than one commit has this version, and nothing here says which one counts.
-
-    ``version`` is that version, and ``ids`` has the id of each commit. A caller that knows which one was published
-    passes its id.
+    """More than one commit has this version, and the files do not say which one counts. ``version`` is that version,
+    and ``ids`` has the id of each commit. A caller that knows which commit was published passes its id.
     """
 
     def __init__(self, message: str, version: int, ids: Sequence[str]) -> None:
@@ -78,15 +76,11 @@ class Diverged(StateError):
 
 
 class EpochTaken(StateError):
-    """Another coordinator completed this epoch of a pipeline first. Restore the pipeline to continue from that
-    epoch.
-    """
+    """Another coordinator completed this epoch of a pipeline first. Restore the pipeline to continue from there."""
 
 
 class PipelineStopped(StateError):
-    """A task or the coordinator of a pipeline is dead, or the pipeline did not end. A new pipeline restores
-    everything.
-    """
+    """A part of a pipeline is dead, or the pipeline did not finish. A new pipeline restores the whole state."""
 
 
 class Incompatible(StateError):
@@ -94,7 +88,7 @@ class Incompatible(StateError):
 
 
 class StateDamaged(StateError):
-    """A file does not have the bytes that were written, so nothing of it is returned. ``path`` names it."""
+    """A file does not have the bytes that were written, so none of them is returned. ``path`` is its path."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path} is damaged: {reason}")
@@ -110,26 +104,22 @@ class EngineFailed(StateError):
 
 
 class FilesError(StateError):
-    """The place of the files failed to carry out an operation; it is certain that nothing was changed."""
+    """The storage of the files failed to carry out an operation; it is certain that nothing was changed."""
 
 
 class FileMissing(FilesError):
-    """There is no file of this name."""
+    """The storage has no file of this name."""
 
 
 class FilesFenced(FilesError):
-    """The epoch under which the files are written is over, since another driver leads the job: stop.
-
-    A retry cannot help.
-    """
+    """The epoch of the files is over, since another driver leads the job. A retry cannot help, so stop."""
 
 
 class WriteUnknown(StateError):
-    """A file was being created, and it is unknown whether it exists, or will exist."""
+    """The creation of a file was not confirmed: the file may exist, or may come to exist later."""
 
 
 class CommitUnknown(WriteUnknown):
-    """A commit was being written, and it is unknown whether it is stored.
-
-    The store may be committed again: that writes the same file under the same name, and so cannot commit twice.
+    """It is unknown whether a commit is stored. The store may be committed again: that writes the same file under the
+    same name, so the changes cannot be committed twice.
     """

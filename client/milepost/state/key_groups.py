@@ -1,14 +1,14 @@
 """Key groups: the fixed number of parts that keys are divided into, so that any number of tasks can continue from any
 state.
 
-A key always stays in one group, and each task has a range of groups. So when the number of tasks changes, groups move,
-and no task examines single keys. This is Flink's division of keyed state
-(``org.apache.flink.runtime.state.KeyGroupRangeAssignment``), with CRC-32 instead of its hash: Spark SQL computes the
-same with ``crc32(key) % 128``, so a frame can be divided without a call to Python.
+A key always stays in one group, and each task has a range of groups. When the number of tasks changes, whole groups
+move between tasks, and no task examines single keys. This is Flink's division of keyed state
+(``org.apache.flink.runtime.state.KeyGroupRangeAssignment``), with CRC-32 in place of Flink's hash. Spark SQL computes
+the group as ``crc32(key) % 128``, so it can divide a frame without a call to Python.
 
 In a store, a key is its group in two bytes, the highest first, and then its own bytes, as in Flink's RocksDB state
-backend; so a range of groups is a range of keys. If something follows the key, such as the key of a map's entry, the
-key is encoded so that its end can be recognized, and the entries of one key are adjacent.
+backend. So a range of groups is a range of stored keys. If more bytes follow the key, such as the key of a map entry,
+the key is encoded with an end mark, and all entries of one key are adjacent.
 """
 
 from __future__ import annotations
@@ -24,17 +24,13 @@ DEFAULT_KEY_GROUPS = 128
 MOST_KEY_GROUPS = 32768
 
 GROUP_BYTES = 2
-"""The bytes of a group number: the largest number of groups, 32768, fits into them, and so does the end of the last
-group.
-"""
+"""The number of bytes of a key group. They can hold 32768, the largest number of groups."""
 
 
 @dataclass(frozen=True)
 class KeyGroups:
-    """A division of keys into ``count`` groups, 1 to 32768.
-
-    The count never changes for a job: with another count, keys would be in other groups than their state. At most
-    ``count`` tasks can work.
+    """A division of keys into ``count`` groups, 1 to 32768. The count never changes for a job: with another count, keys
+    would be in other groups than their state. At most ``count`` tasks can work.
     """
 
     count: int = DEFAULT_KEY_GROUPS
@@ -48,10 +44,9 @@ class KeyGroups:
         return crc32(key) % self.count
 
     def groups_of(self, task: int, tasks: int) -> range:
-        """Return the groups of the task number ``task`` of ``tasks``.
-
-        This is Flink's ``computeKeyGroupRangeForOperatorIndex``. The ranges of all tasks are adjacent, cover each group
-        once, and differ in size by at most one.
+        """Return the groups of the task number ``task`` of ``tasks``. This is Flink's
+        ``computeKeyGroupRangeForOperatorIndex``. The ranges of all tasks are adjacent, cover each group once, and
+        differ in size by at most one.
         """
         self._check(tasks)
         if not 0 <= task < tasks:
@@ -66,7 +61,9 @@ class KeyGroups:
         return group * tasks // self.count
 
     def moved(self, task: int, tasks: int, before: int) -> dict[int, range]:
-        """Return the groups that this task of ``tasks`` takes over from each of the ``before`` earlier tasks."""
+        """Return the groups that this task of ``tasks`` takes over from each of the ``before`` earlier tasks, by its
+        number.
+        """
         mine = self.groups_of(task, tasks)
         starts = [_first(one, before, self.count) for one in range(before)]
         found = {}
@@ -88,12 +85,12 @@ def _first(task: int, tasks: int, count: int) -> int:
 
 
 def with_group(groups: KeyGroups, key: bytes) -> bytes:
-    """Return an encoded ``key`` after its group, as a store keeps it."""
+    """Return the stored form of an encoded ``key``: its group, and then the key."""
     return groups.group(key).to_bytes(GROUP_BYTES, "big") + key
 
 
 def without_group(kept: bytes) -> tuple[int, bytes]:
-    """Return the group and the key in bytes of `with_group`. Raises `CoderError`."""
+    """Return the group and the encoded key of a key that `with_group` made. Raises `CoderError`."""
     if len(kept) < GROUP_BYTES:
         raise CoderError("a key of a store with key groups begins with two bytes of its group")
     return int.from_bytes(kept[:GROUP_BYTES], "big"), kept[GROUP_BYTES:]
@@ -105,7 +102,7 @@ def entries_of(groups: KeyGroups, key: bytes) -> bytes:
 
 
 def split_entry(kept: bytes) -> tuple[int, bytes, bytes]:
-    """Return the group, the key, and the bytes after the key, of an entry of `entries_of`. Raises `CoderError`."""
+    """Return the group, the encoded key, and the bytes behind the key, of the key of an entry. Raises `CoderError`."""
     group, rest = without_group(kept)
     key, end = read_escaped(rest, 0)
     return group, key, rest[end:]

@@ -13,9 +13,9 @@ import pytest
 import milepost
 from milepost.job_record import JOB, JobRecord
 from milepost.state.key_groups import KeyGroups
-from milepost.state.processors.current import TimeMode
 from milepost.state.processors.keys import GroupingKey
 from milepost.state.processors.snapshot import first_snapshot
+from milepost.state.processors.timers import TimeMode
 from tests.client.cli.conftest import Run, Said
 from tests.client.conftest import Service
 from tests.wire.webhdfs.hadoop import Tree

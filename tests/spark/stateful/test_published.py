@@ -13,9 +13,9 @@ from milepost.errors import BatchTimeout, UnsafeQuery
 from milepost.job_record import JobRecord
 from milepost.spark.managed.published import ManagedState
 from milepost.state.key_groups import KeyGroups
-from milepost.state.processors.current import TimeMode
 from milepost.state.processors.keys import GroupingKey
 from milepost.state.processors.snapshot import Commits, Snapshot, first_snapshot
+from milepost.state.processors.timers import TimeMode
 from tests.spark.jobs import made_up
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from milepost.spark.managed.rescaling import divided, grouping_key
-from milepost.state.processors.task_input import KEY, PARTITION
+from milepost.state.processors.task import KEY, PARTITION
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from milepost.errors import UnsafeQuery
 from milepost.state.processors.keys import GroupingKey
-from milepost.state.processors.task_input import KEY, PARTITION, RESERVED
+from milepost.state.processors.task import KEY, PARTITION, RESERVED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

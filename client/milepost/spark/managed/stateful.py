@@ -16,13 +16,13 @@ from milepost.spark.managed.rescaling import divided, grouping_key, parsed_outpu
 from milepost.state.errors import StateError
 from milepost.state.key_groups import DEFAULT_KEY_GROUPS, KeyGroups
 from milepost.state.processors.cache import Loading
-from milepost.state.processors.current import BatchTimes, TimeMode
 from milepost.state.processors.handle import declared
 from milepost.state.processors.keys import GroupingKey
 from milepost.state.processors.outputs import output_directory
 from milepost.state.processors.running import Batch
 from milepost.state.processors.snapshot import Commits, Snapshot, first_snapshot, store_of
 from milepost.state.processors.task import Work, frames_task, output_task, rows_task
+from milepost.state.processors.timers import BatchTimes, TimeMode
 from milepost.state.processors.variables import StateVariable, evolved
 from milepost.state.store.files.contract import FilesWithin, StateFiles
 

@@ -8,8 +8,7 @@ Pickle is not exported here: reading it runs the code that the bytes name. A pro
 state imports `milepost.state.coders.pickled.PickleCoder` by that name.
 """
 
-from milepost.state.coders.coder import Coder
-from milepost.state.coders.composite import ListCoder, NullableCoder, TupleCoder
+from milepost.state.coders.coder import Coder, ListCoder, NullableCoder, TupleCoder
 from milepost.state.coders.documents import ArrowRowCoder, JsonCoder, MsgpackCoder
 from milepost.state.coders.scalars import (
     BoolCoder,

@@ -1,4 +1,4 @@
-"""Coders of documents and rows: JSON, msgpack, and rows by Arrow."""
+"""Coders of documents and rows, in JSON, msgpack and Arrow's format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from milepost.state.errors import CoderError
 
 class JsonCoder(Coder[Any]):
     """Values that JSON supports, with sorted keys: None, booleans, numbers, text, lists, and dicts whose keys are text.
-
     Equal documents of equal types have the same bytes. Since 1, 1.0 and True are equal and are written differently, the
     coder is not marked as deterministic.
     """
@@ -38,9 +37,7 @@ class JsonCoder(Coder[Any]):
 
 
 class MsgpackCoder(Coder[Any]):
-    """Values that msgpack supports: those of JSON, and also bytes, and keys of other types. Keys stay in their
-    order.
-    """
+    """Values that msgpack supports: JSON's, bytes, and dicts with other keys than text. A dict keeps its order."""
 
     def encode(self, value: Any) -> bytes:
         try:
@@ -89,14 +86,13 @@ def _finite(text: str) -> float:
 
 
 class ArrowRowCoder(Coder["dict[str, Any]"]):
-    """A row of an Arrow schema, as a dict with a value for each of its fields.
-
-    The schema is not written with the row, so reading needs the same schema. A row takes some 200 bytes beside its
-    values: this coder is for rows of many or of nested fields, not for keys.
+    """Encodes a row of an Arrow schema, which is a dict with a value for each field. The bytes do not contain the
+    schema, so reading needs the same schema. A row takes some 200 bytes beside its values, so this coder suits rows of
+    many or nested fields, but not keys.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
-        """``schema`` has the fields, whose names must differ."""
+        """Raises `CoderError` if two fields of ``schema`` have the same name."""
         if len(set(schema.names)) != len(schema.names):
             raise CoderError("two fields of the schema have the same name")
         self._schema = schema

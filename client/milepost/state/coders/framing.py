@@ -1,8 +1,8 @@
-"""Byte strings and numbers in sequence, so that a reader knows where each ends.
+"""Writes byte strings and numbers one after the other, so that a reader finds the end of each.
 
-Escaped strings still sort: each ends with 00 01, and a 00 inside is written as 00 FF. Varints have seven bits in each
-byte, the lowest first, and the top bit set in all bytes but the last (LEB128); only the shortest form of a number is
-valid, so that a number has one form.
+Escaped byte strings still sort: each ends with 00 01, and a 00 inside is written as 00 FF. Varints have seven bits in
+each byte, the lowest first, and the top bit set in all bytes but the last (LEB128). Only the shortest form of a number
+is valid, so each number has one form.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ MOST_BYTES = 10
 
 
 def write_escaped(data: bytes) -> bytes:
-    """Return the bytes, escaped and with an end mark."""
+    """Return the byte string with 00 FF for each 00, and with the end mark 00 01."""
     return data.replace(b"\x00", b"\x00\xff") + _END
 
 
 def read_escaped(data: bytes, start: int) -> tuple[bytes, int]:
-    """Return the byte string that begins at ``start``, and the position of the next one. Raises `CoderError`."""
+    """Return the byte string that begins at ``start``, and the position behind its end mark. Raises `CoderError`."""
     found = bytearray()
     while True:
         zero = data.find(b"\x00", start)
@@ -48,7 +48,7 @@ def write_varint(number: int) -> bytes:
 
 
 def read_varint(data: bytes, start: int = 0) -> tuple[int, int]:
-    """Return the number that begins at ``start``, and the position of its end. Raises `CoderError`."""
+    """Return the number that begins at ``start``, and the position behind it. Raises `CoderError`."""
     number = 0
     for index, byte in enumerate(data[start : start + MOST_BYTES]):
         number |= (byte & 0x7F) << (7 * index)

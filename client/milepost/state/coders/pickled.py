@@ -1,4 +1,4 @@
-"""Pickle, for programs that import it by name."""
+"""The coder for pickle. `milepost.state.coders` does not export it, because decoding runs code that the bytes name."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class PickleCoder(Coder[Any]):
     def encode(self, value: Any) -> bytes:
         try:
             return pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
-        except Exception as error:  # a value's own code runs, and may raise anything
+        except Exception as error:  # pickling runs methods of the value, which may raise anything
             raise CoderError(f"pickle cannot hold this: {type(error).__name__}") from error
 
     def decode(self, data: bytes) -> Any:
         try:
             return pickle.loads(data)
-        except Exception as error:  # the bytes decide which code runs, and it may raise anything
+        except Exception as error:  # unpickling runs code that the bytes name, which may raise anything
             raise CoderError(f"these bytes are no pickle: {type(error).__name__}") from error

@@ -21,7 +21,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class BytesCoder(Coder[bytes]):
-    """Bytes, encoded as themselves."""
+    """Encodes bytes as they are."""
 
     deterministic = True
     ordered = True
@@ -99,7 +99,7 @@ class FixedIntCoder(Coder[int]):
 
 
 class VarintCoder(Coder[int]):
-    """An integer of 64 bits in one to ten bytes: the closer to zero, the fewer. Bytes do not sort like the numbers."""
+    """An integer of 64 bits in one to ten bytes; numbers near zero take fewer. The bytes do not sort as numbers do."""
 
     deterministic = True
 
@@ -117,9 +117,8 @@ class VarintCoder(Coder[int]):
 
 
 class FloatCoder(Coder[float]):
-    """A double in eight bytes that sort as numbers do.
-
-    -0.0 becomes 0.0, since the two are equal; all NaNs become one NaN, which is greater than every number.
+    """A double in eight bytes that sort as numbers do. -0.0 becomes 0.0, since the two are equal; all NaNs become one
+    NaN, which is greater than every number.
     """
 
     deterministic = True

@@ -1,1 +1,1 @@
-"""The state APIs of other systems, over the stores of `milepost.state.store`: Beam, Flink, and barriers."""
+"""State APIs of other systems on the stores of `milepost.state.store`: Beam's, Flink's, and snapshots by barriers."""

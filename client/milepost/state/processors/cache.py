@@ -1,4 +1,4 @@
-"""Keeps the stores that a worker process has loaded between batches, within a memory limit."""
+"""Keeps the stores that a worker process has loaded, from batch to batch and within a memory limit."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Loading:
-    """The way in which the worker processes of an executor load stores. Each task carries it to them.
+    """How the worker processes of an executor load stores. Each task brings it to its worker process.
 
-    ``memory_bytes`` limits the stores that one worker process keeps loaded while no task uses them, beside the store in
-    use. ``directory`` is on the local disk of the executors, where RocksDB keeps stores within this memory; None keeps
-    them in memory. ``keep`` is the number of published snapshots to keep. Raises `InvalidUse` if ``keep`` is below 1.
+    ``memory_bytes`` limits the memory of the stores that one worker process keeps loaded; the store in use stays loaded
+    in any case. ``directory`` is a directory on the local disk of the executors, where RocksDB keeps the stores and
+    uses this memory; None keeps the stores in memory. ``keep`` is the number of published snapshots to keep. Raises
+    `InvalidUse` if ``keep`` is below 1.
     """
 
     files: StateFiles
@@ -40,7 +41,7 @@ class Loading:
 
 
 class StoreCache:
-    """The providers of a process, the most recently used last."""
+    """The providers of the stores that a process has loaded, the most recently used last."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -51,19 +52,19 @@ class StoreCache:
         self._memory: dict[tuple[str, StateStoreId], int] = {}
 
     def files(self, pickled: bytes) -> StateFiles:
-        """Return the files of the `Loading` in ``pickled``, the same object for all tasks of the process."""
+        """Return the files of a pickled `Loading`, the same object for all tasks of the process."""
         with self._lock:
             return self._loading(pickled)[1].files
 
     def provider(self, pickled: bytes, store: StateStoreId) -> FileStateStoreProvider:
-        """Return the provider of a store; ``pickled`` is a `Loading`."""
+        """Return the provider of a store, and note that it was used last. ``pickled`` is a pickled `Loading`."""
         with self._lock:
             which, loading = self._loading(pickled)
             found = self._providers.pop((which, store), None)
             if found is None:
                 settings = ProviderSettings(
                     engines=self._engines[which],
-                    versions_to_keep=loading.keep + 1,  # a task's own commit is not published yet, and may never be
+                    versions_to_keep=loading.keep + 1,  # one more, because this task's commit may never be published
                     maintenance_interval=None,
                     idle_engines=1,
                 )
@@ -84,7 +85,7 @@ class StoreCache:
         return which, loading
 
     def used(self, pickled: bytes, store: StateStoreId, memory_bytes: int) -> None:
-        """Note how much memory a store uses, and close the least recently used stores if all together use too much."""
+        """Note how much memory a store uses. If all stores use too much, close the least recently used ones."""
         with self._lock:
             which = hashlib.sha256(pickled).hexdigest()
             self._memory[which, store] = memory_bytes
@@ -97,8 +98,8 @@ class StoreCache:
                 provider.close()
 
     def close_other_layouts(self, pickled: bytes, store: StateStoreId) -> None:
-        """Close the loaded stores of a state's other layouts: no batch continues from them once this layout has their
-        keys.
+        """Close the loaded stores of other layouts of a state. The stores of the current layout have all keys, so no
+        batch continues from the others.
         """
         which, state = hashlib.sha256(pickled).hexdigest(), store.name.rpartition(".")[0]
         with self._lock:
@@ -108,8 +109,8 @@ class StoreCache:
                     self._providers.pop((loading, other)).close()
 
     def maintain(self, provider: FileStateStoreProvider, *, in_background: bool = True) -> None:
-        """Make a snapshot and clean up: in a background thread, or before returning if the process ends after the
-        task.
+        """Make a snapshot of a store and delete its old files: in a background thread, or before this returns if the
+        process ends after the task.
         """
         if not in_background:
             _maintain(provider)

@@ -1,38 +1,137 @@
-"""The handle through which a processor reaches its state, with the interface of PySpark's
-``StatefulProcessorHandle``.
+"""The handle of a processor and its value, list and map states, with the interfaces of PySpark's
+``StatefulProcessorHandle``, ``ValueState``, ``ListState`` and ``MapState``.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
+from milepost.state.cells.families import CellFamily, ListFamily, ValueFamily
+from milepost.state.cells.lifetime import ExpiryIndex, Lifetime
+from milepost.state.cells.states import Elements, Entries, KeyedCell, OneValue
 from milepost.state.errors import InvalidUse
-from milepost.state.processors.current import Current, TimeMode
-from milepost.state.processors.states import ListState, MapState, ValueState
-from milepost.state.processors.timers import Timers
+from milepost.state.processors.timers import Current, TimeMode, Timers
 from milepost.state.processors.types import JsonType, RowMaker, tuples
 from milepost.state.processors.variables import RowCoder, StateVariable
 
-State = ValueState | ListState | MapState
-S = TypeVar("S", bound=State)
+Row = tuple[Any, ...]
 SchemaParser = Callable[[str], JsonType]
 """Turns the text of a schema, such as ``count long``, into a struct in Spark's JSON form."""
 
 
+class ValueState(OneValue[Row]):
+    """One row for each key (``pyspark.sql.streaming.stateful_processor.ValueState``)."""
+
+    def exists(self) -> bool:
+        """Return whether the key has a value."""
+        return self._cell.get() is not None
+
+    def get(self) -> Row | None:
+        """Return the value, None if there is none."""
+        return self._get()
+
+    def update(self, newValue: Row) -> None:
+        """Set the value."""
+        self._put(_checked(newValue))
+
+
+class ListState(Elements[Row]):
+    """A list of rows for each key (``pyspark.sql.streaming.stateful_processor.ListState``). Each row expires by itself.
+    Appending a row neither reads nor writes the other rows of the list.
+    """
+
+    def exists(self) -> bool:
+        """Return whether the key has a row."""
+        return self._family.exists(self._place())
+
+    def get(self) -> Iterator[Row]:
+        """Iterate over the present rows, in the order in which they were added."""
+        return self._get()
+
+    def put(self, newState: list[Row]) -> None:
+        """Replace all rows by these, at least one."""
+        self._set(_at_least_one(newState))
+
+    def appendValue(self, newState: Row) -> None:
+        """Add a row."""
+        self._add([_checked(newState)])
+
+    def appendList(self, newState: list[Row]) -> None:
+        """Add rows, at least one."""
+        self._add(_at_least_one(newState))
+
+
+class MapState(Entries[Row, Row]):
+    """A map from rows to rows for each key (``pyspark.sql.streaming.stateful_processor.MapState``); each entry expires
+    by itself.
+    """
+
+    def exists(self) -> bool:
+        """Return whether the map has an entry."""
+        return any(True for _ in self._cell.parts())
+
+    def getValue(self, key: Row) -> Row | None:
+        """Return the value of an entry, None if there is none."""
+        return self._get(_checked_key(key))
+
+    def containsKey(self, key: Row) -> bool:
+        """Return whether the map has an entry with this key."""
+        return self._contains(_checked_key(key))
+
+    def updateValue(self, key: Row, value: Row) -> None:
+        """Set an entry."""
+        self._put(_checked_key(key), _checked(value))
+
+    def iterator(self) -> Iterator[tuple[Row, Row]]:
+        """Iterate over the present entries, sorted by the bytes of their keys."""
+        return ((self._keys.decode(key), self._values.decode(value)) for key, value in list(self._cell.parts()))
+
+    def keys(self) -> Iterator[Row]:
+        """Iterate over the keys of the entries."""
+        return (self._keys.decode(key) for key, _ in list(self._cell.parts()))
+
+    def values(self) -> Iterator[Row]:
+        """Iterate over the values of the entries."""
+        return (self._values.decode(value) for _, value in list(self._cell.parts()))
+
+    def removeKey(self, key: Row) -> None:
+        """Remove an entry, if it exists."""
+        self._remove(_checked_key(key))
+
+
+def _checked(row: Row) -> Row:
+    if row is None:
+        raise InvalidUse("a state has a value or none: clear it to have none")
+    return row
+
+
+def _checked_key(key: Row) -> Row:
+    if key is None:
+        raise InvalidUse("the key of an entry cannot be None")
+    return key
+
+
+def _at_least_one(rows: Iterable[Row] | None) -> list[Row]:
+    found = [_checked(row) for row in rows or ()]
+    if not found:
+        raise InvalidUse("a list state takes one row at least: clear it to have none")
+    return found
+
+
 class ProcessorHandle:
-    """The handle of a task. The driver has found its variables before, by `declared`."""
+    """The handle of a task. Its state variables are those that the driver found by `declared`."""
 
     def __init__(self, current: Current, variables: Mapping[str, StateVariable], *, rows: RowMaker = tuples) -> None:
-        """``variables`` are all state variables; ``rows`` makes the rows for structs inside of values."""
+        """``variables`` has all state variables by name. ``rows`` makes the rows of structs within values."""
         self._current = current
         self._variables = variables
         self._rows = rows
         self._timers = Timers(current)
         self._open = True
-        self.states: dict[str, State] = {}
+        self._families: dict[str, CellFamily] = {}
 
     @property
     def timers(self) -> Timers:
@@ -40,32 +139,39 @@ class ProcessorHandle:
         return self._timers
 
     def initialized(self) -> None:
-        """Refuse further variables: ``init`` has returned."""
+        """Refuse further variables, since ``init`` has returned."""
         self._open = False
 
     def getValueState(self, stateName: str, schema: Any, ttlDurationMs: int | None = None) -> ValueState:
-        """Return the state of this name: one row for each key. Only ``init`` may call this."""
-        del schema  # the driver has the schema
+        """Return the value state of this name: one row for each key. Raises `InvalidUse` outside of ``init``."""
+        del schema  # the driver has read the schema, and `variables` has it
         variable = self._variable(stateName, "value", ttlDurationMs)
-        return self._kept(stateName, ValueState(self._current, variable, self._coder(variable)))
+        return ValueState(KeyedCell(self._values(variable), self._current.row), self._coder(variable))
 
     def getListState(self, stateName: str, schema: Any, ttlDurationMs: int | None = None) -> ListState:
-        """Return the state of this name: a list of rows for each key. Only ``init`` may call this."""
-        del schema  # the driver has the schema
+        """Return the list state of this name: a list of rows for each key. Raises `InvalidUse` outside of ``init``."""
+        del schema  # the driver has read the schema, and `variables` has it
         variable = self._variable(stateName, "list", ttlDurationMs)
-        return self._kept(stateName, ListState(self._current, variable, self._coder(variable)))
+        family = ListFamily(self._current, variable.family, *self._lifetime(variable))
+        self._families[stateName] = family
+        return ListState(family, self._current.row, self._coder(variable))
 
     def getMapState(
         self, stateName: str, userKeySchema: Any, valueSchema: Any, ttlDurationMs: int | None = None
     ) -> MapState:
-        """Return the state of this name: a map from rows to rows for each key. Only ``init`` may call this."""
-        del userKeySchema, valueSchema  # the driver has both schemas
+        """Return the map state of this name: a map of rows for each key. Raises `InvalidUse` outside of ``init``."""
+        del userKeySchema, valueSchema  # the driver has read the schemas, and `variables` has them
         variable = self._variable(stateName, "map", ttlDurationMs)
         keys = RowCoder((variable.key,), rows=self._rows, numbered=False)
-        return self._kept(stateName, MapState(self._current, variable, self._coder(variable), keys))
+        return MapState(KeyedCell(self._values(variable), self._current.entries), keys, self._coder(variable))
+
+    def clean(self, groups: Iterable[int]) -> None:
+        """Remove the expired values of all keys in these key groups."""
+        for family in self._families.values():
+            family.clean_due(groups)
 
     def registerTimer(self, expiryTimestampMs: int) -> None:
-        """Register a timer of the current key: ``handleExpiredTimer`` is called once it is later than this time."""
+        """Register a timer of the current key. The first batch whose time is later calls ``handleExpiredTimer``."""
         self._timers.register(expiryTimestampMs)
 
     def deleteTimer(self, expiryTimestampMs: int) -> None:
@@ -77,11 +183,11 @@ class ProcessorHandle:
         return self._timers.list()
 
     def deleteIfExists(self, stateName: str) -> None:
-        """Remove a state variable with all its values. Only ``init`` may call this; the driver has removed the variable
-        before.
+        """Accept the removal of a state variable, which the driver has carried out already. Raises `InvalidUse` outside
+        of ``init``, and for a variable that this ``init`` requests.
         """
         self._check_open("removed")
-        if stateName in self.states:
+        if stateName in self._families:
             raise InvalidUse(f"the state {stateName!r} is asked for and removed by the same init")
 
     def _variable(self, name: str, kind: str, ttl: int | None) -> StateVariable:
@@ -100,14 +206,22 @@ class ProcessorHandle:
     def _coder(self, variable: StateVariable) -> RowCoder:
         return RowCoder(variable.schemas, rows=self._rows)
 
-    def _kept(self, name: str, state: S) -> S:
-        self.states[name] = state
-        return state
+    def _values(self, variable: StateVariable) -> ValueFamily:
+        family = ValueFamily(self._current, variable.family, *self._lifetime(variable))
+        self._families[variable.name] = family
+        return family
+
+    def _lifetime(self, variable: StateVariable) -> tuple[Lifetime, ExpiryIndex] | tuple[()]:
+        if variable.ttl is None:
+            return ()
+        now = self._current.times.processing
+        lifetime = Lifetime(variable.ttl, lambda: now, stamps_expiry=True)
+        return lifetime, ExpiryIndex(self._current, variable.expiry_family)
 
 
 @dataclass
 class _Declaring:
-    """The driver's handle, which records the variables that ``init`` asks for."""
+    """The handle of the driver, which records the variables that ``init`` requests."""
 
     mode: TimeMode
     parse: SchemaParser
@@ -146,7 +260,7 @@ class _Declaring:
             raise InvalidUse(f"the ttlDurationMs of the state {name!r} must be more than 0, not {ttl}")
         keys = None if key is None else self._schema(name, key)
         variable = StateVariable(name, kind, (self._schema(name, schema),), keys, ttl)
-        RowCoder(variable.schemas)  # raises for types that no state can have
+        RowCoder(variable.schemas)  # raises CoderError for types that no state can have
         if keys is not None:
             _check_map_key(name, keys)
         self.variables[name] = variable
@@ -161,9 +275,8 @@ class _Declaring:
 def declared(
     init: Callable[[Any], None], mode: TimeMode, parse: SchemaParser
 ) -> tuple[dict[str, StateVariable], frozenset[str]]:
-    """Return the state variables that a processor's ``init`` asks for, and the names of those that it removes.
-
-    ``parse`` parses schemas that are given as text. Raises `InvalidUse`, `CoderError` for invalid variables.
+    """Return the state variables that a processor's ``init`` requests, and the names of the variables that it removes.
+    ``parse`` turns the text of a schema into JSON. Raises `InvalidUse` or `CoderError` for a variable that cannot be.
     """
     handle = _Declaring(mode, parse)
     init(handle)

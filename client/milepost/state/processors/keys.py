@@ -1,4 +1,4 @@
-"""Encodes grouping keys in a way that Spark SQL can compute as well."""
+"""Encodes grouping keys as bytes that Spark SQL can compute too."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ _OFFSET = 1 << 63
 class GroupingKey:
     """The columns by which a frame is grouped, and the encoding of their keys.
 
-    Each column is a 0 if it is null. Otherwise it is a 1, followed by a number in eight bytes, the highest first and
-    with its sign bit inverted, or by the length of a text or byte string in four bytes and its bytes. Dates are in
-    days, times in microseconds. No key is a prefix of another.
+    A null is encoded as 0. Any other value is a 1, and then a number in eight bytes, the highest first and with the
+    sign bit inverted; or, for text and byte strings, the length in four bytes and the bytes. Dates are in days, times
+    in microseconds. No key is a prefix of another.
     """
 
     def __init__(self, columns: Sequence[tuple[str, JsonType]]) -> None:
-        """``columns`` has the name and the type (Spark's JSON form) of each.
-
-        Raises `InvalidUse` for types that no key can have: floating point and decimal numbers, intervals, timestamps
-        without a zone, composite types, and text with a collation.
+        """``columns`` has the name and the type (Spark's JSON form) of each. Raises `InvalidUse` for types that no key
+        can have: floating point and decimal numbers, intervals, timestamps without a zone, composite types, and text
+        with a collation.
         """
         if not columns:
             raise InvalidUse("a key has one column at least")
@@ -36,7 +35,7 @@ class GroupingKey:
         self._readers = [reader(kind, tuples) for _, kind in self.columns]
 
     def encode(self, key: Sequence[Any]) -> bytes:
-        """Turn a key into bytes. Raises `CoderError`."""
+        """Turn a key into bytes. Raises `CoderError` for a key that does not match the columns."""
         if not isinstance(key, (tuple, list)) or len(key) != len(self.columns):
             raise CoderError(f"a key is a tuple of {', '.join(name for name, _ in self.columns)}, not {key!r}")
         found = b""
@@ -55,7 +54,7 @@ class GroupingKey:
         return found
 
     def decode(self, data: bytes) -> tuple[Any, ...]:
-        """Turn bytes into the key from which they were made. Raises `CoderError`."""
+        """Turn bytes of `encode` back into the key. Raises `CoderError` for other bytes."""
         found: list[Any] = []
         place = 0
         for (_, kind), read in zip(self.columns, self._readers, strict=True):
@@ -89,7 +88,7 @@ class GroupingKey:
         return bool(number) if kind == "boolean" else read(number)
 
     def sql(self) -> str:
-        """Return the Spark SQL expression that computes the same bytes from a row."""
+        """Return the Spark SQL expression that computes the bytes of `encode` from a row."""
         return f"concat({', '.join(_sql(name, kind) for name, kind in self.columns)})"
 
 

@@ -7,13 +7,13 @@ writes the answer to its output. It ends when its input ends.
 A message is two lengths of four bytes, the highest first, then that many bytes of JSON and that many other bytes:
 
 ================================================  ======================================================================
-from the server                                   ``{"state", "key", "variable", "version", "after", "limit"}``
-asked back                                        ``{"ask": "handle", "name"}``, ``{"ask": "read", "name", "start",
+a question of the server                          ``{"state", "key", "variable", "version", "after", "limit"}``
+a request for files, to the server                ``{"ask": "handle", "name"}``, ``{"ask": "read", "name", "start",
                                                   "length"}`` or ``{"ask": "list", "name", "after"}``
-what that is answered                             ``{}`` and the bytes, ``{"files": [[name, size, age]], "next"}``, or
+the server's answer to a request                  ``{}`` and the bytes, ``{"files": [[name, size, age]], "next"}``, or
                                                   ``{"refused": KIND, "why"}``: missing, damaged, failed
-in the end                                        ``{"answer"}``, or ``{"refusal": CODE, "why"}``: a problem code of
-                                                  `milepost.wire`, or failed, where what was asked back failed
+the answer to the question                        ``{"answer"}``, or ``{"refusal": CODE, "why"}``: a problem code of
+                                                  `milepost.wire`, or failed if a request for files failed
 ================================================  ======================================================================
 """
 
@@ -40,27 +40,27 @@ from milepost.state.errors import (
     StateError,
     VersionNotFound,
 )
-from milepost.state.processors.json_values import key_of, row_json
 from milepost.state.processors.reading import Entry, StateReader
 from milepost.state.processors.snapshot import Snapshot, job_of, snapshots_of
+from milepost.state.processors.types import key_of, row_json
 from milepost.state.store.files.contract import Created, FileInfo, FilesWithin, StateFiles
 from milepost.state.store.files.tree import DEFAULT_DIRECTORY
 
 _RECORD = "job"
 _LENGTHS = struct.Struct(">II")
 _PAGE_BYTES = 1024 * 1024
-"""The JSON of the values in an answer ends with the value that reaches this size."""
+"""The size of a page of values in bytes of JSON: a page ends with the value that reaches it."""
 
 _MOST_BYTES = 4 * 1024 * 1024
-"""The most bytes of JSON for one value, since the server reads it at once."""
+"""The largest size of one value in bytes of JSON. The server reads a value in one piece."""
 
 _MEMORY = 128 * 1024 * 1024
-"""The bytes of memory for lookups, beside those that the process uses without them."""
+"""The bytes of memory that lookups may use, in addition to those that the process uses when it starts."""
 _TRIES = 3
 
 
 class Channel:
-    """Sends and receives messages."""
+    """Sends messages to the server, and receives the server's messages."""
 
     def __init__(self, incoming: BinaryIO, outgoing: BinaryIO) -> None:
         self._incoming = incoming
@@ -81,7 +81,7 @@ class Channel:
         self._outgoing.flush()
 
     def ask(self, what: str, name: str, **more: int | str) -> tuple[dict[str, Any], bytes]:
-        """Ask the server, and return its answer. Raises `FileMissing`, `StateDamaged` and `FilesError`."""
+        """Ask the server for files, and return its answer. Raises `FileMissing`, `StateDamaged` and `FilesError`."""
         self.send({"ask": what, "name": name, **more})
         received = self.receive()
         if received is None:
@@ -98,7 +98,7 @@ class Channel:
 
 
 class AskedFiles(StateFiles):
-    """The files of the tree that the question is about, for reading only."""
+    """The files of the job's tree. The server reads them on request, and they cannot be changed."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -123,7 +123,7 @@ class AskedFiles(StateFiles):
 
 
 def answered(channel: Channel, question: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer to a question, or its refusal."""
+    """Return the message for a question: its answer, or a refusal."""
     record: bytes | None = None
     for _ in range(_TRIES):
         try:
@@ -134,7 +134,7 @@ def answered(channel: Channel, question: Mapping[str, Any]) -> dict[str, Any]:
             return {"answer": _look_up(StateReaders(channel, record), question)}
         except (VersionNotFound, FileMissing) as error:
             if record == before or question["version"] is not None:
-                # otherwise the job has continued meanwhile, and cleaned up the snapshot that was the newest
+                # a changed record means that the job has removed this snapshot: the next try reads the newest one
                 return _refusal(error)
         except StateError as error:
             return _refusal(error)
@@ -145,11 +145,11 @@ def answered(channel: Channel, question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class StateReaders:
-    """The readers of a job's states."""
+    """Makes the readers of a job's states from the job record."""
 
     def __init__(self, channel: Channel, record: bytes) -> None:
-        """``record`` is the job record. Raises `VersionNotFound` for bytes that are not a job record, and
-        `StateDamaged`.
+        """``record`` has the bytes of the job record. Raises `VersionNotFound` for bytes of another program, and
+        `StateDamaged` for a job record that cannot be read.
         """
         job = job_of(record)
         if job is None:
@@ -166,7 +166,7 @@ class StateReaders:
 
 
 def _look_up(readers: StateReaders, question: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a key: the page after the first ``after`` values, with at most ``limit`` values."""
+    """Return one page of the values of a key: at most ``limit`` values, without the first ``after`` ones."""
     reader = readers.of(question["state"])
     try:
         given = json.loads(question["key"])
@@ -221,7 +221,7 @@ def questions(channel: Channel) -> Iterator[dict[str, Any]]:
 def main() -> None:
     """Answer all questions until the input ends."""
     _bound_memory()
-    os.environ["TZ"] = "UTC"  # times in state have no time zone once they are read
+    os.environ["TZ"] = "UTC"  # values are read as times without a zone, in the zone of the process
     time.tzset()
     channel = Channel(sys.stdin.buffer, sys.stdout.buffer)
     for question in questions(channel):
@@ -229,8 +229,8 @@ def main() -> None:
 
 
 def _bound_memory() -> None:
-    """Limit this process's memory, so that no file exhausts that of the server beside it, and let the kernel kill this
-    one first.
+    """Limit the memory of this process, so that no file exhausts the memory of the server beside it. Tell the kernel to
+    end this process first if the machine's memory runs out.
     """
     statistics = Path("/proc/self/statm").read_text().split()
     most = int(statistics[5]) * resource.getpagesize() + _MEMORY

@@ -1,5 +1,5 @@
 """Collects a processor's output as Arrow record batches of one schema. Output that is too large for the driver goes to
-files in the state's storage, each verified by its name.
+files in the storage of the state. The name of such a file contains a digest, which readers verify.
 """
 
 from __future__ import annotations
@@ -17,17 +17,14 @@ from milepost.state.errors import InvalidUse, StateDamaged, WriteUnknown
 from milepost.state.store.files.contract import StateFiles
 
 BATCH_ROWS = 10_000
-_LARGE = 256
-"""Frames with at least this many rows are converted as a whole; smaller ones are faster value by value."""
-
 _ATTEMPTS = 3
 
 
 class Outputs:
-    """The output of a task. It becomes Arrow streams of about ``part_bytes`` each, compressed."""
+    """The output of a task, as compressed Arrow streams of about ``part_bytes`` each, which are called parts."""
 
     def __init__(self, schema: pa.Schema, timezone: str, part_bytes: int) -> None:
-        """``timezone`` is the session's, which applies to times without a zone."""
+        """``timezone`` is the time zone of the Spark session. It applies to times without a zone."""
         self._schema = schema
         self._names = schema.names
         self._zone = ZoneInfo(timezone)
@@ -39,12 +36,12 @@ class Outputs:
         self.rows = 0
 
     def add_frame(self, frame: Any) -> Iterator[bytes]:
-        """Add a pandas frame; iterate over the parts that are full now."""
+        """Add a pandas frame, and iterate over the parts that it completes. Raises `InvalidUse` for other columns."""
         if not hasattr(frame, "columns") or len(frame.columns) != len(self._names):
             raise InvalidUse(f"a processor has to put out frames with the columns {', '.join(self._names)}: {frame!r}")
-        self._nan_is_null = True  # in a column of numbers, pandas has no other null than NaN
+        self._nan_is_null = True  # pandas writes a null in a column of numbers as NaN
         columns = frame.columns.tolist()
-        if columns == self._names:  # most frames have these columns and one row, so each step counts
+        if columns == self._names:  # fast, because most frames have these columns and a single row
             for place, (_, series) in enumerate(frame.items()):
                 self._columns[place].extend(series.tolist())
             return self._added(len(frame))
@@ -59,7 +56,7 @@ class Outputs:
         return self._added(len(frame))
 
     def add_row(self, row: Any) -> Iterator[bytes]:
-        """Add a row; iterate over the parts that are full now."""
+        """Add a row, and iterate over the parts that it completes. Raises `InvalidUse` for other fields."""
         if not isinstance(row, (tuple, list)) or len(row) != len(self._names):
             raise InvalidUse(f"a processor has to put out rows with the fields {', '.join(self._names)}: {row!r}")
         fields = getattr(row, "__fields__", None)
@@ -69,7 +66,7 @@ class Outputs:
         return self._added(1)
 
     def end(self) -> Iterator[bytes]:
-        """Iterate over the remaining parts."""
+        """Iterate over the parts that are not complete yet. Nothing can be added afterwards."""
         self._flush()
         if self._writer is not None:
             yield self._part()
@@ -110,7 +107,9 @@ class Outputs:
 
     @staticmethod
     def _cast(values: list[Any], field: pa.Field, first: Exception) -> pa.Array:
-        """Convert as Spark does: a whole number becomes text or a fraction, if that changes no value."""
+        """Convert values as Spark does: a whole number becomes text or a floating-point number, if its value stays the
+        same. Raises `InvalidUse`.
+        """
         try:
             return pa.array(values, from_pandas=True).cast(field.type)
         except (pa.ArrowException, TypeError, ValueError):
@@ -131,9 +130,9 @@ def output_directory(name: str) -> str:
 
 
 def store_output(files: StateFiles, name: str, batch: int, partition: int, part: bytes) -> str:
-    """Store a part of a partition's output for a batch under a new path, which ends with its digest; return the path.
-
-    A file whose creation has an unknown outcome does no harm, because nothing names it. Raises `StateError`.
+    """Store a part of a partition's output for a batch as a new file, whose path ends with the part's digest; return
+    the path. If the outcome of a write is unknown, the part is written again under another path: no record names the
+    first file. Raises `StateError`.
     """
     digest = hashlib.sha256(part).hexdigest()
     for attempt in range(_ATTEMPTS):
@@ -149,8 +148,8 @@ def store_output(files: StateFiles, name: str, batch: int, partition: int, part:
 
 
 def read_output(files: StateFiles, paths: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Iterate over the record batches of outputs in files. Raises `StateDamaged` for a file whose content does not
-    match its name, and `FilesError`.
+    """Iterate over the record batches of stored outputs. Raises `StateDamaged` for a file whose content does not match
+    the digest in its name, and `FilesError`.
     """
     for path in paths:
         content = b"".join(iter(_Reading(files, path), b""))

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from milepost.state.cells.lifetime import Lifetime, decode_time
 from milepost.state.errors import InvalidUse
 from milepost.state.key_groups import entries_of, split_entry, with_group, without_group
-from milepost.state.processors.current import MILLISECOND_BYTES, decode_time
 from milepost.state.processors.keys import GroupingKey
 from milepost.state.processors.snapshot import Layout, Snapshot
 from milepost.state.processors.types import RowMaker, tuples
@@ -22,10 +22,9 @@ from milepost.state.store.settings import ProviderSettings
 
 @dataclass(frozen=True)
 class Entry:
-    """A value of a state variable. ``entry`` is the key of a map's entry, else None; each row of a list is one `Entry`.
-
-    ``expires`` is the time of expiry, in milliseconds since 1970; None is never. An expired value stays until a batch
-    removes it.
+    """A value of a state variable. ``entry`` is the key of a map entry, and None for other variables. Each row of a
+    list is an `Entry` of its own. ``expires`` is the time of expiry in milliseconds since 1970, None for a value that
+    never expires. An expired value stays until a batch removes it.
     """
 
     key: tuple[Any, ...]
@@ -37,9 +36,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Changed:
-    """The change of one value in one batch. ``kind`` is ``put``, ``append`` or ``remove``; a removal has no
-    ``values``.
-    """
+    """The change of a value in a batch. ``kind`` is ``put``, ``append`` or ``remove``; a removal has no ``values``."""
 
     version: int
     kind: str
@@ -50,12 +47,12 @@ class Changed:
 
 
 class StateReader:
-    """Reads a snapshot and those before it. It loads no store: it reads only the files that may contain the requested
-    keys.
+    """Reads the state of a job at its newest snapshot and at earlier ones. It loads no store, and reads only files that
+    may contain the requested keys.
     """
 
     def __init__(self, files: StateFiles, snapshot: Snapshot, *, rows: RowMaker = tuples) -> None:
-        """``files`` is the storage of the state, and ``snapshot`` the last published one."""
+        """``files`` is the storage of the state, and ``snapshot`` the snapshot that was published last."""
         self._files = files
         self._snapshot = snapshot
         self._rows = rows
@@ -68,7 +65,7 @@ class StateReader:
 
     @property
     def key(self) -> list[tuple[str, str]]:
-        """The names and types of the columns of a key."""
+        """The name and the type of each column of the key."""
         return list(self._key.columns)
 
     def variable(self, name: str) -> StateVariable:
@@ -103,7 +100,7 @@ class StateReader:
     def values_of(
         self, key: Sequence[Any], variable: str | None = None, *, version: int | None = None
     ) -> Iterator[Entry]:
-        """Iterate over the values that `get` returns, for a key with more values than fit into memory."""
+        """Iterate over the values that `get` returns, without holding all of them in memory."""
         encoded = self._key.encode(tuple(key))
         layout, behind = self._snapshot.at(self._or_newest(version))
         group = self._snapshot.groups.group(encoded)
@@ -118,9 +115,9 @@ class StateReader:
             yield from self._scan(layout, behind, partition, [one], start, end)
 
     def changes(self, start: int, end: int | None = None, *, variable: str | None = None) -> Iterator[Changed]:
-        """Iterate over the changes that the snapshots from ``start`` to ``end`` (by default the newest) made, both
-        included, one partition after the other. Raises the errors of `entries`, and `InvalidUse` if the snapshots do
-        not all have the same layout, since a new layout writes all keys again.
+        """Iterate over the changes that the snapshots from ``start`` to ``end``, both included, made; one partition
+        follows the other. ``end`` is the newest snapshot by default. Raises the errors of `entries`. Raises
+        `InvalidUse` if the snapshots do not all have the same layout, since a new layout writes all keys again.
         """
         end = self._or_newest(end)
         layout, behind = self._snapshot.at(end)
@@ -199,4 +196,4 @@ class StateReader:
 
 
 def _plain(variable: StateVariable, value: bytes) -> bytes:
-    return value if variable.ttl is None else value[MILLISECOND_BYTES:]
+    return value if variable.ttl is None else Lifetime.value(value)

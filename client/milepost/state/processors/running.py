@@ -1,4 +1,4 @@
-"""Runs a processor over the rows of one task, on top of a version of its store."""
+"""Runs a processor over the rows of one task, and changes one version of the task's store."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 
 from milepost.state.errors import InvalidUse
 from milepost.state.key_groups import KeyGroups
-from milepost.state.processors.current import BatchTimes, Current, TimeMode
 from milepost.state.processors.handle import ProcessorHandle
 from milepost.state.processors.keys import GroupingKey
-from milepost.state.processors.timers import BY_KEY, BY_TIME
+from milepost.state.processors.timers import BY_KEY, BY_TIME, BatchTimes, Current, TimeMode
 from milepost.state.processors.types import RowMaker, tuples
 from milepost.state.processors.variables import StateVariable
 from milepost.state.store.contract.stores import StateStore
@@ -27,7 +26,7 @@ class TimerValues:
         self._times = times
 
     def getCurrentProcessingTimeInMs(self) -> int:
-        """Return when the batch began, in milliseconds since 1970."""
+        """Return the time at which the batch began, in milliseconds since 1970."""
         return self._times.processing
 
     def getCurrentWatermarkInMs(self) -> int:
@@ -42,14 +41,14 @@ class ExpiredTimerInfo:
         self._expiry = expiry
 
     def getExpiryTimeInMs(self) -> int:
-        """Return the time that was registered, in milliseconds since 1970."""
+        """Return the time for which the timer was registered, in milliseconds since 1970."""
         return self._expiry
 
 
 @dataclass(frozen=True)
 class Batch:
-    """The parts of a batch that are the same for all its tasks: the encoding and division of keys, the variables, and
-    the time.
+    """The parts of a batch that all its tasks share: the encoding of keys, their division into groups, the state
+    variables, and the times.
     """
 
     key: GroupingKey
@@ -61,7 +60,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A processor's output for a key, in the order in which it was produced."""
+    """One output of a processor, and the key for which the processor returned it."""
 
     key: tuple[Any, ...]
     output: Any
@@ -77,11 +76,12 @@ def run_processor(
     *,
     row_maker: RowMaker = tuples,
 ) -> Iterator[Outcome]:
-    """Run a processor as Spark does, and iterate over its output: ``init``, ``handleInitialState`` for all rows of
-    ``initial``, ``handleInputRows`` for each key of ``rows``, ``handleExpiredTimer`` for each timer that is due in
-    ``groups``, and ``close``. Then remove the expired values. The caller commits the store.
+    """Run a processor as Spark does, and iterate over its outputs. The caller commits the store.
 
-    Keys are encoded (`GroupingKey`), and the rows of one key are consecutive.
+    Call ``init``, ``handleInitialState`` for all rows of ``initial``, ``handleInputRows`` for each key of ``rows``,
+    ``handleExpiredTimer`` for each timer of ``groups`` that is due, and ``close``. Then remove the expired values.
+
+    Keys are encoded by `GroupingKey`, and the rows of one key are consecutive.
     """
     for variable in batch.variables.values():
         store.create_column_family_if_absent(variable.family, multiple_values_per_key=variable.kind == "list")
@@ -119,8 +119,7 @@ def run_processor(
             handle.timers.delete(expiry)
     current.unset()
     processor.close()
-    for state in handle.states.values():
-        state.clean(groups)
+    handle.clean(groups)
 
 
 def _outputs(found: Any) -> Iterator[Any]:

@@ -10,8 +10,8 @@ from typing import Any
 
 from milepost.state.errors import FileMissing, InvalidUse, StateDamaged, VersionNotFound
 from milepost.state.key_groups import KeyGroups
-from milepost.state.processors.current import TimeMode
 from milepost.state.processors.keys import GroupingKey
+from milepost.state.processors.timers import TimeMode
 from milepost.state.processors.variables import StateVariable
 from milepost.state.store.contract.values import StateStoreId
 from milepost.state.store.files.contract import StateFiles
@@ -19,16 +19,16 @@ from milepost.state.store.format.names import Kind, StateFileName
 
 FORMAT = 1
 Commits = tuple[tuple[int, str], ...]
-"""The version of each partition's store, and the id of its commit."""
+"""For each partition, the version of its store and the id of the commit."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The snapshots that were made with the same partitions, each of which has its own store.
+    """A division of a state into partitions, each with its own store, and the snapshots that were made with it.
 
-    ``after`` is the snapshot before the first of the layout, and ``commits`` are those of its last snapshot. Each
-    snapshot of a layout is one version of each store, so earlier snapshots have lower versions, which the lineage of
-    the commits leads to.
+    ``after`` is the number of the snapshot before the first one of the layout, and ``commits`` has the commits of the
+    last one. Each snapshot of a layout is one version of each store. So an earlier snapshot is a lower version of each
+    store, and the history of ``commits`` leads to it.
     """
 
     number: int
@@ -42,11 +42,9 @@ class Layout:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The state of all partitions after a batch.
-
-    ``version`` counts the snapshots. ``layouts`` are those whose snapshots may still be read, oldest first, and
-    ``retired`` those without a kept snapshot from this one on: their stores can be removed once this snapshot is
-    published.
+    """The state of all partitions after a batch. ``version`` counts the snapshots. ``layouts`` has the layouts with
+    snapshots that may still be read, oldest first. ``retired`` has the number and the count of partitions of each
+    layout that has no kept snapshot any more: its stores can be removed once this snapshot is published.
     """
 
     name: str
@@ -70,10 +68,8 @@ class Snapshot:
         return len(self.layout.commits)
 
     def at(self, version: int) -> tuple[Layout, int]:
-        """Return the layout of a snapshot, and the number of versions by which each of its stores was behind the
-        layout's last one.
-
-        Raises `VersionNotFound` for snapshots that are not kept.
+        """Return the layout of an earlier snapshot, and the number of versions that each of its stores has gone on
+        since. Raises `VersionNotFound` for a snapshot that is not kept.
         """
         last = self.version
         for layout in reversed(self.layouts):
@@ -87,14 +83,14 @@ class Snapshot:
 
     @property
     def commits(self) -> list[str]:
-        """The files of the commits that this snapshot names, by partition."""
+        """The paths of the commits that this snapshot names, in the order of the partitions."""
         return [
             f"{self.layout.store(self.name, partition).directory}/{StateFileName(Kind.DELTA, version, id)}"
             for partition, (version, id) in enumerate(self.layout.commits)
         ]
 
     def missing(self, files: StateFiles) -> list[int]:
-        """Return the partitions for which the storage lacks the commit that this snapshot names."""
+        """Return the partitions whose commit this snapshot names and the storage lacks."""
         lost = []
         for partition, name in enumerate(self.commits):
             try:
@@ -104,10 +100,9 @@ class Snapshot:
         return lost
 
     def unpublished(self, files: StateFiles) -> list[tuple[int, int]]:
-        """Return the layouts that a batch wrote to replace the newest one, and that were never published.
-
-        Each is the number of the layout and the number of its partitions. Only the first snapshot of a layout looks for
-        them: no later layout has its number.
+        """Return the layouts that batches wrote in place of the newest layout and never published. Each is the number
+        of the layout and the count of its partitions. Only the first snapshot of a layout has to look for them, because
+        later attempts have another number.
         """
         layout = self.layout
         if self.version != layout.after + 1:
@@ -125,9 +120,8 @@ class Snapshot:
         keep: int,
         mode: TimeMode,
     ) -> Snapshot:
-        """Return the snapshot that follows this one, in the layout of this number.
-
-        Older layouts stay if they have one of the last ``keep`` snapshots.
+        """Return the next snapshot, with ``commits`` in the layout number ``layout``. Older layouts stay as long as
+        they have one of the last ``keep`` snapshots.
         """
         version = self.version + 1
         if layout == self.layout.number:
@@ -142,7 +136,7 @@ class Snapshot:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Convert the snapshot to JSON, with a digest of itself."""
+        """Convert the snapshot to JSON, with a digest over the state's name and the snapshot."""
         document: dict[str, Any] = {
             "format": FORMAT,
             "version": self.version,
@@ -158,7 +152,7 @@ class Snapshot:
 
     @classmethod
     def from_json(cls, name: str, document: Mapping[str, Any]) -> Snapshot:
-        """Read a snapshot from its JSON. Raises `StateDamaged`."""
+        """Read a snapshot from its JSON. Raises `StateDamaged` for any other document."""
         where = f"the snapshot of the state {name!r}"
         try:
             rest = {field: value for field, value in document.items() if field != "digest"}
@@ -187,9 +181,7 @@ class Snapshot:
 
 
 def _check(snapshot: Snapshot) -> None:
-    """Raise ValueError for a snapshot that no driver writes. Its digest does not exclude that, because it is not a
-    signature.
-    """
+    """Raise ValueError for a snapshot that no driver writes. Its digest may be right, since anyone can compute one."""
     begins = [layout.after for layout in snapshot.layouts]
     if not begins or begins[0] < 0 or sorted({*begins, snapshot.version}) != [*begins, snapshot.version]:
         raise ValueError("its layouts do not follow each other")
@@ -209,7 +201,7 @@ def first_snapshot(
     variables: Mapping[str, StateVariable],
     mode: TimeMode,
 ) -> Snapshot:
-    """Return the first snapshot of a state."""
+    """Return snapshot 1 of a state, with ``commits`` in layout 1."""
     return Snapshot(name, 1, batch, groups, tuple(key.columns), mode, dict(variables), (Layout(1, 0, commits),))
 
 
@@ -223,9 +215,8 @@ def snapshots_of(record: bytes) -> dict[str, Snapshot]:
 
 
 def job_of(record: bytes) -> str | None:
-    """Return the identity of a job, from the bytes of its job record.
-
-    None for bytes that do not look like a job record: another program may have a handle of the same name.
+    """Return the identity of a job, from the bytes of its job record. None for bytes that do not look like a job
+    record: another program may have a handle of the same name.
     """
     try:
         document = json.loads(record)
@@ -238,7 +229,7 @@ def job_of(record: bytes) -> str | None:
 
 
 def store_of(name: str, layout: int, partitions: int, partition: int) -> StateStoreId:
-    """Return the store of a partition in a layout."""
+    """Return the store of a partition in a layout. Raises `InvalidUse` if no store can have the state's name."""
     try:
         return StateStoreId(0, partition, f"{name}.{layout}x{partitions}")
     except InvalidUse as error:

@@ -1,11 +1,13 @@
-"""Processes one partition of a batch: loads its store, runs the processor, commits, and reports the result.
+"""Processes one partition of a batch: splits its rows into keys, loads its store, runs the processor, commits, and
+reports the result.
 
-If a task fails or runs twice, everything here runs again from the same beginning. Each attempt makes its own commit,
+If a task fails or runs twice, the partition is processed again from the same commit. Each attempt makes its own commit,
 and a commit that is never published is never read.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -13,17 +15,77 @@ from typing import Any
 
 import pyarrow as pa
 
-from milepost.state.errors import CommitUnknown
+from milepost.state.errors import CommitUnknown, InvalidUse
 from milepost.state.key_groups import KeyGroups, range_of_groups
 from milepost.state.processors.cache import STORES
 from milepost.state.processors.outputs import Outputs, read_output, store_output
 from milepost.state.processors.running import Batch, Rows, drop_variables, run_processor
 from milepost.state.processors.snapshot import Layout, store_of
-from milepost.state.processors.task_input import frames_by_key, rows_by_key
 from milepost.state.processors.types import RowMaker, tuples
 from milepost.state.processors.variables import StateVariable
 from milepost.state.store.contract.stores import StateStore
 from milepost.state.store.provider import FileStateStoreProvider
+
+KEY = "__milepost_key"
+PARTITION = "__milepost_partition"
+RESERVED = (KEY, PARTITION)
+
+
+def frames_by_key(frames: Iterable[Any]) -> Iterator[tuple[int, Iterator[tuple[bytes, Rows]]]]:
+    """Split pandas frames that are sorted by `PARTITION` and `KEY` into partitions, and each partition into keys with
+    their frames. The first row of each partition has no key. It makes a partition appear that has no other rows.
+    """
+
+    import pandas
+
+    def slices() -> Iterator[tuple[int, bytes | None, Any]]:
+        for frame in frames:
+            keys = frame[KEY].tolist()
+            partitions = frame[PARTITION].tolist()
+            data = frame.drop(columns=list(RESERVED))
+            start, last = 0, len(keys)
+            while start < last:
+                end, key, partition = start + 1, keys[start], partitions[start]
+                while end < last and keys[end] == key and partitions[end] == partition:
+                    end += 1
+                part = data.iloc[start:end]
+                part.index = pandas.RangeIndex(end - start)  # a plain range would take pandas twice as long
+                yield int(partition), key, part
+                start = end
+
+    return _by_partition(slices())
+
+
+def rows_by_key(batches: Iterable[pa.RecordBatch], row: Any) -> Iterator[tuple[int, Iterator[tuple[bytes, Rows]]]]:
+    """Split record batches that are sorted by `PARTITION` and `KEY` into partitions, and each partition into keys with
+    their rows. ``row`` takes names of fields, and returns a function that makes a row.
+    """
+
+    def each() -> Iterator[tuple[int, bytes | None, Any]]:
+        for batch in batches:
+            keys, partitions = batch.column(KEY).to_pylist(), batch.column(PARTITION).to_pylist()
+            names = [name for name in batch.schema.names if name not in RESERVED]
+            make = row(*names)
+            columns = [batch.column(name).to_pylist() for name in names]
+            for key, partition, *values in zip(keys, partitions, *columns, strict=True):
+                yield int(partition), key, make(*values)
+
+    return _by_partition(each())
+
+
+def _by_partition(parts: Iterator[tuple[int, bytes | None, Any]]) -> Iterator[tuple[int, Iterator[tuple[bytes, Rows]]]]:
+    for partition, group in itertools.groupby(parts, key=lambda part: part[0]):
+        first = next(group)
+        if first[1] is not None:
+            raise InvalidUse(f"the rows of partition {partition} came without its beginning: they were divided again")
+        yield partition, _by_key(group)  # noqa: B031  (the caller reads all keys before the next partition)
+
+
+def _by_key(group: Iterator[tuple[int, bytes | None, Any]]) -> Iterator[tuple[bytes, Rows]]:
+    for key, same in itertools.groupby(group, key=lambda part: part[1]):
+        assert key is not None
+        yield bytes(key), (part[2] for part in same)
+
 
 _COPY_BYTES = 64 * 1024 * 1024
 _COMMITS = 3
@@ -36,9 +98,10 @@ class Work:
     """The work of a task, which is the same for all partitions of the batch ``number``.
 
     ``loading`` is a pickled `milepost.state.processors.cache.Loading`. ``begin`` has the commit from which each
-    partition continues; None begins new stores, which take over their keys from ``older``, if there was another layout.
-    ``dropped`` are variables to remove first. ``schema`` and ``timezone`` are those of the output. ``workers_stay``
-    says that a worker process outlives its task, so that its maintenance can run during the next one.
+    partition continues. If it is None, each partition begins a new store, which takes over its keys from the layout
+    ``older``, if there is one. ``dropped`` has variables to remove first. ``schema`` and ``timezone`` are those of the
+    output. ``workers_stay`` says that a worker process outlives its task, so that maintenance can run during the next
+    task.
     """
 
     name: str
@@ -62,7 +125,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Done:
-    """The result of a task: the commit of its partition, and its output, inline or in files of the state's storage."""
+    """The result of a task: the commit of its partition, and its output, in ``parts`` or in files of the storage."""
 
     partition: int
     version: int
@@ -77,14 +140,13 @@ class Done:
         return json.dumps(document, separators=(",", ":"))
 
     def columns(self) -> dict[str, list[Any]]:
-        """Return the result as the one row that a task puts out."""
+        """Return the result as the single row that Spark collects from the task."""
         return {"partition": [self.partition], "info": [self.info()], "parts": [list(self.parts)]}
 
 
 def work_on(work: Work, partition: int, rows: Iterable[tuple[bytes, Rows]]) -> Done:
-    """Process the rows of a partition, in which the rows of a key are consecutive; return once its commit is stored.
-
-    Raises `StateError` and the exceptions of the processor; then no part of the work counts.
+    """Process the rows of a partition, in which the rows of a key are consecutive, and return once its commit is
+    stored. Raises `StateError` and the exceptions of the processor. In that case the work does not count.
     """
     files = STORES.files(work.loading)
     store_id = store_of(work.name, work.layout, work.partitions, partition)
@@ -129,7 +191,9 @@ def work_on(work: Work, partition: int, rows: Iterable[tuple[bytes, Rows]]) -> D
 
 
 def commit(store: StateStore) -> None:
-    """Commit a store. If the outcome is unknown, commit once more: it is the same commit."""
+    """Commit a store. While the outcome is unknown, repeat the commit, which writes the same file; after three
+    attempts, raise `CommitUnknown`.
+    """
     for attempt in range(_COMMITS):
         try:
             store.commit()
@@ -141,8 +205,8 @@ def commit(store: StateStore) -> None:
 
 
 def _taken_over(work: Work, provider: FileStateStoreProvider, store: StateStore, partition: int) -> StateStore:
-    """Put the keys of the partition's groups, which other stores had, into its new store. Keys that do not fit into
-    memory together are committed on the way.
+    """Copy the keys of the partition's groups from the stores of the older layout into the partition's new store, and
+    return the store. It is committed on the way if the keys are too many for memory.
     """
     assert work.older is not None
     groups: KeyGroups = work.batch.groups
@@ -174,7 +238,7 @@ def _taken_over(work: Work, provider: FileStateStoreProvider, store: StateStore,
 
 
 def frames_task(work: Work) -> Any:
-    """Return the function for ``mapInPandas``."""
+    """Return the function for Spark's ``mapInPandas``, which processes partitions of pandas frames."""
 
     def run(frames: Iterator[Any]) -> Iterator[Any]:
         import pandas
@@ -186,7 +250,7 @@ def frames_task(work: Work) -> Any:
 
 
 def rows_task(work: Work, row: Any) -> Any:
-    """Return the function for ``mapInArrow``."""
+    """Return the function for Spark's ``mapInArrow``, which processes partitions of rows."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for partition, rows in rows_by_key(batches, row):
@@ -196,7 +260,7 @@ def rows_task(work: Work, row: Any) -> Any:
 
 
 def output_task(loading: bytes) -> Any:
-    """Return the function for ``mapInArrow`` that reads outputs by the names of their files."""
+    """Return the function for Spark's ``mapInArrow`` that reads stored outputs by the names of their files."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -1,51 +1,94 @@
-"""Timers of a key, stored twice: by key for the processor, and by time to find those that are due."""
+"""The time of a batch, and the timers of its keys. A timer is stored twice: by key for the processor, and by time to
+find the timers that are due.
+"""
 
 from __future__ import annotations
 
 import heapq
 import operator
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
+from milepost.state.cells.lifetime import TIME_BYTES, decode_time, encode_time
+from milepost.state.cells.states import CurrentKey
 from milepost.state.errors import InvalidUse
-from milepost.state.key_groups import GROUP_BYTES
-from milepost.state.processors.current import MILLISECOND_BYTES, Current, TimeMode, decode_time, encode_time
+from milepost.state.key_groups import GROUP_BYTES, KeyGroups
+from milepost.state.store.contract.stores import StateStore
 
 BY_KEY = "timers:key"
 BY_TIME = "timers:time"
 MOST_MILLISECONDS = (1 << 63) - 1
 
 
+class TimeMode(Enum):
+    """The time by which timers fire, as in Spark's ``timeMode``. State always expires by processing time."""
+
+    NONE = "none"
+    PROCESSING = "processingtime"
+    EVENT = "eventtime"
+
+    @classmethod
+    def of(cls, text: str) -> TimeMode:
+        """Return the mode for Spark's text, in any case. Raises `InvalidUse` for another text."""
+        for mode in cls:
+            if mode.value == text.lower():
+                return mode
+        raise InvalidUse(f"the time mode is None, ProcessingTime or EventTime, not {text!r}")
+
+
+@dataclass(frozen=True)
+class BatchTimes:
+    """The times of a batch in milliseconds since 1970: when it began, and its watermark. All tasks and attempts of a
+    batch have the same times, so that they produce the same state.
+    """
+
+    processing: int = -1
+    watermark: int = -1
+
+    def now(self, mode: TimeMode) -> int | None:
+        """Return the time by which timers fire, None if the mode has no timers."""
+        return {TimeMode.NONE: None, TimeMode.PROCESSING: self.processing, TimeMode.EVENT: self.watermark}[mode]
+
+
+class Current(CurrentKey):
+    """The store of a task, the time of its batch, and the key for which the processor is called."""
+
+    def __init__(self, store: StateStore, groups: KeyGroups, mode: TimeMode, times: BatchTimes) -> None:
+        super().__init__(groups, "state and timers belong to a key, so they can be used only while a key is handled")
+        self.store = store
+        self.mode = mode
+        self.times = times
+
+
 class Timers:
-    """The timers of a store."""
+    """The timers of all keys in a store."""
 
     def __init__(self, current: Current) -> None:
         self._current = current
 
     def register(self, expiry: Any) -> None:
-        """Register a timer of the current key at this time, in milliseconds since 1970, if there is none."""
-        milliseconds = self._checked(expiry)
-        time = encode_time(milliseconds)
-        self._current.store.put(self._current.entries + time, b"", BY_KEY)
-        self._current.store.put(self._current.timed(milliseconds, self._current.whole[GROUP_BYTES:]), b"", BY_TIME)
+        """Register a timer of the current key in milliseconds since 1970, unless it exists. Raises `InvalidUse`."""
+        for key, family in self._rows(expiry):
+            self._current.store.put(key, b"", family)
 
     def delete(self, expiry: Any) -> None:
-        """Remove the timer of the current key at this time."""
-        milliseconds = self._checked(expiry)
-        self._current.store.remove(self._current.entries + encode_time(milliseconds), BY_KEY)
-        self._current.store.remove(self._current.timed(milliseconds, self._current.whole[GROUP_BYTES:]), BY_TIME)
+        """Remove the timer of the current key at this time, if it exists. Raises `InvalidUse`."""
+        for key, family in self._rows(expiry):
+            self._current.store.remove(key, family)
 
     def list(self) -> Iterator[int]:
-        """Iterate over the present timers of the current key, earliest first."""
+        """Iterate over the times of the current key's timers, earliest first."""
         self._check_mode()
-        prefix = self._current.entries
+        prefix = self._current.entries()
         found = list(self._current.store.prefix_scan(prefix, BY_KEY))
         return (decode_time(key[len(prefix) :]) for key, _ in found)
 
     def due(self, groups: Iterable[int], now: int) -> Iterator[tuple[bytes, int]]:
-        """Iterate over the keys in these groups with timers before ``now``, and their timers, earliest first.
-
-        The first step of the iteration finds all of them: a timer that is registered later waits for the next batch.
+        """Iterate over the timers before ``now`` of all keys in these key groups, earliest first: each is a key and a
+        time. The first step of the iteration finds all of them. So a timer that is registered later fires in the next
+        batch.
         """
         end = encode_time(now)
         each = []
@@ -53,8 +96,14 @@ class Timers:
             prefix = group.to_bytes(GROUP_BYTES, "big")
             found = [key for key, _ in self._current.store.range_scan(prefix, prefix + end, BY_TIME)]
             if found:
-                each.append([(decode_time(key[GROUP_BYTES:]), key[GROUP_BYTES + MILLISECOND_BYTES :]) for key in found])
+                each.append([(decode_time(key[GROUP_BYTES:]), key[GROUP_BYTES + TIME_BYTES :]) for key in found])
         return ((key, time) for time, key in heapq.merge(*each))
+
+    def _rows(self, expiry: Any) -> tuple[tuple[bytes, str], ...]:
+        """Return the key of each of a timer's two rows, with its column family."""
+        time, current = encode_time(self._checked(expiry)), self._current
+        by_time = current.group + time + current.row()[GROUP_BYTES:]
+        return (current.entries() + time, BY_KEY), (by_time, BY_TIME)
 
     def _checked(self, expiry: Any) -> int:
         self._check_mode()

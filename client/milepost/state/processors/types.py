@@ -1,10 +1,13 @@
-"""Converts values of Spark's types into values that msgpack supports, and back.
-
-A type is in Spark's JSON form, as ``DataType.jsonValue`` returns it: a name, or a dict for a composite type.
+"""Converts values of Spark's types into values that msgpack supports, and back, to store them; and into JSON, for
+readers that are not written in Python. A type is in Spark's JSON form, as ``DataType.jsonValue`` returns it: a name, or
+a dict for a composite type.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
+import math
 import operator
 import re
 from collections.abc import Callable, Sequence
@@ -12,7 +15,7 @@ from datetime import date, datetime, timedelta, timezone
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
-from milepost.state.errors import CoderError
+from milepost.state.errors import CoderError, InvalidUse
 
 JsonType = Any
 """A Spark type in its JSON form."""
@@ -30,7 +33,7 @@ _EPOCH = datetime(1970, 1, 1)
 _SECOND = 1_000_000
 _CYCLE_YEARS = 400
 _CYCLE_SECONDS = 146_097 * 24 * 60 * 60
-"""The calendar repeats after 400 years, including weekdays, and so do the rules of a time zone at both of its ends."""
+"""The length of 400 years, after which the calendar repeats, with its weekdays and the rules of time zones."""
 
 _FIRST_YEAR_ENDS = (datetime(2, 1, 1) - _EPOCH) // timedelta(seconds=1)
 _LAST_YEAR_BEGINS = (datetime(9999, 1, 1) - _EPOCH) // timedelta(seconds=1)
@@ -42,15 +45,15 @@ def tuples(_names: Sequence[str]) -> Callable[[Sequence[Any]], Any]:
 
 
 def writer(kind: JsonType) -> Convert:
-    """Return a function that converts a value of this type for msgpack. That function raises `CoderError` for a value
-    of another type; `writer` itself raises it for a type that state cannot have.
+    """Return a function that converts a value of this type for msgpack. `writer` raises `CoderError` for a type that
+    state cannot have. The returned function raises `CoderError` for a value of another type.
     """
     one = _writers(kind)
     return lambda value: None if value is None else one(value)
 
 
 def reader(kind: JsonType, rows: RowMaker) -> Convert:
-    """Return a function that converts a value from msgpack back. ``rows`` makes the rows for structs."""
+    """Return a function that converts a value from msgpack back. ``rows`` makes the rows of structs."""
     one = _readers(kind, rows)
     return lambda value: None if value is None else one(value)
 
@@ -156,7 +159,7 @@ def _decimal_limits(kind: str) -> tuple[int, int]:
 
 
 def _decimal(value: Decimal, precision: int, scale: int) -> str:
-    """Return the text of a number with the digits of its type, rounded half up, as Spark rounds it."""
+    """Return a number's text, rounded half up to the digits of its type, as in Spark. Raises `CoderError`."""
     try:
         rounded = value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, Context(prec=precision))
     except InvalidOperation as error:
@@ -176,7 +179,7 @@ def _number(value: Any) -> float:
 
 
 def _truth(value: Any) -> bool:
-    # numpy's types, which may not be installed
+    # the truth types of numpy, by name, because numpy may not be installed
     if type(value) is not bool and type(value).__name__ not in ("bool", "bool_"):
         raise CoderError(f"the state takes True or False here, not {type(value).__name__}")
     return bool(value)
@@ -191,13 +194,12 @@ def _fields(value: Any, names: Sequence[str]) -> Sequence[Any]:
 
 
 def _microseconds_of(value: datetime, *, utc: bool = False) -> int:
-    """Return the microseconds since 1970. A datetime without a zone is in this machine's zone, or in UTC if ``utc``.
-
-    A time that the clocks skip is as far after the change as it would be if the clocks had not changed; with ``fold=1``
-    it is before the change (PEP 495). Raises `CoderError` for a value that is not a time, such as pandas' NaT.
+    """Return the microseconds since 1970. A datetime without a zone is in this machine's zone, or in UTC if ``utc``. A
+    clock change can skip a wall-clock time. With ``fold=0`` the result for it is after the change, and with ``fold=1``
+    before the change, as PEP 495 says. Raises `CoderError` for a value that is not a time, such as pandas' NaT.
     """
     try:
-        # The methods of subclasses differ: those of pandas.Timestamp take a time without a zone as UTC.
+        # A plain datetime, because methods of subclasses differ: pandas.Timestamp takes a time without a zone as UTC.
         plain = datetime(value.year, value.month, value.day, value.hour, value.minute, value.second, fold=value.fold)
         wall = (plain - _EPOCH) // _MICROSECOND + value.microsecond
         if value.tzinfo is not None:
@@ -208,9 +210,7 @@ def _microseconds_of(value: datetime, *, utc: bool = False) -> int:
 
 
 def _local_datetime(microseconds: int) -> datetime:
-    """Return the time in this machine's zone, with the ``fold`` from which `_microseconds_of` computes the same
-    microseconds.
-    """
+    """Return the time in this machine's zone, with the ``fold`` for which `_microseconds_of` is its inverse."""
     seconds, rest = divmod(microseconds, _SECOND)
     cycles = _cycles(seconds < _FIRST_YEAR_ENDS, seconds >= _LAST_YEAR_BEGINS)
     found = datetime.fromtimestamp(seconds + cycles * _CYCLE_SECONDS)
@@ -224,7 +224,82 @@ def _local_seconds(plain: datetime) -> int:
 
 
 def _cycles(first: bool, last: bool) -> int:
-    """Return the number of cycles by which to move a time into the calendar's range, because Python reads the day
-    before and after as well.
+    """Return the number of 400-year cycles by which to move a time before Python converts it. Python reads the day
+    before and the day after too, which the first and the last year lack.
     """
     return 1 if first else -1 if last else 0
+
+
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def json_of(kind: JsonType, value: Any) -> Any:
+    """Return the JSON of a value that a function of `reader` returned, with tuples as rows.
+
+    Structs are objects, maps are lists of pairs, bytes are in base64, decimals are text, and intervals are whole
+    numbers of microseconds. Dates and times have the form of ISO 8601. A time without a zone is in this machine's zone,
+    and is written in UTC. Numbers that JSON lacks are "NaN", "Infinity" and "-Infinity".
+    """
+    if value is None:
+        return None
+    if isinstance(kind, dict):
+        if kind["type"] == "struct":
+            return row_json(kind, value)
+        if kind["type"] == "array":
+            return [json_of(kind["elementType"], one) for one in value]
+        return [[json_of(kind["keyType"], key), json_of(kind["valueType"], one)] for key, one in value.items()]
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, timedelta):
+        return value // _MICROSECOND
+    if isinstance(value, datetime):
+        if kind == "timestamp":
+            return value.astimezone(timezone.utc).replace(tzinfo=None).isoformat() + "Z"
+        return value.isoformat()
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def row_json(kind: JsonType, row: Sequence[Any]) -> dict[str, Any]:
+    """Return a row of a struct as a JSON object."""
+    return {field["name"]: json_of(field["type"], one) for field, one in zip(kind["fields"], row, strict=True)}
+
+
+def key_of(columns: Sequence[tuple[str, str]], given: Any) -> tuple[Any, ...]:
+    """Return the key that a JSON array has for these columns (names and types). Raises `InvalidUse` for other JSON."""
+    if not isinstance(given, list) or len(given) != len(columns):
+        shown = ", ".join(f"{name} {kind}" for name, kind in columns)
+        raise InvalidUse(f"a key is a JSON array of {len(columns)}: {shown}")
+    return tuple(
+        None if part is None else _part(name, kind, part) for (name, kind), part in zip(columns, given, strict=True)
+    )
+
+
+def _part(name: str, kind: str, part: Any) -> Any:
+    expected, read = _PARTS.get(kind, (int, int))
+    if type(part) is not expected:
+        raise InvalidUse(f"{name} of the key is of the type {kind}, and in JSON {_SHOWN[expected]}")
+    try:
+        return read(part)
+    except (ValueError, binascii.Error) as error:
+        raise InvalidUse(f"{name} of the key is no {kind}: {error}") from error
+
+
+def _time(text: str) -> datetime:
+    found = datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
+    if found.tzinfo is None:
+        raise ValueError("it lacks a zone, such as Z")
+    return found
+
+
+_SHOWN: dict[type, str] = {int: "a whole number", str: "text", bool: "true or false"}
+_PARTS: dict[str, tuple[type, Callable[[Any], Any]]] = {
+    "string": (str, str),
+    "binary": (str, lambda text: base64.b64decode(text, validate=True)),
+    "boolean": (bool, bool),
+    "date": (str, date.fromisoformat),
+    "timestamp": (str, _time),
+}

@@ -1,5 +1,5 @@
-"""The state variables of a processor: their description, their allowed changes between queries, and the encoding of
-their values, which are rows of a schema.
+"""The state variables of a processor: their descriptions, the changes that they allow between queries, and the encoding
+of their values, which are rows of a schema.
 """
 
 from __future__ import annotations
@@ -11,21 +11,22 @@ from typing import Any
 
 import msgpack
 
-from milepost.state.errors import CoderError, InvalidUse, StateError
+from milepost.state.coders import Coder, CoderError
+from milepost.state.errors import InvalidUse, StateError
 from milepost.state.processors.types import JsonType, RowMaker, reader, tuples, widened, writer
 
 _MOST_SCHEMAS = 128
-"""The most schemas that a variable can have had: the number of the schema is one byte before each value."""
+"""The most schemas that a variable can have had. The first byte of a value is the number of its schema."""
 
 KINDS = ("value", "list", "map")
 
 
-class RowCoder:
-    """Turns rows into bytes by the last of the ``schemas``, and reads rows that were written by any of them.
+class RowCoder(Coder[Any]):
+    """Encodes rows by the last of the ``schemas``, and decodes rows that any of the schemas encoded.
 
     A schema is a struct in Spark's JSON form. The bytes of a row are the number of its schema in one byte, and its
-    values as a msgpack array. Fields are matched by name: a field that the older schema lacks is None, and a field that
-    only the older schema has is skipped. With ``numbered=False`` there is no schema byte, and equal rows have equal
+    values as a msgpack array. Fields are matched by name: a field that an older schema lacks is None, and a field that
+    only an older schema has is skipped. With ``numbered=False`` there is no schema byte, and equal rows have equal
     bytes.
     """
 
@@ -38,9 +39,7 @@ class RowCoder:
         self._pack = msgpack.Packer(use_bin_type=True, autoreset=True).pack
 
     def encode(self, row: Any) -> bytes:
-        """Turn a row (a tuple, list or ``Row``) into bytes. Raises `CoderError` for a row that does not match the
-        schema.
-        """
+        """Turn a row (a tuple, list or ``Row``) into bytes. Raises `CoderError` for a row of another schema."""
         if not isinstance(row, (tuple, list)) or len(row) != len(self._writers):
             raise CoderError(
                 f"the state takes a tuple of {len(self._writers)} values, {', '.join(self.names)}: {row!r}"
@@ -55,7 +54,7 @@ class RowCoder:
         return self._head + bytes(packed)
 
     def decode(self, data: bytes) -> tuple[Any, ...]:
-        """Turn bytes into the row from which they were made. Raises `CoderError`."""
+        """Turn bytes of `encode` back into the row. Raises `CoderError` for other bytes."""
         try:
             if not self._head:
                 return self._readers[-1](msgpack.unpackb(data, raw=False))
@@ -65,7 +64,7 @@ class RowCoder:
 
 
 def _canonical(value: Any) -> Any:
-    """Return the same representation for equal values: one zero, and one NaN."""
+    """Return an equal value with one form for all equal numbers: 0.0 for both zeros, and one NaN."""
     if isinstance(value, list):
         return [_canonical(one) for one in value]
     if isinstance(value, float):
@@ -96,10 +95,9 @@ def _fits(older: JsonType, newer: JsonType) -> str | None:
 
 @dataclass(frozen=True)
 class StateVariable:
-    """A state variable as a processor requests it in ``init``.
-
-    ``schemas`` has the schemas of its values (structs in Spark's JSON form), the newest last; those of a map's entries
-    have ``key`` as the schema of their keys. ``ttl`` is in milliseconds, None for state that never expires.
+    """A state variable as a processor requests it in ``init``. ``schemas`` has the schemas that its values have had,
+    the newest last, as structs in Spark's JSON form. ``key`` is the schema of the keys of a map, None for other
+    variables. ``ttl`` is in milliseconds, None for state that never expires.
     """
 
     name: str
@@ -110,12 +108,12 @@ class StateVariable:
 
     @property
     def family(self) -> str:
-        """The column family of the values."""
+        """The name of the column family of the values."""
         return f"{self.kind}:{self.name}"
 
     @property
     def expiry_family(self) -> str:
-        """The column family that lists the keys by their time of expiry."""
+        """The name of the column family that lists the keys by the expiry of their values."""
         return f"expiry:{self.name}"
 
     def to_json(self) -> dict[str, Any]:
@@ -129,7 +127,7 @@ class StateVariable:
 
     @classmethod
     def from_json(cls, name: str, document: Mapping[str, Any]) -> StateVariable:
-        """Read a variable from its JSON."""
+        """Read a variable from its JSON. Raises ``ValueError`` for an unknown kind, and ``KeyError``."""
         if document["kind"] not in KINDS:
             raise ValueError(f"there is no kind of state {document['kind']!r}")
         schemas = tuple(document["schemas"])
@@ -137,11 +135,9 @@ class StateVariable:
 
 
 def evolved(before: Mapping[str, StateVariable], asked: Mapping[str, StateVariable]) -> dict[str, StateVariable]:
-    """Return the variables with which a query continues; ``before`` are the stored ones and ``asked`` the requested
-    ones.
-
-    A variable that the query does not request stays: only ``deleteIfExists`` removes it. Raises `InvalidUse` for a
-    variable that cannot change into the requested one.
+    """Return the variables with which a query continues. ``before`` has the stored variables, and ``asked`` those that
+    the query requests. A variable that the query does not request stays: only ``deleteIfExists`` removes it. Raises
+    `InvalidUse` if a stored variable cannot change into the requested one.
     """
     found = dict(before)
     for name, variable in asked.items():
@@ -160,7 +156,7 @@ def _changed(older: StateVariable, newer: StateVariable) -> StateVariable:
         raise InvalidUse(f"{where} has entries by {_names(older.key)}, and cannot have them by {_names(newer.key)}")
     (schema,) = newer.schemas
     schemas = older.schemas
-    if schema in schemas:  # this includes an early schema: new values must be written with the last one
+    if schema in schemas:  # also an early one: it becomes the last one, which new values are written with
         schemas = tuple(one for one in schemas if one != schema)
         if len(schemas) + 1 == len(older.schemas) and older.schemas[-1] == schema:
             return replace(older, ttl=newer.ttl)

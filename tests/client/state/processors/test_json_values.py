@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from milepost.state.errors import InvalidUse
-from milepost.state.processors.json_values import json_of, key_of, row_json
 from milepost.state.processors.keys import GroupingKey
+from milepost.state.processors.types import json_of, key_of, row_json
 
 NOON = datetime(2013, 1, 1, 12, 0, 0, 250_000, tzinfo=timezone.utc)
 

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from milepost.state.errors import CoderError
 from milepost.state.processors import GroupingKey
-from milepost.state.processors.json_values import json_of
-from milepost.state.processors.types import reader, tuples, writer
+from milepost.state.processors.types import json_of, reader, tuples, writer
 from milepost.state.processors.variables import RowCoder
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

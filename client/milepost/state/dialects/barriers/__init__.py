@@ -1,5 +1,5 @@
 """Consistent snapshots of a dataflow by barriers, as in "Lightweight Asynchronous Snapshots for Distributed Dataflows"
-(Carbone et al. 2015). It is there to learn from and to test with: one process, one step at a time, and nothing more.
+(Carbone et al. 2015). The package is for learning and for tests: a pipeline runs in one process, one step at a time.
 """
 
 from milepost.state.dialects.barriers.nodes import Alignment, Edge, Graph, Node, Part, Record

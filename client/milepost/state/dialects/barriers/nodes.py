@@ -13,7 +13,7 @@ from milepost.state.errors import InvalidUse
 from milepost.state.key_groups import KeyGroups
 
 GROUPS = KeyGroups()
-Barrier = int  # the number of an attempt at a snapshot: it separates records before the snapshot from those after it
+Barrier = int  # an attempt's number: it separates records before the attempt's snapshot from later ones
 
 
 class Record(NamedTuple):
@@ -25,10 +25,12 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class Node:
-    """A node of the graph. A source has ``splits``, which it can read again from any offset, and whose names are the
-    keys of its state. An operator has ``process``: it takes the state of a record's key, None at first, and the record,
-    and returns the new state, which must be JSON, and the records to send on. A sink has neither: it holds its records
-    back until a snapshot that contains them is complete.
+    """A node of the graph: a source, an operator or a sink.
+
+    A source has ``splits``. It can read a split again from any offset, and the names of the splits are the keys of its
+    state. An operator has ``process``. It takes the state of a record's key, which is None at first, and the record; it
+    returns the new state, which must be JSON, and the records to send on. A sink has neither. It delivers its records
+    once a snapshot that contains them is complete.
     """
 
     name: str
@@ -39,7 +41,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Edge:
-    """An edge: it leads the records of ``source`` for which ``when`` is true to ``target``."""
+    """An edge: the node ``source`` sends the records for which ``when`` is true to the node ``target``."""
 
     source: str
     target: str
@@ -48,9 +50,9 @@ class Edge:
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes, and edges that may form loops. ``back`` has the back edges of a depth-first search: without them there is
-    no loop (Carbone et al. 2015, section 4.3). Raises `InvalidUse` if a barrier would not reach every node, and
-    `ValueError` unless each node has 1 to 128 tasks.
+    """Nodes, and edges that may form loops. ``back`` has the edges that close the loops: the back edges of a
+    depth-first search (Carbone et al. 2015, section 4.3). Raises `InvalidUse` if a barrier would not reach every node,
+    and `ValueError` unless each node has 1 to 128 tasks.
     """
 
     nodes: Sequence[Node]
@@ -83,8 +85,9 @@ class Graph:
 
 
 class Part(NamedTuple):
-    """One task's part of a snapshot: the state of each key, or a source's offset in each split; the records that were
-    in transit to the task, with their senders; and the records that a sink delivers once the snapshot is complete.
+    """One task's part of a snapshot. ``state`` has the state of each key, or a source's offset in each split. ``log``
+    has the records that were in transit to the task, with their senders. ``output`` has the records that a sink
+    delivers once the snapshot is complete.
     """
 
     state: dict[str, Any]
@@ -93,7 +96,7 @@ class Part(NamedTuple):
 
 
 class Alignment(Enum):
-    """The behaviour of a task towards its inputs between the first barrier of an attempt and the last."""
+    """What a task does with its inputs from the first barrier of an attempt at a snapshot to the last barrier."""
 
     EXACTLY_ONCE = "it blocks those whose barrier has come (Carbone et al. 2015)"
     UNALIGNED = "it takes its snapshot at once, and logs the others (Chandy and Lamport 1985; compare Flink's FLIP-76)"
@@ -101,8 +104,9 @@ class Alignment(Enum):
 
 
 class Task:
-    """One of the tasks of a node. ``inputs`` has a first-in-first-out channel for each sender, ``back`` the senders of
-    back edges, ``refill`` the records in transit at the restore, and ``parts`` the parts to save, by attempt.
+    """One of the parallel tasks of a node. ``inputs`` has a first-in-first-out channel for each sender, and ``back``
+    the senders whose edges close loops. ``refill`` has the records that were in transit at the restored snapshot.
+    ``parts`` has the parts to save, each with the number of its attempt.
     """
 
     def __init__(self, node: Node, number: int, alignment: Alignment) -> None:
@@ -118,18 +122,18 @@ class Task:
         self._part: Part | None = None
 
     def steps(self) -> Iterator[tuple[str, str]]:
-        """Yield the steps that the task can do now, each with its place."""
+        """Yield the steps that the task can do now: each is an action, and the split or the sender that it concerns."""
         if self.parts:
             yield "save", ""
         if splits := self.node.splits:
             yield from (("emit", split) for split, offset in self.state.items() if offset < len(splits[split]))
-        if self.refill:  # records in transit at the snapshot come before those sent since the restore
+        if self.refill:  # records that were in transit at the snapshot are older than those in the channels
             yield "refill", ""
         else:
             yield from (("take", one) for one, channel in self.inputs.items() if channel and not self._blocks(one))
 
     def do(self, act: str, place: str) -> Sequence[Record | Barrier]:
-        """Do a step that concerns records or barriers, and return the records and barriers to send."""
+        """Do a step that takes a record or a barrier, and return the records and barriers to send on."""
         if act == "emit" and self.node.splits:
             self.state[place] += 1
             return [self.node.splits[place][self.state[place] - 1]]
@@ -151,13 +155,13 @@ class Task:
 
     def _blocks(self, sender: str) -> bool:
         first = self.inputs[sender][0]
-        if isinstance(first, Barrier):  # a snapshot waits for the one before it
+        if isinstance(first, Barrier):  # the barrier of the next attempt waits until this attempt has ended
             return self._attempt not in (None, first)
         return self.alignment is Alignment.EXACTLY_ONCE and self._part is None and sender in self._arrived
 
     def _meet(self, barrier: Barrier, sender: str) -> list[Record | Barrier]:
-        """Take the snapshot as soon as the alignment allows it. It is whole once every input has delivered its
-        barrier.
+        """Handle a barrier. Take the snapshot as soon as the alignment allows it, and return the barrier to send on, or
+        nothing before that. The part is complete once every input has delivered the barrier.
         """
         self._attempt, passed = barrier, list[Record | Barrier]()
         self._arrived.add(sender)

@@ -1,4 +1,4 @@
-"""The pipeline: the tasks of a graph and their coordinator, run step by step."""
+"""A pipeline: the tasks of a graph and their coordinator, run step by step."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Deliver = Callable[[int, str, Sequence[Record]], None]
 class Pipeline:
     """Runs a graph from its newest complete snapshot, ``epoch``, or from the start, with any number of tasks.
 
-    Nothing happens by itself: `steps` lists the possible steps, and `perform` does one of them, so a test can try any
-    order, and repeat it. A task or coordinator that fails stays ``dead``; a new pipeline restores everything.
-    ``deliver`` takes an epoch, a sink's task and its records, and must do nothing if it was called for this epoch and
-    task before. Raises `InvalidUse` if the snapshot has other nodes than the graph, or splits that the graph does not
-    have.
+    Nothing happens by itself: `steps` lists the possible steps, and `perform` does one of them. So a test can try the
+    steps in any order, and repeat that order. A task or coordinator that fails stays in ``dead``; a new pipeline
+    restores the whole state. ``deliver`` takes an epoch, the name of a sink's task, and its records; a repeated call
+    for the same epoch and task must do nothing. Raises `InvalidUse` if the snapshot has other nodes than the graph, or
+    splits that the graph does not have.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Pipeline:
         self._graph, self._store, self._deliver = graph, store, deliver
         self.dead: set[str] = set()
         self.attempt, self.open = 0, False
-        self._saved: dict[str, tuple[str, Part]] = {}  # the parts of the attempt that were acknowledged
+        self._saved: dict[str, tuple[str, Part]] = {}  # the saved parts of the current attempt, by task
         self._deliveries: deque[tuple[int, str, list[Record]]] = deque()
         self._nodes = {node.name: [Task(node, at, alignment) for at in range(node.tasks)] for node in graph.nodes}
         self.tasks = {task.name: task for tasks in self._nodes.values() for task in tasks}
@@ -72,7 +72,7 @@ class Pipeline:
         return tasks[GROUPS.task_of(GROUPS.group(key.encode()), len(tasks))]
 
     def trigger(self) -> None:
-        """Begin the next attempt at a snapshot, and abandon the one under way."""
+        """Begin an attempt at a snapshot, and abandon the current one. A dead coordinator raises `PipelineStopped`."""
         if COORDINATOR in self.dead:
             raise PipelineStopped("the coordinator is dead")
         self.attempt, self.open, self._saved = self.attempt + 1, True, {}
@@ -80,14 +80,16 @@ class Pipeline:
             task.inputs[COORDINATOR].append(self.attempt)
 
     def steps(self) -> list[Step]:
-        """Return the possible next steps, always in the same order, each as an action, its actor, and its place: a task
-        can "emit" from a split, "take" from a sender, "refill" a record in transit, or "save" and acknowledge its part;
-        the coordinator can "complete" the epoch, or "deliver".
+        """Return the possible next steps, always in the same order.
+
+        Each step has an action, the task or the coordinator that does it, and a place. A task can "emit" from a split,
+        "take" from a sender, "refill" a record that was in transit, or "save" and acknowledge its part. The coordinator
+        can "complete" the epoch, or "deliver" records.
         """
         living = [task for name, task in self.tasks.items() if name not in self.dead]
         found = [(act, task.name, place) for task in living for act, place in task.steps()]
         if COORDINATOR not in self.dead:
-            # deliver before the next epoch is complete, since a restore has only the deliveries of the newest epoch
+            # a restore repeats only the newest epoch's deliveries, so they end before the next epoch completes
             if self._deliveries:
                 found.append(("deliver", COORDINATOR, ""))
             elif self.open and self._saved.keys() == self.tasks.keys():
@@ -95,8 +97,8 @@ class Pipeline:
         return found
 
     def perform(self, step: Step) -> None:
-        """Do one of `steps`. Any exception, also one of a function of the graph, kills the task or coordinator that did
-        the step.
+        """Do one of the steps that `steps` returned. An exception, including one of the graph's functions, kills the
+        task or the coordinator that did the step, and reaches the caller.
         """
         act, who, place = step
         try:
@@ -117,7 +119,7 @@ class Pipeline:
         attempt, part = task.parts.popleft()
         try:
             acknowledged = {task.name: (self._store.save(part), part)}
-        except (FilesError, WriteUnknown):  # no manifest names the part, so only the attempt is lost
+        except (FilesError, WriteUnknown):  # no manifest names the part, so only this attempt fails
             self.open, acknowledged = self.open and attempt != self.attempt, {}
         self._saved.update(acknowledged if attempt == self.attempt else {})
 
@@ -131,8 +133,8 @@ class Pipeline:
                     self._owner(edge.target, one.key).inputs[task.name].append(copy.deepcopy(one))
 
     def _complete(self) -> None:
-        """Create the manifest. From then on the snapshot counts, together with its output, which the sinks then
-        forget.
+        """Create the manifest, which makes the snapshot count. The sinks then drop the output that the snapshot
+        contains. Raises `EpochTaken`.
         """
         parts = {task: saved for task, (saved, _) in self._saved.items()}
         if self._store.complete(self.epoch + 1, parts) is Created.EXISTS:
@@ -143,8 +145,8 @@ class Pipeline:
             self._deliveries.extend([(self.epoch, name, part.output)] if part.output else [])
 
     def run(self, seed: int, every: int = 50, most: int = 1_000_000) -> None:
-        """Do steps in an order drawn from ``seed``, and snapshots, until everything is delivered; otherwise raise
-        `PipelineStopped`.
+        """Do steps and trigger snapshots, in an order drawn from ``seed``, until all records are delivered. Raises
+        `PipelineStopped` if a task or the coordinator is dead, or after ``most`` steps.
         """
         random, last = Random(seed), None
         for number in range(0 if self.dead else most):

@@ -1,4 +1,4 @@
-"""Storage for the snapshots of a pipeline: a part for each task, and a manifest that makes them a snapshot."""
+"""Storage for the snapshots of a pipeline: a part for each task, and a manifest that names the parts of a snapshot."""
 
 from __future__ import annotations
 
@@ -15,28 +15,32 @@ from milepost.state.store.files.contract import create_once
 
 
 class SnapshotStore(ABC):
-    """Storage for snapshots. A write that was certainly not done raises `FilesError`, one in doubt `WriteUnknown`."""
+    """Storage for snapshots. A failed write raises `FilesError`, and a write of unknown outcome `WriteUnknown`."""
 
     @abstractmethod
     def save(self, part: Part) -> str:
-        """Make a part durable, and return its name. A part that no manifest names does not count."""
+        """Make a part durable, and return its name. The part counts once a manifest names it."""
 
     @abstractmethod
     def complete(self, epoch: int, parts: Mapping[str, str]) -> Created:
-        """Complete the snapshot of the epoch, with the name of each task's part, unless the epoch has another
-        snapshot.
+        """Complete the snapshot of an epoch with the name of each task's part. `Created.EXISTS` means that the epoch
+        has another snapshot, which stays.
         """
 
     @abstractmethod
     def latest(self) -> tuple[int, dict[str, Part]]:
-        """Return the newest epoch and the parts of its tasks, or 0 and none. Raises `FilesError` or `StateDamaged`."""
+        """Return the newest epoch and the parts of its tasks; 0 and no parts before the first snapshot. Raises
+        `FilesError` or `StateDamaged`.
+        """
 
 
 class FileSnapshots(SnapshotStore):
-    """Stores snapshots as JSON files. A part is named by its SHA-256, so no part replaces another. A manifest is named
-    by its epoch, contains a SHA-256 over the epoch and its content, and is created once: so a manifest cannot be
-    mistaken for that of another epoch, and of two coordinators that continue from the same epoch only one completes the
-    next.
+    """Stores snapshots as JSON files.
+
+    The name of a part contains the SHA-256 of its content, so no part replaces another. The name of a manifest is its
+    epoch, and its content begins with a SHA-256 over the epoch and the rest, so it never passes for the manifest of
+    another epoch. A manifest is created only once: if two coordinators continue from one epoch, only one of them
+    completes the next.
     """
 
     def __init__(self, files: StateFiles, directory: str = "pipeline") -> None:

@@ -1,9 +1,9 @@
-"""State of keys, windows and triggers, and timers: the state API of Beam, which Gearpump has too.
-
-`StateInternalsFactory` returns the state of a key, and `TimerInternalsFactory` its timers. Both work on a table: on a
-`StateStore`, whose commits then contain them, or on a `HeapTable`.
+"""State of keys, windows and triggers, and timers, with the API of Beam, which Gearpump shares. `StateInternalsFactory`
+returns the state of a key, and `TimerInternalsFactory` the timers of a key. Both work on a table: a `StateStore`, whose
+commits contain state and timers, or a `HeapTable` in memory.
 """
 
+from milepost.state.dialects.beam.cells import GroupingState, ReadableState, State
 from milepost.state.dialects.beam.containers import (
     BagState,
     MapState,
@@ -12,13 +12,20 @@ from milepost.state.dialects.beam.containers import (
     SetState,
     TimestampedValue,
 )
-from milepost.state.dialects.beam.internals import StateInternals, StateInternalsFactory
+from milepost.state.dialects.beam.internals import StateInternals, StateInternalsFactory, StateTag, StateTags, take_over
 from milepost.state.dialects.beam.merging import merge_bags, merge_combining_values, merge_sets, merge_watermarks
-from milepost.state.dialects.beam.namespaces import StateNamespace, StateNamespaces
-from milepost.state.dialects.beam.states import GroupingState, ReadableState, State
+from milepost.state.dialects.beam.namespaces import (
+    TIMESTAMP_MAX_VALUE,
+    TIMESTAMP_MIN_VALUE,
+    BoundedWindow,
+    GlobalWindow,
+    GlobalWindowCoder,
+    IntervalWindow,
+    IntervalWindowCoder,
+    StateNamespace,
+    StateNamespaces,
+)
 from milepost.state.dialects.beam.tables import HeapTable, StateTable
-from milepost.state.dialects.beam.tags import StateTag, StateTags
-from milepost.state.dialects.beam.taking_over import take_over
 from milepost.state.dialects.beam.timer_internals import TimerInternals, TimerInternalsFactory
 from milepost.state.dialects.beam.timers import TimeDomain, TimerData, TimerDataCoder
 from milepost.state.dialects.beam.values import (
@@ -28,15 +35,6 @@ from milepost.state.dialects.beam.values import (
     TimestampCombiner,
     ValueState,
     WatermarkHoldState,
-)
-from milepost.state.dialects.beam.windows import (
-    TIMESTAMP_MAX_VALUE,
-    TIMESTAMP_MIN_VALUE,
-    BoundedWindow,
-    GlobalWindow,
-    GlobalWindowCoder,
-    IntervalWindow,
-    IntervalWindowCoder,
 )
 
 __all__ = [

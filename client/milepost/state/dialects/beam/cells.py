@@ -1,23 +1,74 @@
-"""The position of a cell in a table, and reads of several cells at once."""
+"""Cells of state: the interfaces that all kinds of state share, and the access to the table that keeps the cells."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
-from milepost.state.dialects.beam.states import ReadableState, View
 from milepost.state.dialects.beam.tables import StateTable
 from milepost.state.store.rows import after_prefix
 
+OutputT = TypeVar("OutputT", covariant=True)
+InputT = TypeVar("InputT", contravariant=True)
+ReadableT = TypeVar("ReadableT", bound="ReadableState[Any]")
 R = TypeVar("R")
 LookupT = TypeVar("LookupT", bound="Lookup[Any]")
 
 
+class ReadableState(ABC, Generic[OutputT]):
+    """A state, or a view of a state, that can be read (Beam's ``ReadableState``)."""
+
+    @abstractmethod
+    def read(self) -> OutputT:
+        """Return the value (``read``)."""
+
+    def read_later(self: ReadableT) -> ReadableT:
+        """Announce a later read (``readLater``): once one announced state is read, all announced states are read
+        together. Only state under a single key can be announced: values, accumulators, holds, and single entries of
+        maps and sets. For other state the call does nothing.
+        """
+        return self
+
+
+class View(ReadableState[OutputT]):
+    """A readable state that computes its value anew at each read."""
+
+    def __init__(self, read: Callable[[], OutputT]) -> None:
+        self._read = read
+
+    def read(self) -> OutputT:
+        return self._read()
+
+
+class State(ABC):
+    """One cell of state: what a tag names in a namespace of a key (``State``). The object stores nothing itself. Its
+    methods raise the errors of the table that keeps the cell, such as `StoreEnded` for a `StateStore` that has ended. A
+    value that the coder refuses raises `CoderError`, and nothing is changed.
+    """
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Make the cell empty (``clear``)."""
+
+    @abstractmethod
+    def is_empty(self) -> ReadableState[bool]:
+        """Return a readable state: whether the cell is empty at the time of each read (``isEmpty``)."""
+
+
+class GroupingState(State, ReadableState[OutputT], Generic[InputT, OutputT]):
+    """A cell to which values are added, and whose read returns their combination (``GroupingState``)."""
+
+    @abstractmethod
+    def add(self, value: InputT) -> None:
+        """Add a value (``add``)."""
+
+
 class StateKind(Enum):
-    """The kinds of state. Each has its own column family, so cells of two kinds are different cells."""
+    """The kinds of state. Each kind has its own column family, so one tag id with two kinds names two cells."""
 
     VALUE = "value"
     BAG = "bag"
@@ -31,12 +82,12 @@ class StateKind(Enum):
 
     @property
     def family(self) -> str:
-        """The name of the column family."""
+        """The name of the column family that keeps the cells of this kind."""
         return f"state: {self.value}"
 
     @property
     def multiple(self) -> bool:
-        """Whether a key in the family has a list of values, to which one can be added without reading the others."""
+        """Whether a key of the column family has a list of values. A value is then added without reading the list."""
         return self in (StateKind.BAG, StateKind.MULTIMAP, StateKind.ORDERED_LIST)
 
 
@@ -44,10 +95,9 @@ _Place = tuple[StateKind, bytes]
 
 
 class Cells:
-    """All cells of a table: every read and every change of state goes through this object.
-
-    Reads of single keys may be announced, and are then made together. A `Lookup` shows the value at the time of its
-    creation, although it is read later: so before any change, unread lookups are read.
+    """Makes every read and every change of the cells of a table. Reads of single keys can be announced, and are then
+    made together. A `Lookup` shows the value that a key had when the lookup was made, even if it is read later. So
+    before each change, all lookups that have no value yet are read.
     """
 
     def __init__(self, table: StateTable) -> None:
@@ -59,7 +109,7 @@ class Cells:
             table.create_column_family_if_absent(kind.family, multiple_values_per_key=kind.multiple)
 
     def get(self, place: _Place) -> bytes | None:
-        """Return the value at a place, and read the announced places with it."""
+        """Return the value at a place (a kind and a key), None without one. Announced places are read with it."""
         if place in self._read:
             return self._read.pop(place)
         if not self._announced:
@@ -68,23 +118,23 @@ class Cells:
         return self._read.pop(place)
 
     def announce(self, place: _Place) -> None:
-        """Announce a place, so that it is read together with the next read."""
+        """Announce a place: the next read of any place reads this place too."""
         if place not in self._read:
             self._announced[place] = None
 
     def lookup(self, place: _Place, decode: Callable[[bytes | None], R]) -> Lookup[R]:
-        """Return a lookup of the present value at a place."""
+        """Return a `Lookup` of the value that a place has now."""
         found = Lookup(self, place, decode)
         self._lookups.add(found)
         return found
 
     def looked_up(self, lookup: Lookup[R]) -> None:
-        """Forget a lookup that has its value."""
+        """Stop tracking a lookup that has its value."""
         self._lookups.discard(lookup)
 
     def to_change(self, place: _Place | None = None) -> StateTable:
-        """Return the table for a change at a place, or at any place: lookups that must show the earlier value are read
-        first.
+        """Return the table for a change at a place; None stands for a change of any number of places. Lookups without a
+        value are read first, because they must show the value before the change.
         """
         pending = list(self._lookups)
         if pending:
@@ -100,7 +150,7 @@ class Cells:
         return self._table
 
     def to_read(self) -> StateTable:
-        """Return the table for a read of more than one value."""
+        """Return the table for a read that is not of one single value, and that cannot be announced."""
         return self._table
 
     def _read_together(self, *places: _Place) -> None:
@@ -115,7 +165,7 @@ class Cells:
 
 
 class Lookup(ReadableState[R], Generic[R]):
-    """The value of a key at the time of the lookup."""
+    """The value that a key had when the lookup was made, even if it is read later."""
 
     def __init__(self, cells: Cells, place: _Place, decode: Callable[[bytes | None], R]) -> None:
         self._cells = cells
@@ -135,14 +185,17 @@ class Lookup(ReadableState[R], Generic[R]):
         return self
 
     def settle(self, value: bytes | None) -> None:
-        """Store the value that the key had."""
+        """Set the value that the key had when the lookup was made."""
         self._value = value
         self._settled = True
         self._cells.looked_up(self)
 
 
 class Cell:
-    """One cell's part of its table: the keys that begin with the cell's own key, in the family of its kind."""
+    """One cell of a table: a row under the cell's own key, and a row for each part of the cell, in the column family of
+    the cell's kind. The key of a part is the cell's key with more bytes behind it, such as the encoded key of a map
+    entry.
+    """
 
     def __init__(self, cells: Cells, kind: StateKind, key: bytes) -> None:
         self._cells = cells
@@ -150,60 +203,56 @@ class Cell:
         self._family = kind.family
         self._key = key
 
-    def get(self) -> bytes | None:
-        """Return the single value of the cell."""
-        return self._cells.get((self._kind, self._key))
+    def get(self, part: bytes = b"") -> bytes | None:
+        """Return the single value of the cell, or of a part of it; None if there is none."""
+        return self._cells.get((self._kind, self._key + part))
 
     def announce(self) -> None:
-        """Announce the single value, so that it is read together with the next read."""
+        """Announce the cell's single value: the next read of any cell reads it too."""
         self._cells.announce((self._kind, self._key))
 
     def lookup(self, part: bytes, decode: Callable[[bytes | None], R]) -> Lookup[R]:
-        """Return a lookup of the present value of a part."""
+        """Return a `Lookup` of the value that a part has now. ``decode`` makes the result of its bytes."""
         return self._cells.lookup((self._kind, self._key + part), decode)
-
-    def get_part(self, part: bytes) -> bytes | None:
-        """Return the value of a part."""
-        return self._cells.get((self._kind, self._key + part))
 
     def put(self, value: bytes, part: bytes = b"") -> None:
         """Set the single value of the cell, or of a part of it."""
         self._to_change(part).put(self._key + part, value, self._family)
 
     def append(self, value: bytes, part: bytes = b"") -> None:
-        """Add a value to the cell, or to a part of it, without reading the others."""
+        """Append a value to the list of the cell, or of a part of it, without reading the list."""
         self._to_change(part).merge(self._key + part, value, self._family)
 
     def remove(self, part: bytes = b"") -> None:
-        """Remove the value under the cell's own key, or a part of the cell."""
+        """Remove the values under the cell's own key, or those of a part of it."""
         self._to_change(part).remove(self._key + part, self._family)
 
     def remove_parts(self, start: bytes = b"", end: bytes | None = None) -> None:
-        """Remove the parts from ``start`` up to, but not including, ``end``."""
+        """Remove the parts from ``start`` up to, but not including, ``end``; by default all parts."""
         self._cells.to_change().delete_range(*self._range(start, end), self._family)
 
     def values(self, part: bytes = b"") -> Iterator[bytes]:
-        """Iterate over the values under the cell's own key, or those of a part."""
+        """Iterate over the list of the cell, or of a part of it."""
         return self._cells.to_read().values_iterator(self._key + part, self._family)
 
     def parts(self) -> Iterator[tuple[bytes, bytes]]:
-        """Iterate over all parts with a single value, sorted, each with its value."""
+        """Iterate over all parts, sorted by their bytes, each with its single value."""
         found = self._cells.to_read().prefix_scan(self._key, self._family)
         return ((key[len(self._key) :], value) for key, value in found)
 
     def parts_with_values(self, start: bytes = b"", end: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """Iterate over the parts from ``start`` up to, but not including, ``end``, sorted, with each of their
-        values.
+        """Iterate over all values of the parts from ``start`` up to, but not including, ``end``, each with its part,
+        sorted by part; by default over those of all parts.
         """
         found = self._cells.to_read().range_scan_with_multi_values(*self._range(start, end), self._family)
         return ((key[len(self._key) :], value) for key, value in found)
 
     def is_absent(self, part: bytes = b"") -> ReadableState[bool]:
-        """Return a state that tells, at each read, whether the cell's own key, or a part, has no value."""
+        """Return a readable state: whether the cell's own key, or a part, has no value at the time of each read."""
         return View(lambda: not self._cells.to_read().key_exists(self._key + part, self._family))
 
     def has_no_parts(self) -> ReadableState[bool]:
-        """Return a state that tells, at each read, whether the cell has no part."""
+        """Return a readable state: whether the cell has no part at the time of each read."""
         read = self.parts_with_values if self._kind.multiple else self.parts
         return View(lambda: next(read(), None) is None)
 

@@ -1,7 +1,6 @@
-"""State that contains many values: bags and ordered lists, sets and maps, and multimaps.
-
-Each element of a set and each entry of a map is a key of the table, so using one element reads one key. Adding to a
-list, or to the values of a key, writes only the new value and reads nothing.
+"""Cells with many values: bags, ordered lists, sets, maps and multimaps. Each element of a set and each entry of a map
+is a key of the table, so using one of them reads one key. Adding to a bag, an ordered list or a multimap writes only
+the new value and reads nothing.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Generic, TypeVar
 
+from milepost.state.cells.states import Entries
 from milepost.state.coders import Coder, TimestampCoder
-from milepost.state.dialects.beam.cells import Cell
-from milepost.state.dialects.beam.states import GroupingState, ReadableState, State, View
+from milepost.state.dialects.beam.cells import Cell, GroupingState, ReadableState, State, View
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -24,7 +23,7 @@ D = TypeVar("D")
 
 
 class BagState(GroupingState[T, Iterator[T]]):
-    """Values in the order in which they were added (Beam's ``BagState``, which has no order; Flink's ``ListState``)."""
+    """Values in the order in which they were added, like Flink's ``ListState`` (Beam's ``BagState`` has no order)."""
 
     def __init__(self, cell: Cell, coder: Coder[T]) -> None:
         self._cell = cell
@@ -53,11 +52,9 @@ class TimestampedValue(Generic[T]):
 
 
 class OrderedListState(GroupingState[TimestampedValue[T], Iterator[TimestampedValue[T]]]):
-    """Values at points in time, in order of time; values of the same time in the order they were added (Beam's
-    ``OrderedListState``).
-
-    A range is the times from ``min_timestamp`` up to, but not including, ``limit_timestamp``; only its own values are
-    read.
+    """Values with timestamps, sorted by time; values of the same time stay in the order in which they were added
+    (Beam's ``OrderedListState``). A range has the times from ``min_timestamp`` up to, but not including,
+    ``limit_timestamp``. Reading a range reads only its values.
     """
 
     _time = TimestampCoder()
@@ -106,16 +103,16 @@ class SetState(GroupingState[T, Iterator[T]]):
         return (self._coder.decode(element) for element, _ in self._cell.parts())
 
     def contains(self, element: T) -> ReadableState[bool]:
-        """Return whether the set now contains the element (``contains``)."""
+        """Return a readable state: whether the set contains the element at the time of this call (``contains``)."""
         return self._cell.lookup(self._coder.encode(element), _is_there)
 
     def add(self, value: T) -> None:
         self._cell.put(b"", self._coder.encode(value))
 
     def add_if_absent(self, element: T) -> ReadableState[bool]:
-        """Add the element, and return whether the set did not contain it before (``addIfAbsent``)."""
+        """Add the element, and return a readable state: whether the set lacked the element before (``addIfAbsent``)."""
         part = self._coder.encode(element)
-        absent = self._cell.get_part(part) is None
+        absent = self._cell.get(part) is None
         if absent:
             self._cell.put(b"", part)
         return View(lambda: absent)
@@ -131,75 +128,65 @@ class SetState(GroupingState[T, Iterator[T]]):
         return self._cell.has_no_parts()
 
 
-class MapState(State, Generic[K, V]):
-    """Values under keys, in the order of the keys' bytes (Beam's ``MapState``).
-
-    A value may be None, with a `NullableCoder`; its key is not absent.
+class MapState(Entries[K, V], State):
+    """Values under keys, sorted by the bytes of the keys (Beam's ``MapState``). With a `NullableCoder` a value may be
+    None; its key is present all the same.
     """
 
-    def __init__(self, cell: Cell, key_coder: Coder[K], value_coder: Coder[V]) -> None:
-        self._cell = cell
-        self._keys = key_coder
-        self._values = value_coder
+    _cell: Cell
 
     def get(self, key: K) -> ReadableState[V | None]:
-        """Return the present value of the key, None if it has none (``get``)."""
+        """Return a readable state of the value that the key has at this call; None if it has none (``get``)."""
         return self.get_or_default(key, None)
 
     def get_or_default(self, key: K, default: D) -> ReadableState[V | D]:
-        """Return the present value of the key, or the default (``getOrDefault``)."""
+        """Return a readable state of the value that the key has at this call, or the default (``getOrDefault``)."""
         return self._cell.lookup(
-            self._keys.encode(key), lambda found: default if found is None else self._decode(found)
+            self._keys.encode(key), lambda found: default if found is None else self._values.decode(found)
         )
 
     def contains(self, key: K) -> ReadableState[bool]:
-        """Return whether the map now contains the key (Flink's ``contains``)."""
+        """Return a readable state: whether the map contains the key at the time of this call (Flink's ``contains``)."""
         return self._cell.lookup(self._keys.encode(key), _is_there)
 
     def put(self, key: K, value: V) -> None:
         """Set the value of a key (``put``)."""
-        self._cell.put(self._values.encode(value), self._keys.encode(key))
+        self._put(key, value)
 
     def put_if_absent(self, key: K, value: V) -> ReadableState[V | None]:
-        """Set the value of a key that has none, and return the key's value from before, or None (``putIfAbsent``)."""
+        """Set the value of a key that has none. Return a readable state of the value before the call, None if there was
+        none (``putIfAbsent``).
+        """
         return self.compute_if_absent(key, lambda _: value)
 
     def compute_if_absent(self, key: K, function: Callable[[K], V]) -> ReadableState[V | None]:
-        """If the key has no value, call the function with the key and set its result as the value; return the key's
-        value from before, or None (``computeIfAbsent``).
+        """If the key has no value, set the value to the result of the function for the key. Return a readable state of
+        the value before the call, None if there was none (``computeIfAbsent``).
         """
         part = self._keys.encode(key)
-        found = self._cell.get_part(part)
+        found = self._cell.get(part)
         if found is None:
             self._cell.put(self._values.encode(function(key)), part)
-        return View(lambda: None if found is None else self._decode(found))
+        return View(lambda: None if found is None else self._values.decode(found))
 
     def remove(self, key: K) -> None:
         """Remove the key, if the map contains it (``remove``)."""
-        self._cell.remove(self._keys.encode(key))
+        self._remove(key)
 
     def keys(self) -> ReadableState[Iterator[K]]:
-        """Return a state of the keys, which shows the present keys at each read (``keys``)."""
+        """Return a readable state of the keys that the map has at the time of each read (``keys``)."""
         return View(lambda: (self._keys.decode(key) for key, _ in self._cell.parts()))
 
     def values(self) -> ReadableState[Iterator[V]]:
-        """Return a state of the values in the order of their keys, which shows the present values at each read
-        (``values``).
-        """
-        return View(lambda: (self._decode(value) for _, value in self._cell.parts()))
+        """Return a readable state of the values at the time of each read, in the order of their keys (``values``)."""
+        return View(lambda: (self._values.decode(value) for _, value in self._cell.parts()))
 
     def entries(self) -> ReadableState[Iterator[tuple[K, V]]]:
-        """Return a state of the keys with their values, which shows the present entries at each read (``entries``)."""
-        return View(lambda: ((self._keys.decode(key), self._decode(value)) for key, value in self._cell.parts()))
-
-    def clear(self) -> None:
-        self._cell.remove_parts()
+        """Return a readable state of the keys and their values at the time of each read (``entries``)."""
+        return View(self._items)
 
     def is_empty(self) -> ReadableState[bool]:
         return self._cell.has_no_parts()
-
-    def _decode(self, value: bytes) -> V:
-        return self._values.decode(value)
 
 
 def _is_there(found: bytes | None) -> bool:
@@ -207,10 +194,9 @@ def _is_there(found: bytes | None) -> bool:
 
 
 class MultimapState(State, Generic[K, V]):
-    """Several values under each key (Beam's ``MultimapState``), in the order of the keys' bytes.
-
-    The values of a key keep the order in which they were put. The returned states show the present content at each
-    ``read``; an iterator shows the content at the ``read`` that returned it.
+    """Several values under each key, sorted by the bytes of the keys (Beam's ``MultimapState``). The values of a key
+    keep the order in which they were put. A returned state shows the content at the time of each ``read``. An iterator
+    shows the content at the time of the ``read`` that returned it.
     """
 
     def __init__(self, cell: Cell, key_coder: Coder[K], value_coder: Coder[V]) -> None:
@@ -223,12 +209,12 @@ class MultimapState(State, Generic[K, V]):
         self._cell.append(self._values.encode(value), self._keys.encode(key))
 
     def get(self, key: K) -> ReadableState[Iterator[V]]:
-        """Return the values of a key, none if it is absent (``get``)."""
+        """Return a readable state of the values of a key; there are none if the key is absent (``get``)."""
         part = self._keys.encode(key)
         return View(lambda: map(self._values.decode, self._cell.values(part)))
 
     def contains(self, key: K) -> ReadableState[bool]:
-        """Return whether the key has a value (``containsKey``)."""
+        """Return a readable state: whether the key has a value (``containsKey``)."""
         absent = self._cell.is_absent(self._keys.encode(key))
         return View(lambda: not absent.read())
 
@@ -237,13 +223,13 @@ class MultimapState(State, Generic[K, V]):
         self._cell.remove(self._keys.encode(key))
 
     def keys(self) -> ReadableState[Iterator[K]]:
-        """Return the keys, each once (``keys``). This reads all values."""
+        """Return a readable state of the keys, each once (``keys``). Each read of it reads all values."""
         return View(
             lambda: (self._keys.decode(part) for part, _ in groupby(self._cell.parts_with_values(), itemgetter(0)))
         )
 
     def entries(self) -> ReadableState[Iterator[tuple[K, V]]]:
-        """Return each value with its key (``entries``)."""
+        """Return a readable state of all values, each with its key (``entries``)."""
         return View(
             lambda: (
                 (self._keys.decode(part), self._values.decode(value)) for part, value in self._cell.parts_with_values()

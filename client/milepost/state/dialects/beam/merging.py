@@ -1,7 +1,6 @@
-"""Merges the state of several windows into that of one, when windows merge (Beam's ``StateMerging``).
-
-``sources`` are the cells of the windows that merge, and ``result`` is that of the merged window, which may be one of
-them. The other sources are empty afterwards.
+"""Merges the state of several windows into the state of one, when the windows merge (Beam's ``StateMerging``).
+``sources`` are the cells of the windows that merge. ``result`` is the cell of the merged window, and may be one of the
+sources. All other sources are empty afterwards.
 """
 
 from __future__ import annotations
@@ -9,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
+from milepost.state.dialects.beam.cells import GroupingState
 from milepost.state.dialects.beam.containers import BagState, SetState
-from milepost.state.dialects.beam.states import GroupingState
+from milepost.state.dialects.beam.namespaces import BoundedWindow
 from milepost.state.dialects.beam.values import CombiningState, WatermarkHoldState
-from milepost.state.dialects.beam.windows import BoundedWindow
 
 T = TypeVar("T")
 G = TypeVar("G", bound="GroupingState[Any, Any]")
@@ -45,10 +44,8 @@ def merge_combining_values(
 def merge_watermarks(
     sources: Iterable[WatermarkHoldState], result: WatermarkHoldState, result_window: BoundedWindow
 ) -> None:
-    """Merge the holds of the sources, including the result's, into one that suits the merged window
-    (``mergeWatermarks``).
-
-    If holds are at the end of the window, the result holds there, even if nothing was held before.
+    """Replace the holds of the sources by one hold of the result, which suits the merged window (``mergeWatermarks``).
+    If holds are at the end of the window, the result gets a hold even if no source had one.
     """
     cells = list(sources)
     if not cells:

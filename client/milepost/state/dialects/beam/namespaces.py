@@ -1,8 +1,8 @@
-"""Namespaces of state: they separate the state of a key itself from that of each window, and of each trigger of a
-window.
+"""Windows of time, and namespaces of state, which separate the state of a key itself from that of each window, and of
+each trigger of a window.
 
-As bytes, a namespace is the prefix of its state's keys, and sorts: first the global namespace, then the windows in the
-order of their bytes, and after each window its triggers. So a window is one range, and so are all windows before
+As bytes, a namespace is the prefix of the keys of its state, and sorts: first the global namespace, then the windows in
+the order of their bytes, and after each window its triggers. So a window is one range, and so are all windows before
 another.
 """
 
@@ -13,15 +13,92 @@ import binascii
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
 from functools import cached_property
 from typing import Any, TypeVar
 
-from milepost.state.coders import Coder, CoderError
+from milepost.state.coders import Coder, CoderError, TimestampCoder, TupleCoder
 from milepost.state.coders.framing import read_escaped, write_escaped
-from milepost.state.dialects.beam.keys import check_deterministic
+from milepost.state.dialects.beam.tables import check_deterministic
 from milepost.state.errors import InvalidUse
 
 W = TypeVar("W")
+
+TIMESTAMP_MIN_VALUE = datetime.min.replace(tzinfo=timezone.utc)
+"""The earliest time: a watermark has it until it first advances (Beam's name)."""
+
+TIMESTAMP_MAX_VALUE = datetime.max.replace(tzinfo=timezone.utc)
+"""The latest time: a watermark that has it lets no more data come (Beam's name)."""
+
+_RESOLUTION = timedelta(microseconds=1)
+
+
+class BoundedWindow(ABC):
+    """A window that ends (Beam's ``BoundedWindow``). Equal windows share their state."""
+
+    @abstractmethod
+    def max_timestamp(self) -> datetime:
+        """Return the last time in the window (``maxTimestamp``)."""
+
+
+@dataclass(frozen=True)
+class GlobalWindow(BoundedWindow):
+    """The single window that contains all times (``GlobalWindow``)."""
+
+    def max_timestamp(self) -> datetime:
+        return TIMESTAMP_MAX_VALUE - timedelta(days=1)  # as in Beam: a watermark can still pass this time
+
+
+@dataclass(frozen=True)
+class IntervalWindow(BoundedWindow):
+    """The times from ``start`` up to, but not including, ``end``, both with a time zone (``IntervalWindow``)."""
+
+    start: datetime
+    end: datetime
+
+    def max_timestamp(self) -> datetime:
+        return self.end - _RESOLUTION
+
+
+class GlobalWindowCoder(Coder[GlobalWindow]):
+    """Encodes the global window as no bytes."""
+
+    deterministic = True
+    ordered = True
+    width = 0
+
+    def encode(self, value: GlobalWindow) -> bytes:
+        if type(value) is not GlobalWindow:
+            raise CoderError(f"this coder takes the global window, not {type(value).__name__}")
+        return b""
+
+    def decode(self, data: bytes) -> GlobalWindow:
+        if data:
+            raise CoderError("the global window has no bytes")
+        return GlobalWindow()
+
+
+class IntervalWindowCoder(Coder[IntervalWindow]):
+    """Encodes an interval window as 16 bytes, the end first: so windows sort by their end, and then by their start."""
+
+    deterministic = True
+    ordered = True
+    width = 16
+
+    _times = TupleCoder(TimestampCoder(), TimestampCoder())
+
+    def encode(self, value: IntervalWindow) -> bytes:
+        if type(value) is not IntervalWindow:
+            raise CoderError(f"this coder takes an IntervalWindow, not {type(value).__name__}")
+        data = self._times.encode((value.end, value.start))
+        if value.start >= value.end:
+            raise CoderError(f"a window ends after it starts: {value}")
+        return data
+
+    def decode(self, data: bytes) -> IntervalWindow:
+        end, start = self._times.decode(data)
+        return IntervalWindow(start, end)
+
 
 _GLOBAL = b"\x00"
 _WINDOW = b"\x01"
@@ -32,26 +109,26 @@ _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _FORM = re.compile(r"/(?P<window>[A-Za-z0-9_-]*)/(?:(?P<index>0|[1-9A-Z][0-9A-Z]*)/)?")
 
 FIRST_WINDOW = _WINDOW
-"""The smallest bytes of a window's namespace."""
+"""The first byte of all namespaces of windows; the global namespace sorts before it."""
 
 
 class StateNamespace(ABC):
-    """One namespace (Beam's ``StateNamespace``). Namespaces are equal if their bytes or texts are equal."""
+    """One namespace (Beam's ``StateNamespace``). Namespaces are equal if their bytes are equal."""
 
     @property
     @abstractmethod
     def key(self) -> bytes:
-        """The namespace as bytes, which are not a prefix of another namespace's bytes."""
+        """The namespace as bytes. They are never a prefix of another namespace's bytes."""
 
     @property
     def prefix(self) -> bytes:
-        """The bytes with which this namespace and all below it begin; those of a window also cover its triggers."""
+        """The beginning of this namespace's bytes and, for a window, of the namespaces of its triggers too."""
         return self.key
 
     @property
     @abstractmethod
     def string_key(self) -> str:
-        """The namespace as text, which never changes (``stringKey``)."""
+        """The namespace as text, in a form that does not change between releases (``stringKey``)."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +149,7 @@ class WindowNamespace(StateNamespace):
 
     @cached_property
     def window_prefix(self) -> bytes:
-        """The bytes with which the window's namespace and those of its triggers begin."""
+        """The common beginning of the bytes of the window's namespace and of its triggers' namespaces."""
         return _WINDOW + write_escaped(self.window_bytes)
 
     @property
@@ -108,7 +185,7 @@ class WindowAndTriggerNamespace(WindowNamespace):
 
 
 class StateNamespaces:
-    """Makes namespaces (``StateNamespaces``)."""
+    """Makes namespaces, and reads them from text and from bytes (``StateNamespaces``)."""
 
     @staticmethod
     def global_namespace() -> StateNamespace:
@@ -122,14 +199,16 @@ class StateNamespaces:
 
     @staticmethod
     def window_and_trigger(window_coder: Coder[W], window: W, trigger_index: int) -> WindowAndTriggerNamespace:
-        """Return the namespace of the trigger number ``trigger_index`` of a window, from 0 (``windowAndTrigger``)."""
+        """Return the namespace of the trigger number ``trigger_index`` of a window, from 0 (``windowAndTrigger``).
+        Raises `InvalidUse` for a number that no trigger can have.
+        """
         if not 0 <= trigger_index < 1 << 31:
             raise InvalidUse(f"triggers have numbers from 0 to 2147483647, not {trigger_index}")
         return WindowAndTriggerNamespace(_encoded(window_coder, window), window, window_coder, trigger_index)
 
     @staticmethod
     def from_string(string_key: str, window_coder: Coder[Any]) -> StateNamespace:
-        """Return the namespace of a `StateNamespace.string_key` (``fromString``). Raises `CoderError`."""
+        """Return the namespace of a text (``fromString``). ``window_coder`` decodes the window. Raises `CoderError`."""
         if string_key == "/":
             return GlobalNamespace()
         found = _FORM.fullmatch(string_key)
@@ -147,7 +226,7 @@ class StateNamespaces:
 
     @staticmethod
     def from_bytes(key: bytes, window_coder: Coder[Any]) -> StateNamespace:
-        """Return the namespace of a `StateNamespace.key`. Raises `CoderError`."""
+        """Return the namespace of a `StateNamespace.key`. ``window_coder`` decodes the window. Raises `CoderError`."""
         if key == _GLOBAL:
             return GlobalNamespace()
         if key[:1] != _WINDOW:

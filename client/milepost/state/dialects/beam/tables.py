@@ -1,54 +1,57 @@
-"""The tables for state: a `StateTable`, which each `StateStore` is, and `HeapTable`, which keeps state only in
-memory.
-"""
+"""The tables for state, and the keys in them: each `StateStore` is a `StateTable`, and a `HeapTable` is in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
+from milepost.state.coders import Coder
+from milepost.state.coders.framing import write_escaped
+from milepost.state.errors import NotDeterministic
 from milepost.state.store.contract.stores import Pairs
 from milepost.state.store.rows import after_prefix
 from milepost.state.store.sorted_map import SortedMap
 
+K = TypeVar("K")
+R = TypeVar("R")
+
 
 class StateTable(Protocol):
-    """Bytes under keys that sort, in column families: the part of `StateStore`'s contract that state needs.
-
-    A family has one value for each key, or a list of values. Iterators show the content at the time of their creation.
+    """Sorted keys and values as bytes, in column families: the part of the contract of `StateStore` that cells and
+    timers need. A column family has one value for each key, or a list of values for each key. An iterator shows the
+    content at the time of its creation.
     """
 
     def create_column_family_if_absent(self, family: str, *, multiple_values_per_key: bool = ...) -> None:
-        """Make sure that a column family of this kind exists."""
+        """Create a column family, unless it exists; of lists if ``multiple_values_per_key``."""
 
     def get(self, key: bytes, family: str = ...) -> bytes | None:
-        """Return the single value of a key, or None."""
+        """Return the single value of a key, None if the key is absent."""
 
     def multi_get(self, keys: Sequence[bytes], family: str = ...) -> list[bytes | None]:
-        """Return the single value of each key, in the order of the keys."""
+        """Return the single value of each key in the order of ``keys``, None for an absent key."""
 
     def key_exists(self, key: bytes, family: str = ...) -> bool:
-        """Return whether a key exists, in a family of either kind."""
+        """Return whether a key exists, in a family of single values or of lists."""
 
     def values_iterator(self, key: bytes, family: str = ...) -> Iterator[bytes]:
-        """Iterate over the values of a key in the order they were added."""
+        """Iterate over the list of a key, in the order in which its values were added."""
 
     def prefix_scan(self, prefix: bytes, family: str = ...) -> Pairs:
         """Iterate over the keys that begin with a prefix and the single value of each, sorted."""
 
     def range_scan(self, start: bytes | None, end: bytes | None, family: str = ...) -> Pairs:
-        """Iterate over the keys from ``start`` up to, but not including, ``end``, and the single value of each,
-        sorted.
-        """
+        """Iterate over the keys from ``start`` up to, but not including, ``end``, sorted, with their single values."""
 
     def range_scan_with_multi_values(self, start: bytes | None, end: bytes | None, family: str = ...) -> Pairs:
-        """Iterate over a range as `range_scan` does, with each of the values of a key."""
+        """Iterate over a range as `range_scan` does, in a family of lists: each value comes with its key."""
 
     def put(self, key: bytes, value: bytes, family: str = ...) -> None:
         """Set the single value of a key."""
 
     def merge(self, key: bytes, value: bytes, family: str = ...) -> None:
-        """Append a value to those of a key, without reading them."""
+        """Append a value to the list of a key, without reading the list."""
 
     def remove(self, key: bytes, family: str = ...) -> None:
         """Remove a key, if it exists."""
@@ -58,16 +61,15 @@ class StateTable(Protocol):
 
 
 class HeapTable:
-    """A table in memory, which ends with the process (Gearpump's ``HeapStateInternals``).
-
-    It is for tests, for batches, and for state that can be recomputed. It belongs to one thread.
+    """A table in memory, which ends with the process (Gearpump's ``HeapStateInternals``). Use it for tests, for
+    batches, and for state that can be computed again. It belongs to one thread.
     """
 
     def __init__(self) -> None:
         self._families: dict[str, SortedMap[list[bytes]]] = {}
 
     def create_column_family_if_absent(self, family: str, *, multiple_values_per_key: bool = False) -> None:
-        del multiple_values_per_key  # a list can also hold a single value
+        del multiple_values_per_key  # here each key has a list, also for a single value
         self._families.setdefault(family, SortedMap())
 
     def get(self, key: bytes, family: str = "") -> bytes | None:
@@ -116,3 +118,30 @@ class HeapTable:
         found = self._families[family]
         for key in list(found.keys(start or b"", end)):
             found.discard(key)
+
+
+def check_deterministic(coder: Coder[Any], what: str) -> None:
+    """Raise `NotDeterministic` if the coder may encode equal values differently. ``what`` names the values."""
+    if not coder.deterministic:
+        raise NotDeterministic(f"{what} must have a deterministic coder, which {type(coder).__name__} is not")
+
+
+class PerKey(Generic[K, R]):
+    """Makes one object for each key, and returns the same object as long as a caller holds a reference to it."""
+
+    def __init__(self, coder: Coder[K], make: Callable[[K, bytes], R]) -> None:
+        """``make`` gets a key and its prefix, the bytes with which all rows of the key begin. Raises `NotDeterministic`
+        for a coder that may encode equal keys differently.
+        """
+        check_deterministic(coder, "the keys of state")
+        self.coder = coder
+        self._make = make
+        self._known: WeakValueDictionary[bytes, R] = WeakValueDictionary()
+
+    def get(self, key: K) -> R:
+        """Return the object of a key. Raises `CoderError`."""
+        prefix = write_escaped(self.coder.encode(key))
+        found = self._known.get(prefix)
+        if found is None:
+            found = self._known[prefix] = self._make(key, prefix)
+        return found

@@ -1,4 +1,4 @@
-"""The timers of keys, and the times for which they wait."""
+"""The timers of keys, and the watermarks and clocks by which timers fire."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any, Generic, TypeVar
 
 from milepost.state.coders import Coder, TimestampCoder
 from milepost.state.coders.framing import write_escaped
-from milepost.state.dialects.beam.keys import PerKey
-from milepost.state.dialects.beam.namespaces import StateNamespace
-from milepost.state.dialects.beam.tables import StateTable
+from milepost.state.dialects.beam.namespaces import TIMESTAMP_MIN_VALUE, StateNamespace
+from milepost.state.dialects.beam.tables import PerKey, StateTable
 from milepost.state.dialects.beam.timers import (
     BY_ID,
     OF_ALL,
@@ -23,7 +22,6 @@ from milepost.state.dialects.beam.timers import (
     TimerRows,
     id_bytes,
 )
-from milepost.state.dialects.beam.windows import TIMESTAMP_MIN_VALUE
 from milepost.state.errors import InvalidUse
 
 K = TypeVar("K")
@@ -35,8 +33,8 @@ _OUTPUT = b"output"
 
 
 class Times:
-    """The watermarks, which are stored in the table, and the clocks, which start anew each time. None of them goes
-    back.
+    """The watermarks and the clocks of a table. The table stores the watermarks but not the clocks, which begin at
+    `TIMESTAMP_MIN_VALUE` each time. No watermark and no clock goes back.
     """
 
     def __init__(self, table: StateTable) -> None:
@@ -48,25 +46,25 @@ class Times:
         self.output = self._load(_OUTPUT)
 
     def now(self, domain: TimeDomain) -> datetime:
-        """Return the time of a domain."""
+        """Return the time by which the timers of a domain fire."""
         return self.input if domain is TimeDomain.EVENT_TIME else self.clocks[domain]
 
     def advance_input(self, to: datetime) -> None:
-        """Set the input watermark."""
+        """Set the input watermark, and store it. Raises `InvalidUse` if it would go back."""
         to = _forward(self.input, to, "the input watermark")
         if to != self.input:
             self._table.put(_INPUT, _TIME.encode(to), WATERMARKS)
             self.input = to
 
     def advance_output(self, to: datetime) -> None:
-        """Set the output watermark, at most to the input watermark."""
+        """Set and store the output watermark, at most to the input watermark. Raises `InvalidUse` to go back."""
         to = _forward(self.output, min(_in_utc(to), self.input), "the output watermark")
         if to != self.output:
             self._table.put(_OUTPUT, _TIME.encode(to), WATERMARKS)
             self.output = to
 
     def advance_clock(self, domain: TimeDomain, to: datetime) -> None:
-        """Set a clock."""
+        """Set the clock of a domain of processing time. Raises `InvalidUse` if it would go back."""
         self.clocks[domain] = _forward(self.clocks[domain], to, domain.name.lower().replace("_", " "))
 
     def _load(self, name: bytes) -> datetime | None:
@@ -75,9 +73,8 @@ class Times:
 
 
 class TimerQueue(ABC, Generic[R]):
-    """Timers, which are taken in the order of their time, once it has passed: those of a key, or those of all keys.
-
-    The times are shared by all keys: advancing one advances it for every queue of the same factory.
+    """Returns the timers of one key, or of all keys, in the order of their times, once these have passed. The queues of
+    a factory share the watermarks and clocks: what advances one of them in a queue advances it for all queues.
     """
 
     def __init__(self, times: Times, queues: dict[TimeDomain, Queue]) -> None:
@@ -85,26 +82,26 @@ class TimerQueue(ABC, Generic[R]):
         self._queues = queues
 
     def current_input_watermark_time(self) -> datetime:
-        """Return the input watermark, `TIMESTAMP_MIN_VALUE` before any (``currentInputWatermarkTime``)."""
+        """Return the input watermark; `TIMESTAMP_MIN_VALUE` before it is first set (``currentInputWatermarkTime``)."""
         return self._times.input
 
     def current_output_watermark_time(self) -> datetime | None:
-        """Return the output watermark, None before any (``currentOutputWatermarkTime``)."""
+        """Return the output watermark; None before it is first set (``currentOutputWatermarkTime``)."""
         return self._times.output
 
     def current_processing_time(self) -> datetime:
-        """Return the processing time, `TIMESTAMP_MIN_VALUE` before any (``currentProcessingTime``)."""
+        """Return the processing time; `TIMESTAMP_MIN_VALUE` before it is first set (``currentProcessingTime``)."""
         return self._times.clocks[TimeDomain.PROCESSING_TIME]
 
     def current_synchronized_processing_time(self) -> datetime:
-        """Return the synchronized processing time (``currentSynchronizedProcessingTime``)."""
+        """Return the synchronized processing time; `TIMESTAMP_MIN_VALUE` before it is first set
+        (``currentSynchronizedProcessingTime``).
+        """
         return self._times.clocks[TimeDomain.SYNCHRONIZED_PROCESSING_TIME]
 
     def advance_input_watermark(self, to: datetime) -> None:
-        """Set the input watermark, which is stored with the timers (``advanceInputWatermark``).
-
-        This and the other methods that advance a time raise `InvalidUse` if the time would go back, and `CoderError`
-        without a time zone.
+        """Set the input watermark, which is stored with the timers (``advanceInputWatermark``). Each method that
+        advances a time raises `InvalidUse` if the time would go back, and `CoderError` for a time without a time zone.
         """
         self._times.advance_input(to)
 
@@ -121,19 +118,23 @@ class TimerQueue(ABC, Generic[R]):
         self._times.advance_clock(TimeDomain.SYNCHRONIZED_PROCESSING_TIME, to)
 
     def next_timer(self, domain: TimeDomain) -> datetime | None:
-        """Return the time of the earliest timer of a domain, whether it has passed or not (``getNextTimer``)."""
+        """Return the time of the earliest timer of a domain, passed or not; None without timers (``getNextTimer``)."""
         return self._queues[domain].first_time()
 
     def remove_next_event_timer(self) -> R | None:
-        """Remove and return the earliest timer whose time the input watermark has passed (``removeNextEventTimer``)."""
+        """Remove and return the earliest timer whose time the input watermark has passed; None if there is none
+        (``removeNextEventTimer``).
+        """
         return self._remove_next(TimeDomain.EVENT_TIME)
 
     def remove_next_processing_timer(self) -> R | None:
-        """Remove and return the earliest timer whose processing time has passed (``removeNextProcessingTimer``)."""
+        """Remove and return the earliest timer whose processing time has passed; None if there is none
+        (``removeNextProcessingTimer``).
+        """
         return self._remove_next(TimeDomain.PROCESSING_TIME)
 
     def remove_next_synchronized_processing_timer(self) -> R | None:
-        """Remove and return the earliest timer whose synchronized processing time has passed
+        """Remove and return the earliest timer whose synchronized processing time has passed; None if there is none
         (``removeNextSynchronizedProcessingTimer``).
         """
         return self._remove_next(TimeDomain.SYNCHRONIZED_PROCESSING_TIME)
@@ -144,23 +145,22 @@ class TimerQueue(ABC, Generic[R]):
 
     @abstractmethod
     def _removed(self, row: bytes) -> R:
-        """Remove the timer of a row of the queue, and return it."""
+        """Remove the timer of a row of the queue from the table, and return it."""
 
 
 class TimerInternals(TimerQueue[TimerData]):
-    """The timers of one key (Beam's ``TimerInternals``). Its namespace and its two ids identify a timer."""
+    """The timers of one key (Beam's ``TimerInternals``). A namespace, an id and the id of a family identify a timer."""
 
     def __init__(self, timers: _Timers, prefix: bytes) -> None:
-        """`TimerInternalsFactory` makes these; the rows of the key begin with ``prefix``."""
+        """`TimerInternalsFactory` makes these objects. ``prefix`` is the beginning of all rows of the key."""
         super().__init__(timers.times, timers.queues(OF_KEY, prefix))
         self._timers = timers
         self._prefix = prefix
 
     def set_timer(self, timer: TimerData) -> None:
-        """Set a timer; it replaces a timer with the same namespace and ids (``setTimer``).
-
-        Raises `InvalidUse` if that timer is of another domain, and `CoderError` for a time without a time zone, or for
-        a window of another coder than the factory's.
+        """Set a timer. It replaces the timer with the same namespace and ids (``setTimer``). Raises `InvalidUse` if the
+        replaced timer has another domain, and `CoderError` for a time without a time zone, or for a window that another
+        coder than the factory's encoded.
         """
         rows = TimerRows(self._prefix, timer.domain, self._timers.coder.encode(timer))
         place = self._place(timer.namespace, timer.timer_id, timer.timer_family_id)
@@ -188,26 +188,21 @@ class TimerInternals(TimerQueue[TimerData]):
 
 
 class TimerInternalsFactory(TimerQueue[tuple[K, TimerData]], Generic[K]):
-    """The timers of all keys in one table, by key (Beam's ``TimerInternalsFactory``).
-
-    The table stores timers and watermarks: the next version of a `StateStore` contains them. A table has one factory,
-    which owns the column families whose names begin with ``timers:``.
+    """The timers of all keys in one table (Beam's ``TimerInternalsFactory``). The table stores timers and watermarks:
+    the next version of a `StateStore` contains them. A table has only one factory, which owns the column families whose
+    names begin with ``timers:``.
     """
 
     def __init__(self, table: StateTable, key_coder: Coder[K], window_coder: Coder[Any]) -> None:
-        """``window_coder`` is that of the windows of all timers.
-
-        Raises `NotDeterministic`, and the errors of the table.
-        """
+        """``window_coder`` encodes the windows of all timers. Raises `NotDeterministic` and the errors of the table."""
         timers = _Timers(table, TimerDataCoder(window_coder))
         self._timers = timers
         self._keys = PerKey(key_coder, lambda _, prefix: TimerInternals(timers, prefix))
         super().__init__(timers.times, timers.of_all)
 
     def timer_internals_for_key(self, key: K) -> TimerInternals:
-        """Return the timers of a key (``timerInternalsForKey``): the same object, as long as it is referenced.
-
-        Raises `CoderError`.
+        """Return the timers of a key (``timerInternalsForKey``). It is the same object for each call, as long as the
+        caller holds a reference to it. Raises `CoderError`.
         """
         return self._keys.get(key)
 
@@ -217,7 +212,7 @@ class TimerInternalsFactory(TimerQueue[tuple[K, TimerData]], Generic[K]):
 
 
 class _Timers:
-    """The rows of all timers of a table."""
+    """Reads and writes the rows of all timers of a table."""
 
     def __init__(self, table: StateTable, coder: TimerDataCoder) -> None:
         for family in (BY_ID, OF_KEY, OF_ALL, WATERMARKS):
@@ -228,29 +223,29 @@ class _Timers:
         self.of_all = self.queues(OF_ALL, b"")
 
     def queues(self, family: str, prefix: bytes) -> dict[TimeDomain, Queue]:
-        """Return a queue for each domain, whose rows begin with a prefix."""
+        """Return a queue for each time domain, whose rows begin with ``prefix`` and the domain."""
         return {domain: Queue(self._table, family, prefix + bytes((domain.value,))) for domain in TimeDomain}
 
     def find(self, prefix: bytes, place: bytes) -> TimerRows | None:
-        """Return the rows of the timer at a place of a key, None if there is none."""
+        """Return the rows of the timer under this key of the family `BY_ID`, None if there is none."""
         data = self._table.get(place, BY_ID)
         return None if data is None else TimerRows(prefix, self.coder.decode(data).domain, data)
 
     def write(self, place: bytes, rows: TimerRows) -> None:
-        """Write a timer that does not exist."""
+        """Write the rows of a new timer; ``place`` is its key in the family `BY_ID`."""
         self._table.put(place, rows.data, BY_ID)
         self._table.put(rows.of_key, b"", OF_KEY)
         self._table.put(rows.of_all, b"", OF_ALL)
         self.of_all[rows.domain].added(rows.of_all)
 
     def remove(self, place: bytes, rows: TimerRows) -> None:
-        """Remove a timer that exists."""
+        """Remove the rows of an existing timer; ``place`` is its key in the family `BY_ID`."""
         self._table.remove(place, BY_ID)
         self._table.remove(rows.of_key, OF_KEY)
         self._table.remove(rows.of_all, OF_ALL)
 
     def take(self, prefix: bytes, data: bytes) -> TimerData:
-        """Remove the existing timer with these bytes, and return it."""
+        """Remove the existing timer with these bytes, and return the timer."""
         timer = self.coder.decode(data)
         place = prefix + timer.namespace.key + id_bytes(timer.timer_id, timer.timer_family_id)
         self.remove(place, TimerRows(prefix, timer.domain, data))

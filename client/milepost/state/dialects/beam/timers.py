@@ -1,7 +1,6 @@
-"""Timers: their data, their rows in a table, and the queues that return due timers in order.
-
-A timer is three rows: one under its key, namespace and ids, which finds it; and one in each of two queues, that of its
-key and that of all keys, which begin with the domain and the time.
+"""Timers: their data, their rows in a table, and the queues that return due timers in order. A timer has three rows.
+The row under its key, namespace and ids finds the timer. The row in the queue of its key, and the row in the queue of
+all keys, sort by the timer's domain and time.
 """
 
 from __future__ import annotations
@@ -16,9 +15,8 @@ from typing import Any
 
 from milepost.state.coders import Coder, CoderError, TimestampCoder
 from milepost.state.coders.framing import read_escaped, write_escaped
-from milepost.state.dialects.beam.keys import check_deterministic
 from milepost.state.dialects.beam.namespaces import StateNamespace, StateNamespaces, WindowNamespace
-from milepost.state.dialects.beam.tables import StateTable
+from milepost.state.dialects.beam.tables import StateTable, check_deterministic
 from milepost.state.errors import InvalidUse
 from milepost.state.store.rows import after_prefix
 
@@ -33,7 +31,7 @@ WATERMARKS = "timers: watermarks"
 
 
 class TimeDomain(Enum):
-    """The kind of time for which a timer waits (Beam's ``TimeDomain``). Stored state contains the values."""
+    """The kind of time for which a timer waits (Beam's ``TimeDomain``). Stored timers contain the numbers."""
 
     EVENT_TIME = 0
     """The input watermark: the progress of the data."""
@@ -48,9 +46,8 @@ class TimeDomain(Enum):
 @total_ordering
 @dataclass(frozen=True)
 class TimerData:
-    """A timer (``TimerInternals.TimerData``).
-
-    Timers sort by time, and then by all other fields (``compareTo``).
+    """A timer (``TimerInternals.TimerData``). Timers sort by their time, and timers of the same time by their other
+    fields (``compareTo``).
     """
 
     timer_id: str
@@ -59,14 +56,13 @@ class TimerData:
     """The time after which the timer fires."""
     domain: TimeDomain
     output_timestamp: datetime
-    """The time of the output when the timer fires."""
+    """The timestamp of the output that the timer causes when it fires."""
     timer_family_id: str = ""
 
     @staticmethod
     def of(namespace: StateNamespace, timestamp: datetime, domain: TimeDomain) -> TimerData:
-        """Return a timer whose id is made from its domain and time, so that setting it twice sets one timer (``of``).
-
-        Raises `CoderError` for a time without a time zone.
+        """Return a timer whose id is made from its domain and time, so that setting it twice sets only one timer
+        (``of``). Raises `CoderError` for a time without a time zone.
         """
         _TIME.encode(timestamp)  # raises CoderError for a time without a zone
         microseconds = (timestamp - _EPOCH) // timedelta(microseconds=1)
@@ -88,18 +84,18 @@ class TimerData:
 
 
 class TimerDataCoder(Coder[TimerData]):
-    """A timer as bytes that sort as timers do (``TimerDataCoder``). Decoded times are in UTC."""
+    """Encodes a timer as bytes that sort as timers do (``TimerDataCoder``). Decoded times are in UTC."""
 
     deterministic = True
     ordered = True
 
     def __init__(self, window_coder: Coder[Any]) -> None:
-        """``window_coder`` is the coder of the windows of all timers. Raises `NotDeterministic`."""
+        """``window_coder`` encodes the windows of all timers. Raises `NotDeterministic`."""
         check_deterministic(window_coder, "the windows of timers")
         self._windows = window_coder
 
     def encode(self, value: TimerData) -> bytes:
-        """Return the bytes of a timer. Raises `CoderError`, also for a window that was encoded by another coder."""
+        """Return the bytes of a timer. Raises `CoderError`, for example for a window that another coder encoded."""
         namespace = value.namespace
         if isinstance(namespace, WindowNamespace) and self._windows.encode(namespace.window) != namespace.window_bytes:
             raise CoderError(f"the window of the timer {value.timer_id!r} is written by another coder")
@@ -132,7 +128,7 @@ class TimerDataCoder(Coder[TimerData]):
 
 
 def id_bytes(timer_id: str, timer_family_id: str) -> bytes:
-    """Return the bytes of the two ids of a timer. Raises `InvalidUse`."""
+    """Return the two ids of a timer as bytes. Raises `InvalidUse` for an id that UTF-8 cannot encode."""
     try:
         return write_escaped(timer_id.encode()) + write_escaped(timer_family_id.encode())
     except UnicodeEncodeError as error:
@@ -141,38 +137,37 @@ def id_bytes(timer_id: str, timer_family_id: str) -> bytes:
 
 @dataclass(frozen=True)
 class TimerRows:
-    """The rows of one timer."""
+    """The rows of one timer in the two queues."""
 
     prefix: bytes
-    """The prefix of the key's rows: the encoded key, with its end marked."""
+    """The encoded key with its end mark, with which all rows of the key begin."""
     domain: TimeDomain
     data: bytes
-    """The timer as bytes."""
+    """The timer, encoded by `TimerDataCoder`."""
 
     @property
     def of_key(self) -> bytes:
-        """The row in the queue of the key."""
+        """The row in the queue of the timer's key."""
         return self.prefix + bytes((self.domain.value,)) + self.data
 
     @property
     def of_all(self) -> bytes:
-        """The row in the queue of all keys, in which the key follows the time."""
+        """The row in the queue of all keys: the domain, the time, the key, and the rest of the timer."""
         time, rest = self.data[:_TIME_BYTES], self.data[_TIME_BYTES:]
         return bytes((self.domain.value,)) + time + self.prefix + rest
 
     @staticmethod
     def read_of_all(row: bytes) -> tuple[bytes, bytes]:
-        """Return the encoded key and the timer of a row in the queue of all keys."""
+        """Return the encoded key and the encoded timer of a row of the queue of all keys."""
         time_end = 1 + _TIME_BYTES
         key, end = read_escaped(row, time_end)
         return key, row[1:time_end] + row[end:]
 
 
 class Queue:
-    """The timers of one domain in one queue, from which the earliest timer is taken repeatedly.
-
-    Scanning a range costs time for each change in it, so one scan continues from timer to timer, and rows added to its
-    range meanwhile are kept beside it.
+    """The timers of one domain in one queue, for taking the earliest one again and again. The start of a scan costs
+    time for each change in its range. So the queue continues one scan from timer to timer, and keeps the rows that were
+    written since its start in a heap.
     """
 
     def __init__(self, table: StateTable, family: str, prefix: bytes) -> None:
@@ -191,7 +186,7 @@ class Queue:
         return None if found is None else self._time_of(found[0])
 
     def first_before(self, now: datetime) -> bytes | None:
-        """Return the row of the earliest timer before a time, None if there is none. The row stays in the queue."""
+        """Return the row of the earliest timer before a time, None if there is none. The timer stays in the queue."""
         until = self._prefix + _TIME.encode(now)
         if until != self._until:
             self._until = until
@@ -210,7 +205,7 @@ class Queue:
         return None
 
     def added(self, row: bytes) -> None:
-        """Note a row that was written."""
+        """Note a row that was written, since a scan under way does not show it."""
         if self._until is not None and self._prefix <= row < self._until:
             heapq.heappush(self._added, row)
 

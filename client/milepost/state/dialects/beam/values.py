@@ -1,33 +1,30 @@
-"""State with a single value under one key: values, accumulators, and holds of the watermark; and the functions that
-combine values.
-"""
+"""Cells with a single value: values, accumulators and holds of the watermark; and the functions that combine values."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
+from milepost.state.cells.states import Folded, OneValue
 from milepost.state.coders import Coder, TimestampCoder
-from milepost.state.dialects.beam.cells import Cell
-from milepost.state.dialects.beam.states import GroupingState, ReadableState, State
-from milepost.state.dialects.beam.windows import BoundedWindow
+from milepost.state.dialects.beam.cells import Cell, GroupingState, ReadableState, State
+from milepost.state.dialects.beam.namespaces import BoundedWindow
 
 InputT = TypeVar("InputT")
 AccumT = TypeVar("AccumT")
 OutputT = TypeVar("OutputT")
 
 T = TypeVar("T")
-OneT = TypeVar("OneT", bound="_OneValue[Any]")
+OneT = TypeVar("OneT", bound="_Single[Any]")
 
 
 class CombineFn(ABC, Generic[InputT, AccumT, OutputT]):
-    """Combines inputs into an accumulator, and an accumulator into an output (Beam's ``Combine.CombineFn``).
-
-    Inputs and accumulators come in any order and grouping, so the function must be associative and commutative. It may
-    change and return its arguments.
+    """Combines inputs into an accumulator, and makes an output of an accumulator (Beam's ``Combine.CombineFn``). Inputs
+    and accumulators come in any order and grouping, so the function must be associative and commutative. A method may
+    change its arguments and return one of them.
     """
 
     @abstractmethod
@@ -55,37 +52,31 @@ class TimestampCombiner(Enum):
     END_OF_WINDOW = "end of window"
 
     def assign(self, window: BoundedWindow, timestamp: datetime) -> datetime:
-        """Return the time of the result if ``timestamp`` is that of the only element (``assign``)."""
+        """Return the time of a result that has only one element, with this ``timestamp`` (``assign``)."""
         return self.merge(window, [timestamp])
 
     def combine(self, timestamps: Iterable[datetime]) -> datetime:
-        """Return the combined time of one or more times, each of them assigned to the same window (``combine``).
-
-        With the end of the window as the time, all of them are equal, so this returns the first.
+        """Return the combined time of one or more times of one window, which `assign` has returned (``combine``). With
+        ``END_OF_WINDOW`` all these times are the end of the window, so this returns the first.
         """
         if self is TimestampCombiner.END_OF_WINDOW:
             return next(iter(timestamps))
         return min(timestamps) if self is TimestampCombiner.EARLIEST else max(timestamps)
 
     def merge(self, window: BoundedWindow, timestamps: Iterable[datetime]) -> datetime:
-        """Return the combined time of one or more times, once their windows are merged into ``window`` (``merge``)."""
+        """Return the combined time of one or more times, whose windows were merged into ``window`` (``merge``)."""
         return window.max_timestamp() if self.depends_only_on_window else self.combine(timestamps)
 
     @property
     def depends_only_on_window(self) -> bool:
-        """Whether the result ignores the elements' own times (``dependsOnlyOnWindow``)."""
+        """Whether the result is the same for all times of a window (``dependsOnlyOnWindow``)."""
         return self is TimestampCombiner.END_OF_WINDOW
 
 
-class _OneValue(State, Generic[T]):
-    """A cell with one encoded value, or none."""
+class _Single(OneValue[T], State):
+    """A cell with one encoded value, or none, whose read can be announced."""
 
-    def __init__(self, cell: Cell, coder: Coder[T]) -> None:
-        self._cell = cell
-        self._coder = coder
-
-    def clear(self) -> None:
-        self._cell.remove()
+    _cell: Cell
 
     def is_empty(self) -> ReadableState[bool]:
         return self._cell.is_absent()
@@ -94,15 +85,8 @@ class _OneValue(State, Generic[T]):
         self._cell.announce()
         return self
 
-    def _get(self) -> T | None:
-        found = self._cell.get()
-        return None if found is None else self._coder.decode(found)
 
-    def _put(self, value: T) -> None:
-        self._cell.put(self._coder.encode(value))
-
-
-class ValueState(_OneValue[T], ReadableState["T | None"]):
+class ValueState(_Single[T], ReadableState["T | None"]):
     """A cell with a value, or none (Beam's ``ValueState``)."""
 
     def read(self) -> T | None:
@@ -114,7 +98,7 @@ class ValueState(_OneValue[T], ReadableState["T | None"]):
         self._put(value)
 
 
-class CombiningState(_OneValue[AccumT], GroupingState[InputT, OutputT], Generic[InputT, AccumT, OutputT]):
+class CombiningState(_Single[AccumT], GroupingState[InputT, OutputT], Generic[InputT, AccumT, OutputT]):
     """The accumulator of a `CombineFn` (``CombiningState``). Exceptions of the function reach the caller."""
 
     def __init__(self, cell: Cell, coder: Coder[AccumT], fn: CombineFn[InputT, AccumT, OutputT]) -> None:
@@ -122,7 +106,7 @@ class CombiningState(_OneValue[AccumT], GroupingState[InputT, OutputT], Generic[
         self._fn = fn
 
     def read(self) -> OutputT:
-        """Return the output; if no input was added, that for no inputs (``read``)."""
+        """Return the output for the inputs so far; without inputs, the output of the empty accumulator (``read``)."""
         return self._fn.extract_output(self.get_accum())
 
     def add(self, value: InputT) -> None:
@@ -138,54 +122,32 @@ class CombiningState(_OneValue[AccumT], GroupingState[InputT, OutputT], Generic[
         self._put(self._fn.merge_accumulators([self.get_accum(), accumulator]))
 
     def merge_accumulators(self, accumulators: Iterable[AccumT]) -> AccumT:
-        """Return one accumulator for several, without changing the cell (``mergeAccumulators``)."""
+        """Return one accumulator for several; the cell does not change (``mergeAccumulators``)."""
         return self._fn.merge_accumulators(accumulators)
 
 
-class _Folded(_OneValue[T], GroupingState[T, "T | None"]):
-    """A value that a function of two values combines with each added value."""
-
-    @abstractmethod
-    def _fold(self, one: T, other: T) -> T:
-        """Combine two values into one."""
+class ReducingState(Folded[T], _Single[T], GroupingState[T, "T | None"]):
+    """A value that a function combines with each added value (Flink's ``ReducingState``)."""
 
     def read(self) -> T | None:
         """Return the combination of all values, or None if none was added (``read``)."""
         return self._get()
 
-    def add(self, value: T) -> None:
-        found = self._cell.get()
-        self._put(value if found is None else self._fold(self._coder.decode(found), value))
 
-
-class ReducingState(_Folded[T]):
-    """A value that a function of two values combines with each added value (Flink's ``ReducingState``)."""
-
-    def __init__(self, cell: Cell, coder: Coder[T], function: Callable[[T, T], T]) -> None:
-        super().__init__(cell, coder)
-        self._function = function
-
-    def _fold(self, one: T, other: T) -> T:
-        return self._function(one, other)
-
-
-class WatermarkHoldState(_Folded[datetime]):
+class WatermarkHoldState(ReducingState[datetime]):
     """The time at which the output watermark is held (``WatermarkHoldState``). Reads return it in UTC."""
 
     coder = TimestampCoder()
 
     def __init__(self, cell: Cell, timestamp_combiner: TimestampCombiner) -> None:
-        super().__init__(cell, self.coder)
+        super().__init__(cell, self.coder, lambda one, other: timestamp_combiner.combine([one, other]))
         self._timestamp_combiner = timestamp_combiner
 
     @property
     def timestamp_combiner(self) -> TimestampCombiner:
-        """The way in which several holds become one (``getTimestampCombiner``)."""
+        """The way in which several holds are combined into one (``getTimestampCombiner``)."""
         return self._timestamp_combiner
 
     def add(self, value: datetime) -> None:
-        self._coder.encode(value)  # refuses a time without a zone, which cannot be compared
+        self._coder.encode(value)  # raises CoderError for a time without a zone, which cannot be compared
         super().add(value)
-
-    def _fold(self, one: datetime, other: datetime) -> datetime:
-        return self._timestamp_combiner.combine([one, other])

@@ -1,8 +1,8 @@
 """Operator state, and keyed state by key groups, with Flink's interface.
 
-An `OperatorTask` is one of the parallel tasks of an operator, with all its state in one store. A function registers
-states by descriptors, and each snapshot asks it for its state; a `Checkpoint` has the snapshots of all tasks, and any
-number of tasks can continue from it.
+An `OperatorTask` is one of the parallel tasks of an operator, with all its state in one store. The function of a task
+registers states by descriptors, and brings them up to date before each snapshot. A `Checkpoint` has the snapshots of
+all tasks, and any number of tasks can continue from it.
 """
 
 from milepost.state.dialects.flink.checkpoints import Checkpoint, TaskSnapshot, discard
@@ -13,29 +13,30 @@ from milepost.state.dialects.flink.descriptors import (
     MapStateDescriptor,
     OperatorStateDescriptor,
     ReducingStateDescriptor,
+    StateTtlConfig,
+    UpdateType,
     ValueStateDescriptor,
+    Visibility,
 )
-from milepost.state.dialects.flink.functions import (
-    Checkpointed,
-    CheckpointedFunction,
-    CheckpointListener,
-    InitializationContext,
-    SnapshotContext,
-)
-from milepost.state.dialects.flink.keyed import (
+from milepost.state.dialects.flink.keyed_store import (
     AggregatingState,
     BroadcastState,
+    KeyedStateStore,
     ListState,
     MapState,
     ReducingState,
     State,
     ValueState,
 )
-from milepost.state.dialects.flink.keyed_store import KeyedStateStore
-from milepost.state.dialects.flink.local import OperatorListState, OperatorState
-from milepost.state.dialects.flink.operator_store import OperatorStateStore
-from milepost.state.dialects.flink.task import OperatorTask
-from milepost.state.dialects.flink.ttl import StateTtlConfig, UpdateType, Visibility
+from milepost.state.dialects.flink.operator_store import OperatorListState, OperatorState, OperatorStateStore
+from milepost.state.dialects.flink.task import (
+    Checkpointed,
+    CheckpointedFunction,
+    CheckpointListener,
+    InitializationContext,
+    OperatorTask,
+    SnapshotContext,
+)
 
 __all__ = [
     "OperatorTask",

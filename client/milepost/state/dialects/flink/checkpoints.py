@@ -1,7 +1,5 @@
-"""Checkpoints: the commits of all tasks, in one document that a compare-and-set can publish.
-
-The id of a commit proves its content and its predecessors, so the document of a checkpoint is a digest of all state in
-it.
+"""Checkpoints: the commits of all tasks, in one document that a compare-and-set can publish. The id of a commit is a
+digest of its content and its predecessors, so the document of a checkpoint proves all state of the checkpoint.
 """
 
 from __future__ import annotations
@@ -22,10 +20,9 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class TaskSnapshot:
-    """A task's report on its part of a checkpoint; it can be pickled, and sent as `to_document`.
-
-    ``timestamp`` is that of the checkpoint, in milliseconds since 1970. ``states`` has the kind of each state, by its
-    column family, and ``lists`` the number of elements of each list of the operator.
+    """A task's report on its part of a checkpoint. It can be pickled, and sent as the document of `to_document`.
+    ``timestamp`` is the time of the checkpoint, in milliseconds since 1970. ``states`` has the kind of each state, by
+    the state's column family, and ``lists`` the number of elements of each operator list.
     """
 
     operator: str
@@ -47,8 +44,8 @@ class TaskSnapshot:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> TaskSnapshot:
-        """Return the snapshot from a document of `to_document`. Raises one of Python's errors, or `InvalidUse`, for any
-        other document.
+        """Return the snapshot of a document that `to_document` made. For another document, raises `InvalidUse` or an
+        error of Python, such as ``KeyError``.
         """
         numbers = {
             name: int(document[name]) for name in ("checkpoint", "timestamp", "task", "tasks", "key_groups", "version")
@@ -69,9 +66,9 @@ class TaskSnapshot:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One consistent checkpoint of one or several operators: the snapshots of all tasks, in the order of the tasks.
-
-    `Checkpoint.of` makes it from the tasks' reports, and it counts once it is published.
+    """One consistent checkpoint of one or several operators: for each operator, the snapshots of all its tasks, in the
+    order of the tasks. `Checkpoint.of` makes a checkpoint of the tasks' reports. A checkpoint counts once it is
+    published.
     """
 
     id: int
@@ -80,8 +77,8 @@ class Checkpoint:
 
     @classmethod
     def of(cls, snapshots: Iterable[TaskSnapshot]) -> Checkpoint:
-        """Combine the tasks' reports on one checkpoint. Raises `InvalidUse` unless every task is present once, and all
-        report on the same checkpoint.
+        """Combine the tasks' reports on one checkpoint. Raises `InvalidUse` unless each task of each operator has one
+        report, and all reports are on the same checkpoint.
         """
         operators: dict[str, list[TaskSnapshot]] = {}
         for one in snapshots:
@@ -110,7 +107,7 @@ class Checkpoint:
 
     @classmethod
     def from_json(cls, data: bytes) -> Checkpoint:
-        """Read a published document. Raises `StateDamaged` if it differs from the written one."""
+        """Read a published document. Raises `StateDamaged` if its bytes are not those that were published."""
         try:
             document = json.loads(data)
             digest = document.pop("sha256")
@@ -124,10 +121,9 @@ class Checkpoint:
 
 
 def discard(files: StateFiles, checkpoint: Checkpoint, keep: Iterable[Checkpoint]) -> int:
-    """Delete the stores of a checkpoint that no checkpoint in ``keep`` uses, and return the number of deleted files.
-
-    With another number of tasks an operator continues in new stores. Once a checkpoint of these is published, and no
-    older one is kept, the old stores are not needed. The call may be repeated after a failure.
+    """Delete the stores of a checkpoint that no checkpoint in ``keep`` uses, and return the number of deleted files. An
+    operator with another number of tasks continues in new stores. Once a checkpoint of the new stores is published, and
+    no older checkpoint is kept, nothing needs the old stores. The call may be repeated after a failure.
     """
     kept = {one.store for other in keep for tasks in other.operators.values() for one in tasks}
     doomed = {one.store for tasks in checkpoint.operators.values() for one in tasks} - kept

@@ -1,5 +1,5 @@
-"""Descriptors of states: the name, the encoding of values, the treatment under another number of tasks, and the kind
-that a checkpoint records.
+"""Descriptors of states: the name, the encoding of values, their time to live, and the division of the state among
+another number of tasks. Also the kinds of states, which checkpoints record.
 """
 
 from __future__ import annotations
@@ -7,11 +7,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from datetime import timedelta
+from enum import Enum, auto
 from typing import Any, Generic, TypeVar
 
+from milepost.state.cells.lifetime import Clock, Lifetime
 from milepost.state.coders import Coder
-from milepost.state.dialects.flink.ttl import StateTtlConfig
 from milepost.state.errors import InvalidUse
 
 T = TypeVar("T")
@@ -24,12 +25,68 @@ Out = TypeVar("Out")
 _MOST_NAME_BYTES = 180
 
 KEYED = "keyed:"
-"""The prefix of a keyed state's family; the state's name follows."""
+"""The name of a keyed state's column family is this prefix and the name of the state."""
 
 OPERATOR = "operator:"
-"""The prefix of an operator state's family."""
+"""The name of an operator state's column family is this prefix and the name of the state."""
 
 _WITH_TTL = " with ttl"
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class UpdateType(Enum):
+    """The accesses that restart the lifetime of a value (``StateTtlConfig.UpdateType``)."""
+
+    ON_CREATE_AND_WRITE = auto()
+    ON_READ_AND_WRITE = auto()
+
+
+class Visibility(Enum):
+    """Whether a reader may get a value that has expired and was not removed yet (``StateTtlConfig.StateVisibility``). A
+    reader gets such a value at most once, because the read removes it.
+    """
+
+    NEVER_RETURN_EXPIRED = auto()
+    RETURN_EXPIRED_IF_NOT_CLEANED_UP = auto()
+
+
+@dataclass(frozen=True)
+class StateTtlConfig:
+    """The lifetime of each value, each element of a list and each entry of a map, and the times at which expired values
+    are removed. The settings are not part of a checkpoint, so they may change after a restore. But a state with values
+    cannot begin or cease to have a time to live. With any settings, reading an expired value removes it.
+    """
+
+    ttl: timedelta
+    """The time after which a value expires, from the start of its lifetime."""
+
+    update: UpdateType = UpdateType.ON_CREATE_AND_WRITE
+    visibility: Visibility = Visibility.NEVER_RETURN_EXPIRED
+
+    incremental: int = 0
+    """How many other keys each access checks for expired values (``cleanupIncrementally``); 0 checks none."""
+
+    for_every_record: bool = False
+    """Whether each change of the current key checks ``incremental`` keys too (``runCleanupForEveryRecord``)."""
+
+    full_snapshot: bool = False
+    """Whether each snapshot first removes all expired values (``cleanupFullSnapshot``)."""
+
+    def __post_init__(self) -> None:
+        if self.ttl < _MILLISECOND:
+            raise InvalidUse("a value lives for a millisecond at least")
+        if self.incremental < 0 or (self.for_every_record and not self.incremental):
+            raise InvalidUse("incremental clean-up looks at one key at least, each time")
+
+    def lifetime(self, clock: Clock) -> Lifetime:
+        """Return the `Lifetime` of the values of a state. ``clock`` is the clock of the task."""
+        return Lifetime(
+            self.ttl // _MILLISECOND,
+            clock,
+            clears_on_read=True,
+            shows_expired=self.visibility is Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP,
+            renews_on_read=self.update is UpdateType.ON_READ_AND_WRITE,
+        )
 
 
 @dataclass(frozen=True)
@@ -65,9 +122,7 @@ class ListStateDescriptor(_Named, Generic[T]):
 
 @dataclass(frozen=True)
 class MapStateDescriptor(_Named, Generic[K, V]):
-    """A map for each key, or one that all tasks share (``MapStateDescriptor``). Only maps of keys may have a
-    ``ttl``.
-    """
+    """A map for each key, or one for all tasks (``MapStateDescriptor``). Only maps of keys may have a ``ttl``."""
 
     key_coder: Coder[K]
     value_coder: Coder[V]
@@ -81,7 +136,7 @@ class MapStateDescriptor(_Named, Generic[K, V]):
 
 @dataclass(frozen=True)
 class ReducingStateDescriptor(_Named, Generic[T]):
-    """One value for each key, which each added value is reduced into (``ReducingStateDescriptor``)."""
+    """One value for each key, which ``reduce`` combines with each added value (``ReducingStateDescriptor``)."""
 
     coder: Coder[T]
     reduce: Callable[[T, T], T]
@@ -115,12 +170,11 @@ class AggregatingStateDescriptor(_Named, Generic[In, Acc, Out]):
 
 @dataclass(frozen=True)
 class OperatorStateDescriptor(_Named, Generic[T]):
-    """One value of a task, with functions for another number of tasks.
+    """One value of each task, and two functions that divide the values among another number of tasks.
 
-    With another number of tasks, ``merge`` makes one value from those of all tasks, in their order, and ``split`` makes
-    one value for each present task from it. Tasks that never updated the value take no part. Every new task calls both
-    by itself, so both must return the same result each time. Without these functions, the number of tasks cannot
-    change.
+    ``merge`` makes one value of the values of all old tasks, in the order of the tasks, and ``split`` makes a value for
+    each new task of that one. Tasks that never set the value are left out. Every new task calls both functions itself,
+    so both must return the same result each time. Without the functions, the number of tasks cannot change.
     """
 
     coder: Coder[T]
@@ -144,9 +198,7 @@ KeyedDescriptor = (
 
 
 class Kind(Enum):
-    """The kind of a state. Checkpoints contain the value, followed by `_WITH_TTL` if the state's values carry their
-    time.
-    """
+    """The kind of a state. A checkpoint contains its text, followed by `_WITH_TTL` if the state has a time to live."""
 
     VALUE = "value"
     LIST = "list"
@@ -159,7 +211,7 @@ class Kind(Enum):
 
 
 def keyed_kind(descriptor: KeyedDescriptor) -> str:
-    """Return the kind of a keyed state, as a checkpoint records it."""
+    """Return the text with which a checkpoint records the kind of a keyed state."""
     if isinstance(descriptor, ValueStateDescriptor):
         kind = Kind.VALUE
     elif isinstance(descriptor, ListStateDescriptor):
@@ -174,5 +226,5 @@ def keyed_kind(descriptor: KeyedDescriptor) -> str:
 
 
 def base_kind(kind: str) -> Kind:
-    """Return the kind in a checkpoint, without the mark of values that carry their time. Raises `ValueError`."""
+    """Return the kind that a text of a checkpoint stands for, with or without a time to live. Raises ``ValueError``."""
     return Kind(kind.removesuffix(_WITH_TTL))

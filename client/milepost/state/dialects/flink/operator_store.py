@@ -1,10 +1,15 @@
-"""Registers operator states, and computes each task's share of a single value when the number of tasks changes."""
+"""Operator states: the state of a task, without a key. `OperatorStateStore` registers the states, and computes each
+task's share of a single value when the number of tasks changes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
+from milepost.state.cells.families import ValueFamily
+from milepost.state.cells.states import KeyedCell
+from milepost.state.coders import Coder, FixedIntCoder
 from milepost.state.dialects.flink.descriptors import (
     OPERATOR,
     Kind,
@@ -12,27 +17,110 @@ from milepost.state.dialects.flink.descriptors import (
     MapStateDescriptor,
     OperatorStateDescriptor,
 )
-from milepost.state.dialects.flink.keyed import BroadcastState
-from milepost.state.dialects.flink.local import Elements, OperatorListState, OperatorState
+from milepost.state.dialects.flink.keyed_store import BroadcastState, ValueOrDefault
 from milepost.state.dialects.flink.task_store import TaskStore
-from milepost.state.dialects.flink.values import Cells
 from milepost.state.errors import Incompatible, InvalidUse
 
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
 
+VALUE_KEY = b""
+"""The key of the value of a state that has a single value."""
+
+INDEX = FixedIntCoder(8, signed=False)
+"""Encodes the position of a list element. That is the key of the element in the column family of the list."""
+
+
+class OperatorState(ValueOrDefault[T]):
+    """One value of the task, with a default (``OperatorState`` of Flink's first releases)."""
+
+    @property
+    def is_set(self) -> bool:
+        """Whether a value was set; `value` else returns the default."""
+        return self._cell.get() is not None
+
+    def update(self, value: T) -> None:
+        """Set the value. A value with the same bytes is not written again."""
+        encoded = self._coder.encode(value)
+        if self._cell.get() != encoded:
+            self._cell.put(encoded)
+
+
+class Elements:
+    """The elements of a task's list as bytes, each under its position. An element that did not change is not written
+    again. So a list that is cleared and filled anew before each snapshot, as Flink's ``BufferingSink`` does, costs only
+    its new elements.
+    """
+
+    def __init__(self, tasks: TaskStore, family: str) -> None:
+        self._tasks = tasks
+        self._family = family
+        self._kept = self.length = sum(1 for _ in tasks.store.iterator(family))
+
+    def get(self) -> list[bytes]:
+        """Return the elements in their order."""
+        return [value for _, value in self._tasks.store.range_scan(None, INDEX.encode(self.length), self._family)]
+
+    def add(self, values: Iterable[bytes]) -> None:
+        """Add elements at the end."""
+        for value in values:
+            key = INDEX.encode(self.length)
+            if self.length >= self._kept or self._tasks.store.get(key, self._family) != value:
+                self._tasks.store.put(key, value, self._family)
+            self.length += 1
+            self._kept = max(self._kept, self.length)
+
+    def clear(self) -> None:
+        """Make the list empty. Stored rows stay until `before_snapshot`, so that equal ones are not written again."""
+        self.length = 0
+
+    def before_snapshot(self) -> None:
+        """Remove the stored rows behind the last element, which are left of a longer list."""
+        if self._kept > self.length:
+            self._tasks.store.delete_range(INDEX.encode(self.length), None, self._family)
+            self._kept = self.length
+
+
+class OperatorListState(Generic[T]):
+    """A list of the task, which a rescaling divides by elements (``ListState`` of an ``OperatorStateStore``)."""
+
+    def __init__(self, elements: Elements, descriptor: ListStateDescriptor[T]) -> None:
+        self._elements = elements
+        self._coder: Coder[T] = descriptor.coder
+
+    def get(self) -> list[T]:
+        """Return the elements in their order."""
+        return [self._coder.decode(one) for one in self._elements.get()]
+
+    def add(self, value: T) -> None:
+        """Add an element at the end."""
+        self._elements.add((self._coder.encode(value),))
+
+    def add_all(self, values: Iterable[T]) -> None:
+        """Add elements at the end (``addAll``)."""
+        self._elements.add([self._coder.encode(value) for value in values])
+
+    def update(self, values: Iterable[T]) -> None:
+        """Replace all elements by these."""
+        encoded = [self._coder.encode(value) for value in values]
+        self._elements.clear()
+        self._elements.add(encoded)
+
+    def clear(self) -> None:
+        """Remove all elements."""
+        self._elements.clear()
+
 
 class OperatorStateStore:
-    """The operator states of one task (``OperatorStateStore``).
-
-    Each method that makes a state registers it, and raises `Incompatible` if a state of this name was written as
-    another kind, which includes another redistribution.
+    """The operator states of one task (``OperatorStateStore``). Each method that makes a state registers it. It raises
+    `Incompatible` if a state of the same name was stored as another kind, for example as a union list instead of a
+    split list.
     """
 
     def __init__(self, tasks: TaskStore, task: int, of: int, waiting: Mapping[str, list[bytes]]) -> None:
-        """Make the states of the task number ``task`` of ``of`` tasks. ``waiting`` has, by family, the values of all
-        earlier tasks that a descriptor must still turn into the value of this task.
+        """Make the states of the task number ``task`` of ``of`` tasks. ``waiting`` has, by column family, the values of
+        all earlier tasks that are not merged and split yet, because that needs the functions of a descriptor.
         """
         self._tasks = tasks
         self._task = task
@@ -41,13 +129,12 @@ class OperatorStateStore:
         self._lists: dict[str, Elements] = {}
 
     def state(self, descriptor: OperatorStateDescriptor[T]) -> OperatorState[T]:
-        """Return the state of one value (``getOperatorState``).
-
-        Raises `Incompatible` if another number of tasks wrote it, and its descriptor has no functions to split and
-        merge it.
+        """Return the state of one value (``getOperatorState``). Raises `Incompatible` if another number of tasks wrote
+        the state, and the descriptor has no functions to merge and split it.
         """
         family = self._register(descriptor.name, Kind.VALUE)
-        state = OperatorState(self._tasks, family, descriptor)
+        cell = KeyedCell(ValueFamily(self._tasks, family), lambda: VALUE_KEY)
+        state = OperatorState(cell, descriptor.coder, descriptor.default)
         if family in self._waiting:
             for mine in _split_and_merged(descriptor, self._waiting[family], self._task, self._of):
                 state.update(mine)
@@ -55,13 +142,12 @@ class OperatorStateStore:
         return state
 
     def list_state(self, descriptor: ListStateDescriptor[T]) -> OperatorListState[T]:
-        """Return a list that is split evenly under another number of tasks (``getListState``)."""
+        """Return a list that another number of tasks divides evenly (``getListState``)."""
         return self._list(descriptor, Kind.SPLIT_LIST)
 
     def union_list_state(self, descriptor: ListStateDescriptor[T]) -> OperatorListState[T]:
-        """Return a list that a restore gives to every task with the elements of all tasks (``getUnionListState``).
-
-        A task then keeps the elements that it needs, and each snapshot contains those.
+        """Return a list of which a restore gives each task the elements of all tasks (``getUnionListState``). The task
+        keeps the elements that it needs, and its next snapshot contains only those.
         """
         return self._list(descriptor, Kind.UNION_LIST)
 
@@ -69,19 +155,18 @@ class OperatorStateStore:
         """Return a map that is equal in all tasks (``getBroadcastState``)."""
         self._check_no_ttl(descriptor)
         family = self._register(descriptor.name, Kind.BROADCAST)
-        cells = Cells(self._tasks, family, None, lambda: 0)
-        return BroadcastState(cells, descriptor, lambda: b"")
+        cell = KeyedCell(ValueFamily(self._tasks, family), lambda: b"")
+        return BroadcastState(cell, descriptor.key_coder, descriptor.value_coder)
 
     def drop(self, name: str) -> None:
-        """Remove a state, whether it is registered or only restored."""
+        """Remove a state. A restored state need not be registered for that."""
         self._lists.pop(OPERATOR + name, None)
         self._waiting.pop(OPERATOR + name, None)
         self._tasks.drop(OPERATOR + name)
 
     def before_snapshot(self) -> dict[str, int]:
-        """Prepare the store for a commit, and return the number of elements of each list.
-
-        Raises `Incompatible` if no descriptor says how to split a restored value: the commit would lose it.
+        """Prepare the store for a commit, and return the number of elements of each list. Raises `Incompatible` if
+        restored values still wait for the descriptor that merges and splits them, because the commit would lose them.
         """
         if self._waiting:
             names = ", ".join(sorted(family.removeprefix(OPERATOR) for family in self._waiting))
@@ -116,10 +201,9 @@ class OperatorStateStore:
 def _split_and_merged(
     descriptor: OperatorStateDescriptor[T], values: Sequence[bytes], task: int, tasks: int
 ) -> Iterator[T]:
-    """Iterate over the single value that this task of ``tasks`` gets from those of all earlier tasks; empty if there
-    were none.
-
-    Raises `Incompatible` if the descriptor has no functions, or its function returns another number of values.
+    """Yield the value that this task of ``tasks`` gets of the values of all earlier tasks; yield nothing if there are
+    none. Raises `Incompatible` if the descriptor has no functions, or if its ``split`` returns another number of
+    values.
     """
     if not values:
         return

@@ -1,4 +1,4 @@
-"""Copies into a task's store its share of a checkpoint that other tasks wrote."""
+"""Copies a task's share of a checkpoint, which other tasks wrote, into the task's store."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ from collections.abc import Callable, Iterator, Sequence
 
 from milepost.state.dialects.flink.checkpoints import TaskSnapshot
 from milepost.state.dialects.flink.descriptors import KEYED, Kind, base_kind
-from milepost.state.dialects.flink.local import INDEX, VALUE_KEY, Elements
+from milepost.state.dialects.flink.operator_store import INDEX, VALUE_KEY, Elements
 from milepost.state.dialects.flink.task_store import TaskStore
 from milepost.state.errors import StateDamaged
 from milepost.state.key_groups import KeyGroups, range_of_groups
 from milepost.state.store import RangeReader
 
 PART_BYTES = 32 * 1024 * 1024
-"""The bytes after which taken-over state is committed: changes stay in memory until then. No checkpoint names these
-versions, so a task that ends on the way leaves nothing that counts.
+"""The number of copied bytes after which the store is committed, since changes stay in memory until a commit. No
+checkpoint names these commits, so they do not count if the task ends before its first snapshot.
 """
 
 Open = Callable[[TaskSnapshot], RangeReader]
-"""A function that opens a task's commit, to read ranges of it."""
+"""A function that opens the commit of a task's snapshot, to read ranges of it."""
 
 
 class Takeover:
-    """Takes over one task's share of the commits of the tasks ``before``.
-
-    It reads the tasks in their order, each only if it has something for this one: ranges of key groups, and pieces of
-    lists. Raises `StateDamaged` if stored state differs from its task's report.
+    """Copies one task's share of the snapshots ``before`` into the task's store. It reads the snapshots in the order of
+    their tasks, and only those with key groups or list elements for this task. Raises `StateDamaged` if a store does
+    not have what its snapshot reports.
     """
 
     def __init__(self, before: Sequence[TaskSnapshot], task: int, tasks: int, into: TaskStore, open_one: Open) -> None:
@@ -38,7 +37,9 @@ class Takeover:
         self._bytes = 0
 
     def all_states(self) -> dict[str, list[bytes]]:
-        """Take over all states, and return, by family, the values that a descriptor must split and merge."""
+        """Copy the task's share of all states. Return, by column family, the values of all earlier tasks that a
+        descriptor must merge and split.
+        """
         kinds = {family: base_kind(kind) for one in self._before for family, kind in one.states.items()}
         waiting: dict[str, list[bytes]] = {}
         for family, kind in kinds.items():
@@ -57,14 +58,14 @@ class Takeover:
         return {family: values for family, values in waiting.items() if values}
 
     def union_lists(self) -> None:
-        """Take over only the lists that every task gets completely."""
+        """Copy only the union lists, because a restore gives each task all elements of these."""
         for family in {family: None for one in self._before for family in one.states}:
             if any(base_kind(one.states.get(family, Kind.VALUE.value)) is Kind.UNION_LIST for one in self._before):
                 self._into.register(family, Kind.UNION_LIST.value)
                 self.union_list(family)
 
     def union_list(self, family: str) -> None:
-        """Take over one list that every task gets completely."""
+        """Copy the elements of all earlier tasks of one union list."""
         elements = Elements(self._into, family)
         elements.clear()
         elements.add(
@@ -107,7 +108,7 @@ class Takeover:
             self._count(len(key) + len(value))
 
     def _all(self, family: str) -> Iterator[tuple[bytes, bytes]]:
-        """Iterate over the values of all tasks under the key of a single value."""
+        """Iterate over the values that the earlier tasks have for a state with a single value."""
         for number, one in enumerate(self._before):
             if family in one.states:
                 yield from self._reader(number).range_scan(VALUE_KEY, VALUE_KEY + b"\0", family)
@@ -140,10 +141,9 @@ class Takeover:
 
 
 def even_split(lengths: Sequence[int], task: int, tasks: int) -> Iterator[tuple[int, range]]:
-    """Iterate over the elements of each list that this task of ``tasks`` gets, for lists of these lengths.
-
-    The concatenated lists are cut into pieces that differ in length by at most one, so every element goes to one task,
-    and their order stays.
+    """Iterate over this task's pieces of lists with these lengths: each is the number of a list, and a range of
+    positions. The lists are joined, and cut into a piece for each of ``tasks``. The pieces differ in length by at most
+    one, each element goes to one task, and the order stays.
     """
     total = sum(lengths)
     begin, end = task * total // tasks, (task + 1) * total // tasks

@@ -1,35 +1,99 @@
-"""One task of an operator, from its beginning or its restore, over its snapshots, to its end."""
+"""One task of an operator, from its start or restore to its end, and its snapshots. Also the interfaces of the function
+that a task calls, and of listeners to checkpoints.
+"""
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+from milepost.state.cells.lifetime import Clock
 from milepost.state.coders import BytesCoder, Coder
 from milepost.state.dialects.flink.checkpoints import Checkpoint, TaskSnapshot
-from milepost.state.dialects.flink.functions import (
-    Checkpointed,
-    CheckpointedFunction,
-    CheckpointListener,
-    InitializationContext,
-    SnapshotContext,
-)
+from milepost.state.dialects.flink.descriptors import OperatorStateDescriptor
 from milepost.state.dialects.flink.keyed_store import KeyedStateStore
 from milepost.state.dialects.flink.operator_store import OperatorStateStore
 from milepost.state.dialects.flink.restoring import Takeover
 from milepost.state.dialects.flink.task_store import TaskStore
-from milepost.state.dialects.flink.ttl import Clock
 from milepost.state.errors import Incompatible, InvalidUse
 from milepost.state.key_groups import KeyGroups
-from milepost.state.store import (
-    FileStateStoreProvider,
-    ProviderSettings,
-    RangeReader,
-    StateFiles,
-    StateStoreId,
-)
+from milepost.state.store import FileStateStoreProvider, ProviderSettings, RangeReader, StateFiles, StateStoreId
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class InitializationContext:
+    """The context in which a function registers its states (``FunctionInitializationContext``). ``restored_checkpoint``
+    is the id of the checkpoint from which the task continues, None for a new task.
+    """
+
+    task: int
+    tasks: int
+    restored_checkpoint: int | None
+    operator_state: OperatorStateStore
+    keyed_state: KeyedStateStore
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether the task continues from a checkpoint (``isRestored``)."""
+        return self.restored_checkpoint is not None
+
+
+@dataclass(frozen=True)
+class SnapshotContext:
+    """The id of the checkpoint of a snapshot, and its time in milliseconds since 1970 (``FunctionSnapshotContext``)."""
+
+    checkpoint_id: int
+    timestamp: int
+
+
+class CheckpointedFunction(ABC):
+    """A function that keeps its state in states that it registers (``CheckpointedFunction``)."""
+
+    @abstractmethod
+    def initialize_state(self, context: InitializationContext) -> None:
+        """Register the states, and read their content. Called once, before any other method."""
+
+    @abstractmethod
+    def snapshot_state(self, context: SnapshotContext) -> None:
+        """Write the function's data that is not in its states yet into the states. Called before each snapshot, and
+        again if the snapshot fails.
+        """
+
+
+class Checkpointed(ABC, Generic[T]):
+    """A function that returns its whole state for each snapshot (``Checkpointed`` of Flink's first releases)."""
+
+    @property
+    @abstractmethod
+    def descriptor(self) -> OperatorStateDescriptor[T]:
+        """The name of the state, its encoding, and its split and merge functions."""
+
+    @abstractmethod
+    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> T:
+        """Return the state (``snapshotState``). Called for each snapshot, and again if the snapshot fails."""
+
+    @abstractmethod
+    def restore_state(self, state: T) -> None:
+        """Take a restored state (``restoreState``). Called once, before any other method, if the checkpoint has a state
+        of this function.
+        """
+
+
+class CheckpointListener:
+    """Listens to the outcome of checkpoints (``CheckpointListener``). A listener may miss an outcome, since a task can
+    end before the call.
+    """
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Note that the checkpoint was published (``notifyCheckpointComplete``)."""
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Note that the checkpoint was abandoned (``notifyCheckpointAborted``). A later one contains its changes."""
 
 
 def milliseconds() -> int:
@@ -40,10 +104,10 @@ def milliseconds() -> int:
 class OperatorTask:
     """One of the ``tasks`` parallel tasks of an operator, with its keyed state and its operator state.
 
-    All its state is in one store, so one commit has a consistent snapshot of it. `snapshot` commits, and returns the
-    report for a `Checkpoint`; the coordinator of the tasks publishes that, and calls `notify_checkpoint_complete` of
-    each task. A task that is made with a published checkpoint continues from it, with this or any other number of
-    tasks, whatever was committed since. A task belongs to one thread.
+    All state of the task is in one store, so one commit is a consistent snapshot of it. `snapshot` commits, and returns
+    the report for a `Checkpoint`. The coordinator of the tasks publishes the checkpoint, and calls
+    `notify_checkpoint_complete` of each task. A task that is made with a published checkpoint continues from it, with
+    the same or another number of tasks, and ignores later commits. A task belongs to one thread.
     """
 
     def __init__(
@@ -61,14 +125,14 @@ class OperatorTask:
         settings: ProviderSettings | None = None,
         clock: Clock = milliseconds,
     ) -> None:
-        """Open the state, and let the ``function`` register and read its own.
+        """Open the state, and let ``function`` register and read its states.
 
-        ``files`` is the storage of all state, where the operator has the number ``operator``; ``name`` is its name in
-        checkpoints. ``key_coder`` encodes the keys of keyed state (default: keys are bytes), and ``settings`` choose
-        whether open state is in memory or in RocksDB. ``clock`` is for times to live.
+        ``files`` is the storage of all state, and ``operator`` is the number of the operator there; ``name`` is the
+        operator's name in checkpoints. ``key_coder`` encodes the keys of keyed state; by default keys are bytes.
+        ``settings`` choose whether open state is in memory or in RocksDB. ``clock`` is for times to live.
 
         Raises `Incompatible` if the checkpoint does not contain the operator, or has it with another number of key
-        groups; `StateDamaged`, `VersionNotFound` and `FilesError` if its state cannot be read.
+        groups; `StateDamaged`, `VersionNotFound` and `FilesError` if the state cannot be read.
         """
         self._function = function
         self._groups = key_groups or KeyGroups()
@@ -102,11 +166,12 @@ class OperatorTask:
             raise
 
     def snapshot(self, checkpoint_id: int, timestamp: int) -> TaskSnapshot:
-        """Commit the state for a checkpoint, whose ids only grow; ``timestamp`` is its time in milliseconds since 1970.
+        """Commit the state for a checkpoint; ``timestamp`` is the time of the checkpoint in milliseconds since 1970.
 
-        Raises the errors of `StateStore.commit`: after `FilesError` nothing was written, and after `CommitUnknown` the
-        call may be repeated. After `EngineFailed`, begin anew from the last published checkpoint. Exceptions of the
-        function reach the caller, and nothing is committed. A commit counts only in a checkpoint that is published.
+        Each id must be greater than the ids before it. Raises the errors of `StateStore.commit`: after `FilesError`
+        nothing was written, and after `CommitUnknown` the call may be repeated. After `EngineFailed`, restore the task
+        from the last published checkpoint. An exception of the function reaches the caller, and nothing is committed. A
+        commit counts once a published checkpoint names it.
         """
         if checkpoint_id <= self._last:
             raise InvalidUse(f"the ids of checkpoints grow, and {self._last} was before {checkpoint_id}")
@@ -140,9 +205,7 @@ class OperatorTask:
             self._function.notify_checkpoint_complete(checkpoint_id)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Tell the function that a checkpoint was abandoned. The state stays as it is, and the next checkpoint contains
-        it.
-        """
+        """Tell the function that a checkpoint was abandoned. The next checkpoint contains the task's state."""
         if isinstance(self._function, CheckpointListener):
             self._function.notify_checkpoint_aborted(checkpoint_id)
 
@@ -190,7 +253,7 @@ class OperatorTask:
 
 
 class _Readers:
-    """Opens the commits of other tasks, to read ranges of them; it loads and maintains nothing."""
+    """Opens commits of other tasks to read ranges of keys, without loading or maintaining their stores."""
 
     def __init__(self, files: StateFiles, settings: ProviderSettings) -> None:
         self._files = files

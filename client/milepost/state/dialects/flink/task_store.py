@@ -1,4 +1,4 @@
-"""The store of one task: its versions, and the states in it."""
+"""The store of one task, and the kinds of the states in it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from milepost.state.store import CheckpointInfo, FileStateStoreProvider, StateSt
 
 
 class TaskStore:
-    """Opens a version of a task's store, commits it, and continues from that commit, which it opens when needed.
-
-    ``states`` has the kind of each state that was ever registered, by the name of its column family.
+    """The store of one task. It opens a version, commits it, and opens the committed version again when it is next
+    used. ``states`` has the kind of each state that was ever registered, by the name of its column family.
     """
 
     def __init__(
         self, provider: FileStateStoreProvider, states: Mapping[str, str], version: int = 0, id: str | None = None
     ) -> None:
-        """Open a version. The store owns ``provider``, and closes it at its own end."""
+        """Open a version of the store. `close` closes ``provider`` too."""
         self.states = dict(states)
         self._provider = provider
         self._at: tuple[int, str | None] = (version, id)
@@ -34,13 +33,13 @@ class TaskStore:
 
     @property
     def store(self) -> StateStore:
-        """The version that is open for changes. Each commit replaces it."""
+        """The version that is open for changes. After a commit it is another object."""
         if self._store is None:
             self._store = self._provider.get_store(*self._at)
         return self._store
 
     def register(self, family: str, kind: str, *, multiple: bool = False) -> None:
-        """Make sure that a state of this kind exists. Raises `Incompatible` if it exists as another kind."""
+        """Create a state of this kind, unless it exists. Raises `Incompatible` if it exists as another kind."""
         before = self.states.get(family, kind)
         if before != kind:
             raise Incompatible(f"the state {family} was written as {before!r}, and cannot go on as {kind!r}")
@@ -53,7 +52,7 @@ class TaskStore:
         self.states.pop(family, None)
 
     def commit(self) -> CheckpointInfo:
-        """Commit the changes. Raises the errors of `StateStore.commit`, and may then be called again."""
+        """Commit the changes. Raises the errors of `StateStore.commit`. After an error the call may be repeated."""
         store = self.store
         store.commit()
         info = store.checkpoint_info

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from milepost.state.cells.lifetime import Lifetime
 from milepost.state.coders import CoderError, FixedIntCoder, Utf8Coder
 from milepost.state.dialects.flink import (
     ListStateDescriptor,
@@ -19,7 +20,6 @@ from milepost.state.dialects.flink import (
     ValueStateDescriptor,
     Visibility,
 )
-from milepost.state.dialects.flink.ttl import Lifetime
 from milepost.state.errors import InvalidUse
 from milepost.state.key_groups import KeyGroups
 from tests.client.state.dialects.flink.conftest import Clock, Tasks
