@@ -20,7 +20,7 @@ given = options.parse_args()
 
 
 def publish(frame: DataFrame, context: milepost.spark.BatchContext) -> None:
-    """Write a batch. After a crash this is called again for a batch; by its number the row is replaced."""
+    """Write a batch. After a crash this may be called again for a batch, whose row is then replaced."""
     count, total = frame.selectExpr("count(value)", "coalesce(sum(value), 0)").collect()[0]
     with closing(sqlite3.connect(given.output, timeout=30)) as db, db:
         db.execute("CREATE TABLE IF NOT EXISTS batches (batch INTEGER PRIMARY KEY, rows INTEGER, total INTEGER)")
