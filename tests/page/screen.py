@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from urllib.parse import urlsplit
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import ConsoleMessage, Locator, Page, Request, expect
 
-DEADLINE_MS = 20_000.0
+DEADLINE_MS = 60_000.0
 EXPECTED = ("Failed to load resource", "net::ERR_")
 """What the browser itself says of an answer that is an error, or that does not come."""
 
@@ -41,6 +42,14 @@ class Screen:
     def later(self, seconds: float = 6.0) -> Screen:
         """Let time pass: long enough for the page to ask again, unless it is told otherwise."""
         self.page.clock.fast_forward(int(seconds * 1000))
+        return self
+
+    def asks(self, requests: int) -> Screen:
+        """Wait until the page has sent so many requests."""
+        deadline = time.monotonic() + DEADLINE_MS / 1000
+        while len(self.asked) < requests:
+            assert time.monotonic() < deadline, self.asked
+            self.page.wait_for_timeout(50)
         return self
 
     def hide(self, hidden: bool) -> None:

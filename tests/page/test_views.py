@@ -127,8 +127,7 @@ def test_how_often_the_page_asks(screen: Screen, server: ServerProcess) -> None:
         screen.open(f"{server.url}/#/{view}").page.reload()
         screen.live()
         screen.asked.clear()
-        with screen.page.expect_response("**/v1/**"):
-            screen.later(5.1)
+        screen.later(5.1).asks(most)
         screen.page.wait_for_load_state("networkidle")
         assert len(screen.asked) == most, (view, screen.asked)
     screen.hide(True)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import select
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,9 +30,10 @@ END, INTERRUPT = b"\x04", b"\x03"
 class Terminal:
     """A command that runs on a terminal, and whoever sits in front of that."""
 
-    def __init__(self, process: subprocess.Popen[bytes], keyboard: int) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], keyboard: int, screen: str) -> None:
         self.process = process
         self._keyboard = keyboard
+        self._screen = screen
         self.said = b""
 
     def types(self, keys: bytes) -> None:
@@ -42,6 +46,19 @@ class Terminal:
         while self.said.count(text) < times:
             assert time.monotonic() < deadline, self.said
             assert not self._over(deadline - time.monotonic()), self.said
+
+    def takes(self, line: bytes) -> None:
+        """Type a line, and wait until the terminal has shown it and the command has read it."""
+        self.types(line + b"\n")
+        self.shows(line)
+        screen = os.open(self._screen, os.O_RDONLY | os.O_NOCTTY)
+        try:
+            deadline = time.monotonic() + SECONDS
+            while struct.unpack("i", fcntl.ioctl(screen, termios.FIONREAD, b"\0" * 4)) != (0,):
+                assert time.monotonic() < deadline, self.said
+                time.sleep(0.05)
+        finally:
+            os.close(screen)
 
     def ends(self, *, typed: bytes = b"") -> int:
         """Wait for the end of the command, whose exit status it returns, and read all that it still says.
@@ -84,9 +101,10 @@ def terminal(*arguments: str, environment: Mapping[str, str] | None = None) -> I
             stderr=screen,
             env={**os.environ, "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "200", **(environment or {})},
         )
+        name = os.ttyname(screen)
         os.close(screen)
         try:
-            yield Terminal(process, keyboard)
+            yield Terminal(process, keyboard, name)
         finally:
             process.kill()
             process.wait(SECONDS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import pytest
 import milepost
 from milepost.cli.states import copied
 from tests.client.cli.conftest import STATE, Run, Said
-from tests.client.conftest import Service
 from tests.support.network.gateway import Fault, Gateway, Request
 from tests.support.terminal import INTERRUPT, terminal
 
@@ -108,18 +106,16 @@ def _reads(request: Request) -> bool:
     return "/state" in request.target
 
 
-def test_ctrl_c_in_front_of_standard_input_puts_nothing(service: Service, blocking: milepost.Client, name: str) -> None:
+def test_ctrl_c_in_front_of_standard_input_puts_nothing(proxy: Gateway, blocking: milepost.Client, name: str) -> None:
     others = {each.session for each in blocking.sessions()}
-    with terminal("put", name, "latest", "--no-progress", "--url", service.url) as screen:
-        deadline = time.monotonic() + 60
-        while not {each.session for each in blocking.sessions()} - others:
-            assert time.monotonic() < deadline, screen.said
-            time.sleep(0.05)
-        screen.types(b"some of it\n" + INTERRUPT)
+    with terminal("put", name, "latest", "--no-progress", "--url", proxy.url) as screen:
+        screen.takes(b"some of it")
+        (begun,) = {each.session for each in blocking.sessions()} - others
+        screen.types(INTERRUPT)
         assert screen.ends(typed=INTERRUPT) == 130
     assert b"Traceback" not in screen.said
     assert blocking.store(name).exists("latest") is None
-    assert not {each.session for each in blocking.sessions()} - others, "its session is ended in order"
+    assert Request("DELETE", f"/v1/sessions/{begun}") in proxy.requests
 
 
 def test_nothing_is_under_the_name_until_all_is_there(tmp_path: Path) -> None:
