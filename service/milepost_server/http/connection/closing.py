@@ -88,15 +88,17 @@ class LingeringTransport(asyncio.Transport):
             self._transport.resume_reading()
 
     def is_reading(self) -> bool:
-        """Return whether the peer may send now."""
+        """Return whether this server reads from the peer now, that is, has not paused reading."""
         return not self._is_paused
 
     def get_write_buffer_size(self) -> int:
-        """Return the same as `unsent`."""
+        """Return the number of written bytes that the system has not accepted yet, as `unsent`."""
         return self.unsent
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return the information that the system has about the connection under ``name``."""
+        """Return what the system knows about the connection under ``name``, such as ``peername``; ``default`` if
+        unknown.
+        """
         return self._transport.get_extra_info(name, default)
 
 
