@@ -61,9 +61,10 @@ class SharedKey:
         return f"{DIRECTORY}/{hashlib.blake2b(self._pointers.place.encode(), digest_size=16).hexdigest()}"
 
     async def get(self) -> bytes:
-        """Return the key; create it if it does not exist.
+        """Return the shared key; create it if it does not exist.
 
-        Raises ``corrupt``, ``storage-unavailable`` and ``storage-full`` problems.
+        Raises a ``corrupt`` problem if the stored key is damaged, and ``storage-unavailable`` and ``storage-full``
+        problems.
         """
         if self._known is None:
             try:

@@ -101,19 +101,25 @@ class BlobsWithTimeout:
         await self._step(self.beneath.delete(key))
 
     def list(self, prefix: str, older_than: float) -> AsyncIterator[BlobInfo]:
-        """Yield the blobs whose key begins with ``prefix`` as `BlobStore.list` does, without a deadline."""
+        """Yield the blobs whose key begins with ``prefix``, as `BlobStore.list` does, without a deadline."""
         return self.beneath.list(prefix, older_than)
 
     async def sign_put(self, key: str, size: int, sha256: str, seconds: float) -> SignedRequest | None:
-        """Return a signed request to write a blob as `BlobStore.sign_put` does, with a deadline for signing."""
+        """Return a signed request with which a client may write a blob, as `BlobStore.sign_put` does, with a deadline;
+        None if the blob store cannot sign.
+        """
         return await self._step(self.beneath.sign_put(key, size, sha256, seconds))
 
     async def sign_get(self, key: str, seconds: float) -> SignedRequest | None:
-        """Return a signed request to read a blob as `BlobStore.sign_get` does, with a deadline for signing."""
+        """Return a signed request with which a client may read a blob, as `BlobStore.sign_get` does, with a deadline;
+        None if the blob store cannot sign.
+        """
         return await self._step(self.beneath.sign_get(key, seconds))
 
     async def checked_digest(self, key: str) -> str | None:
-        """Return the digest that the store has checked as `BlobStore.checked_digest` does, with a deadline."""
+        """Return the SHA-256 against which the blob store itself checked the bytes of a blob, as
+        `BlobStore.checked_digest` does, with a deadline; None if it knows none.
+        """
         return await self._step(self.beneath.checked_digest(key))
 
     async def _step(self, work: Awaitable[T]) -> T:

@@ -103,7 +103,7 @@ def bearer_of(authorization: str | None) -> str:
 
 
 def digest_of(token: str) -> bytes:
-    """Return the digest that is stored instead of a token."""
+    """Return the SHA-256 of a token, by which the token is looked up; the service does not keep the token itself."""
     return hashlib.sha256(token.encode()).digest()
 
 

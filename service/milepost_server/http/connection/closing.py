@@ -51,7 +51,9 @@ class LingeringTransport(asyncio.Transport):
             self._transport.write(data)
 
     def close(self) -> None:
-        """Send what was written, then end the writing side."""
+        """Send what was written, then close the connection, or end only its writing side if the peer may still be
+        sending.
+        """
         if self.hung_up:
             return
         self.hung_up = True

@@ -60,8 +60,8 @@ class OpenBody:
     """A request body whose end has not come yet. The server limits the number and the memory of such bodies
     (`OpenBodies`).
 
-    ``is_cut`` is whether the server ends this body to make room for others. ``silent_since`` is the time from which the
-    sender counts as silent, moved so that only time in which the server waited for the sender counts.
+    ``is_cut`` is whether the server ends this body to make room for others. ``silent_since`` is the monotonic time from
+    which the sender counts as silent; time in which the server did not wait for the sender is left out.
     """
 
     def __init__(self, bodies: OpenBodies) -> None:

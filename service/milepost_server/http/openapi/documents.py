@@ -148,8 +148,8 @@ def openapi_operation(
     """Return the arguments with which FastAPI describes an operation: its answers, problems, headers and body.
 
     ``examples`` has a text and an example for each status of success. ``body`` describes the JSON body; without it, the
-    operation refuses any body that is not empty. A 307 redirects to the leader; ``elsewhere`` has a text about its
-    other target, and the headers that it then has.
+    operation refuses any body that is not empty. The status 307 redirects to the leader; if it may have another target,
+    ``elsewhere`` has a text about that target, and the names of the headers of such a redirect.
 
     Raises `ValueError` if the statuses in ``examples`` are not those of the operation.
     """

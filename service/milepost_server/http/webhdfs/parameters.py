@@ -50,8 +50,8 @@ def text(query: QueryParams, name: str) -> str | None:
 
 
 def flag(query: QueryParams, name: str, *, absent: bool = False) -> bool:
-    """Return the value of a flag, ``true`` or ``false`` in upper or lower case; ``absent`` if the parameter is
-    missing.
+    """Return the value of a query parameter that is ``true`` or ``false``, in upper or lower case; ``absent`` if the
+    parameter is missing.
     """
     value = text(query, name)
     if value is None:

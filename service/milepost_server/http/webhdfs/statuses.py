@@ -119,7 +119,7 @@ class Statuses:
         self._statuses = JsonList()
 
     def add(self, name: str, entry: Entry) -> None:
-        """Add an entry under the name ``name``."""
+        """Add the status of ``entry``, whose name in the directory is ``name``."""
         self.given += 1
         if self._most is None or self.given <= self._most:
             self._statuses.add(file_status(entry, name))

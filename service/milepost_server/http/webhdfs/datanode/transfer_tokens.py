@@ -60,8 +60,8 @@ class UploadToken(msgspec.Struct, frozen=True, tag="put"):
 
 
 class DownloadToken(msgspec.Struct, frozen=True, tag="read"):
-    """Permits a client to read the blob of a file until ``until``, a Unix time. A small file has no blob of its own:
-    ``blob`` is then empty, and the leader itself sends the bytes.
+    """Permits a client to begin to read the blob of a file before ``until``, a Unix time. A small file has no blob of
+    its own: ``blob`` is then empty, and the leader itself sends the bytes.
     """
 
     store: str
