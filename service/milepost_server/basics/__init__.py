@@ -1,1 +1,3 @@
-"""The building blocks that all parts of the service use: problems, deadlines, shares of the event loop, streams."""
+"""The building blocks that all parts of the service use: problems, deadlines, turns of the event loop, streams, worker
+processes.
+"""

@@ -10,10 +10,10 @@ K = TypeVar("K", str, tuple[str, str])
 
 
 class DeadlineQueue(Generic[K]):
-    """The keys and their deadlines, in monotonic seconds.
+    """A set of keys, each with a deadline in monotonic seconds.
 
-    Each keepalive of a session postpones a key, so postponing must be cheap: the key first keeps its place in the
-    order, and is moved only when its earlier deadline comes.
+    The leader keeps the deadlines of sessions in such a queue, and each keepalive postpones one. So postponing must be
+    cheap: the key first keeps its place in the order, and is moved only when its earlier deadline comes.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class DeadlineQueue(Generic[K]):
         return len(self._placed)
 
     def get(self, key: K) -> float | None:
-        """Return the time at which the key is due, None if the queue does not contain it."""
+        """Return the deadline of the key; None if the queue does not contain it."""
         return self._later.get(key, self._placed.get(key))
 
     def set(self, key: K, at: float) -> None:
@@ -55,9 +55,7 @@ class DeadlineQueue(Generic[K]):
         self._placed, self._later = {}, {}
 
     def take(self, now: float, most: int) -> list[K]:
-        """Remove and return keys that are due at ``now``. The search ends after ``most`` steps, so more keys may be
-        due.
-        """
+        """Remove and return keys that are due at ``now``. At most ``most`` keys are examined; more keys may be due."""
         found: list[K] = []
         for _ in range(most):
             if not self.waiting(now):
@@ -72,5 +70,7 @@ class DeadlineQueue(Generic[K]):
         return found
 
     def waiting(self, now: float) -> bool:
-        """Return whether `take` has anything to do at ``now``."""
+        """Return whether a key may be due at ``now``, so that `take` should be called. Also true for a key that was
+        postponed but keeps its earlier place in the order.
+        """
         return bool(self._order) and self._order[0][0] <= now

@@ -22,7 +22,9 @@ _WOKEN_AT_ONCE: Final = 8
 
 
 class Turn:
-    """The turn of one long task. Between two steps the task reads `used_up`, and awaits `next` if that is true."""
+    """A turn of a long task on the event loop. Between two steps of its work, the task reads `used_up`, and awaits
+    `next` if that is true.
+    """
 
     def __init__(self, loop_time: LoopTimeBudget) -> None:
         self._loop_time = loop_time
@@ -30,27 +32,27 @@ class Turn:
 
     @property
     def used_up(self) -> bool:
-        """Whether the shared time is used up."""
+        """Whether the loop time that all long tasks share is used up, so that this task should give way."""
         return self._loop_time.used + self._loop_time.clock() - self._began >= self._loop_time.seconds
 
     async def next(self) -> None:
-        """End this turn, and wait for the next one."""
+        """End this turn, so that other tasks run, and wait for the next turn of this task."""
         self.end()
         await self._loop_time.wait()
         self._began = self._loop_time.clock()
 
     def end(self) -> None:
-        """Charge the time that this turn has used to the shared budget."""
+        """Charge the time since the turn began to the loop time that all long tasks share."""
         now = self._loop_time.clock()
         self._loop_time.use(now - self._began)
         self._began = now
 
 
 class LoopTimeBudget:
-    """The time of the event loop that all long tasks share.
+    """The time on the event loop that all long tasks share.
 
-    Turns are granted in the order of their requests. All turns together may use ``seconds`` between two polls for
-    input; ``used`` is how many of these seconds are used. ``clock`` returns monotonic seconds.
+    The tasks get their turns in the order in which they asked for them. All turns together may use ``seconds`` between
+    two polls for input; ``used`` is how many of these seconds are used. ``clock`` returns monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float], seconds: float = TURN_SECONDS) -> None:
@@ -62,8 +64,8 @@ class LoopTimeBudget:
         self._numbers = count()
 
     async def each(self, items: Iterable[T], visit: Callable[[T], object]) -> None:
-        """Call ``visit`` with each of the items, in turns. The collection of items must not change before the last
-        call.
+        """Call ``visit`` with each of the items, and let other tasks run whenever the shared loop time is used up. The
+        collection of items must not change before the last call.
         """
         async with self.turn() as turn:
             for item in items:
@@ -74,11 +76,11 @@ class LoopTimeBudget:
     async def each_after(
         self, items_after: Callable[[T], Iterator[T]], first: T, visit: Callable[[T], bool | None]
     ) -> None:
-        """Call ``visit`` in turns with each item that ``items_after`` returns for ``first``, until ``visit`` returns
-        true.
+        """Call ``visit`` with each item behind ``first`` in an ordered collection, until ``visit`` returns true. Let
+        other tasks run whenever the shared loop time is used up.
 
-        After each turn, ``items_after`` is called again with the last visited item, since the source of the items may
-        change between turns.
+        ``items_after`` returns the items behind a given item. It is called again for every 64 items, with the last
+        visited item, since the collection may change while other tasks run.
         """
         last = first
         async with self.turn() as turn:
@@ -91,7 +93,9 @@ class LoopTimeBudget:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[Turn]:
-        """Give a long task a turn for the duration of the block. The task must await nothing but `Turn.next`."""
+        """Give a long task a turn for the duration of the block. The task must await nothing in the block but
+        `Turn.next`, since all time in the block counts as time that the task uses.
+        """
         if self._waiting or self.used >= self.seconds:
             await self.wait()
         turn = Turn(self)
@@ -101,7 +105,7 @@ class LoopTimeBudget:
             turn.end()
 
     async def wait(self) -> None:
-        """Wait until it is this task's turn, and the shared budget has time left."""
+        """Wait until it is this task's turn, and some of the loop time that all long tasks share is left."""
         number = next(self._numbers)
         while True:
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -112,7 +116,7 @@ class LoopTimeBudget:
                 return
 
     def use(self, seconds: float) -> None:
-        """Charge ``seconds`` to the shared budget."""
+        """Charge ``seconds`` to the loop time that all long tasks share."""
         if seconds > 0:
             self.used += seconds
             self._renew_soon()
@@ -123,7 +127,9 @@ class LoopTimeBudget:
             asyncio.get_running_loop().call_soon(self._renew)
 
     def _renew(self) -> None:
-        """Renew the shared time, because the loop has polled for input, and wake waiting tasks in their order."""
+        """Make all of the shared loop time available again, because the loop has polled for input, and wake waiting
+        tasks in their order.
+        """
         self._renewing = False
         self.used = 0.0
         woken = 0

@@ -1,4 +1,6 @@
-"""Yields long content in pieces, so that other requests are served in between: bytes in memory, and JSON lists."""
+"""Divides long content, bytes in memory or JSON lists, into pieces, so that other requests are served between the
+pieces.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ class EncodedList:
 
 
 class JsonList:
-    """Builds an `EncodedList`: items are encoded while they are added."""
+    """Builds an `EncodedList`. Items are encoded while they are added, so that a long list does not block the event
+    loop.
+    """
 
     def __init__(self) -> None:
         self._encoder = msgspec.json.Encoder()

@@ -1,5 +1,5 @@
-"""Makes the problems that the service raises. They are the SDK's typed errors, so that service and SDK share one
-definition of each code.
+"""Makes problems: the errors, each with a code, that the service answers. They are the SDK's typed errors, so that
+service and SDK share one definition of each code.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def problem(
     outcome: Outcome | None = None,
     extras: Mapping[str, Any] | None = None,
 ) -> Problem:
-    """Return the typed error for a code. None for ``retryable`` or ``outcome`` means the code's usual value."""
+    """Return the typed error for ``code``. None for ``retryable`` or ``outcome`` means the usual value of the code."""
     retry_after = RETRY_AFTER_SECONDS if code in _SAY_WHEN else None
     return ERROR_OF[code](code, detail, retryable=retryable, outcome=outcome, extras=extras, retry_after=retry_after)
 
 
 def refusal(refused: Refused) -> Problem:
-    """Return the typed error for a request that the rules refused."""
+    """Return the typed error that answers a request which the rules (`milepost_server.rules`) refused."""
     return problem(
         refused.code,
         refused.detail,
@@ -51,7 +51,7 @@ def refusal(refused: Refused) -> Problem:
 def noted(error: Problem, note: str) -> Problem:
     """Return a copy of a problem with a note added to its detail.
 
-    The problem itself is not changed, since many requests may have ended with it.
+    The problem itself is not changed, since it may be the answer to other requests too.
     """
     return ERROR_OF[error.code](
         error.code,

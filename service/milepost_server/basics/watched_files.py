@@ -22,7 +22,7 @@ _Look = tuple[tuple[int, int, int] | None, ...]
 
 
 class WatchedFiles(Generic[T]):
-    """The value that ``read`` last made from usable files, as ``now``.
+    """Holds, as ``now``, the value that ``read`` made from ``files``, and reads the files again when they change.
 
     ``what`` names the value in the log. If changed files cannot be used, the reason is logged once to ``log``, and the
     old value stays. ``on_change`` is called with the old and the new value. Symbolic links are followed: Kubernetes
@@ -53,7 +53,9 @@ class WatchedFiles(Generic[T]):
             await asyncio.to_thread(self.look)
 
     def look(self) -> None:
-        """Read the files again if they have changed, and have been the same in the last two checks."""
+        """Check the files once. Read them again if they have changed since they were read, and have not changed since
+        the last check, so that no half-written file is read.
+        """
         found, before = _look(self._files), self._seen
         self._seen = found
         if found == self._used or found != before:
@@ -74,7 +76,7 @@ class WatchedFiles(Generic[T]):
 
 
 def _look(files: tuple[Path, ...]) -> _Look:
-    """Return values that change when a file does; None for a file that cannot be examined."""
+    """Return, for each file, values that change when the file does; None for a file that cannot be examined."""
     return tuple(map(_signature, files))
 
 

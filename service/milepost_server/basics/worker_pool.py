@@ -1,7 +1,7 @@
 """A pool of worker processes that run one program, and exchange messages with this process.
 
-A message begins with two lengths, each a big-endian number of four bytes: that of the JSON, and that of the content.
-The JSON and the content follow.
+A message is a JSON object and bytes, its content. It begins with two lengths, each a big-endian number of four bytes:
+the length of the JSON, and the length of the content. The JSON and the content follow.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        """Whether the process has not ended."""
+        """Whether the process still runs."""
         return self._process.returncode is None
 
     async def send(self, message: Mapping[str, Any], content: bytes = b"") -> None:
-        """Send a message to the worker, with a JSON value and content. Raises `WorkerEnded`."""
+        """Send a JSON object and bytes to the worker. Raises `WorkerEnded` if the worker no longer reads."""
         assert self._process.stdin is not None
         text = json.dumps(message, separators=(",", ":")).encode()
         try:
@@ -49,7 +49,9 @@ class Worker:
             raise WorkerEnded(f"the process cannot be sent anything any more: {error!r}") from error
 
     async def receive(self) -> tuple[dict[str, Any], bytes]:
-        """Return the next message of the worker, as JSON value and content. Raises `WorkerEnded`."""
+        """Wait for the next message of the worker, and return its JSON object and its bytes. Raises `WorkerEnded` if
+        the worker ends, or sends an invalid message.
+        """
         assert self._process.stdout is not None
         try:
             of_text, of_bytes = _LENGTHS.unpack(await self._process.stdout.readexactly(_LENGTHS.size))
@@ -80,8 +82,8 @@ def _way_to_programs() -> dict[str, str]:
 
 
 class WorkerPool:
-    """A pool of processes that run one program. An idle process is kept for a while. A worker receives nothing from
-    this process but messages, and ends when this process ends.
+    """A pool of worker processes that run one program. An idle worker is kept for a while, for the next caller. A
+    worker gets nothing from this process but messages and a few environment variables, and ends when this process ends.
     """
 
     def __init__(
@@ -95,7 +97,7 @@ class WorkerPool:
         """``program`` is the command with its arguments. At most ``most`` workers run at once; further callers wait.
 
         A worker that is idle for ``idle_seconds`` is ended. A worker gets the variables in ``environment``, and of this
-        process's variables only those that locate programs, so that it sees no secrets.
+        process's variables only the language and those that locate programs, so that it sees no secrets.
         """
         self._program = program
         self._environment = {**_way_to_programs(), **environment}
@@ -128,7 +130,7 @@ class WorkerPool:
             self.waiting -= 1
 
     async def close(self) -> None:
-        """End the idle workers."""
+        """End the idle workers, and wait until all workers that are being ended are gone."""
         idle, self._idle = self._idle, []
         for worker, timer in idle:
             timer.cancel()
@@ -155,7 +157,7 @@ class WorkerPool:
         return Worker(process)
 
     async def _end(self, worker: Worker) -> None:
-        """End a process. If the caller is cancelled meanwhile, the process is still ended."""
+        """End a worker. If the caller is cancelled meanwhile, the worker is still ended."""
         await asyncio.shield(self._begin_to_end(worker))
 
     def _end_idle(self, worker: Worker) -> None:

@@ -1,4 +1,6 @@
-"""The garbage collector: finds blobs of older leaderships that no record names, and deletes them."""
+"""The garbage collector: finds blobs that were written under older leaderships and that no record names, and deletes
+them.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +29,19 @@ async def collect(
     may_go_on: Callable[[], bool],
     ready: Callable[[str], Awaitable[None]],
 ) -> int:
-    """Make one round, and return the number of blobs that were passed to the deletion queue.
+    """Make one round of garbage collection, and return the number of blobs that were passed to the deletion queue.
 
     A blob is deleted if all of this is true: its key has this deployment's id; its key has a term before this
-    leadership; no handle, tree or pending upload names it; and after these checks, the head still has this leader's
-    term. No record begins to name such a blob later, so the blobs can be checked one after another.
+    leadership; no handle, tree or pending upload names it; and after these checks, the head of the stored journal still
+    has this leader's term. No record begins to name such a blob later, so the blobs can be checked one after another.
+
+    Only blobs that are at least ``older_than`` seconds old are checked. The round ends early once ``may_go_on`` returns
+    False, since this replica may then not lead any more.
 
     Three kinds of blobs are spared. Blobs of this leadership: a request in flight may be about to name them. Blobs of a
     store with a record that cannot be read, or with a tree that is not loaded, since that record or tree may name any
-    of them; ``ready`` waits until a tree is loaded. Blobs in the deletion queue, which deletes them itself. A list of
-    digests is deleted together with its file's blob, or later.
+    of them; ``ready`` waits until the tree of a store is loaded. Blobs in the deletion queue, which deletes them
+    itself. A list of digests is deleted together with its file's blob, or later.
     """
     if not may_go_on():
         return 0

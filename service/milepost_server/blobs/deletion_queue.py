@@ -30,7 +30,7 @@ async def delete_with_list(blobs: BlobStore, key: str) -> None:
 
 
 class DeletionQueue:
-    """A queue of deletions that are due now or later. The queue is lost with the process; the garbage collector then
+    """The deletions of blobs that are due now or later. They are lost if the process ends; the garbage collector then
     finds the blobs.
     """
 
@@ -42,21 +42,23 @@ class DeletionQueue:
         self._running: dict[str, asyncio.Task[None]] = {}
 
     def holds(self, key: str) -> bool:
-        """Return whether the deletion of the blob waits in this queue."""
+        """Return whether the blob ``key`` waits in this queue for its deletion."""
         return key in self._deadlines
 
     def schedule(self, key: str, seconds: float) -> None:
-        """Delete ``key`` after ``seconds``. An empty ``key`` is ignored."""
+        """Delete the blob ``key`` after ``seconds``. An empty ``key``, that of a state without a blob, is ignored."""
         if key:
             self._deadlines.set(key, self._clock() + seconds)
 
     def may_be_put(self, key: str, seconds: float) -> None:
-        """Delete ``key`` again after ``seconds``, since until then a client may put the blob by a signed URL."""
+        """Note that a client has a signed URL with which it may put the blob ``key`` for ``seconds``. If the blob is
+        deleted earlier, it is deleted once more after that time.
+        """
         self._put_until.set(key, self._clock() + seconds)
 
     async def delete(self, key: str, deadline: float | None = None) -> None:
-        """Delete ``key``. Concurrent callers share one deletion, which continues after the ``deadline`` (monotonic) of
-        a caller.
+        """Delete the blob ``key``, and return when it is deleted. Concurrent callers share one deletion, which
+        continues after the ``deadline`` (monotonic) of a caller.
 
         Raises the errors of `BlobStore.delete`, and `StorageUnavailable` at the deadline.
         """
@@ -83,9 +85,9 @@ class DeletionQueue:
             discard.exception()
 
     async def try_delete(self, key: str, seconds: float | None = None) -> BackendError | None:
-        """Delete ``key`` if that succeeds within ``seconds`` (default: `TRY_SECONDS`), and return None.
+        """Delete the blob ``key`` if that succeeds within ``seconds`` (default: `TRY_SECONDS`), and return None.
 
-        Otherwise schedule the deletion, and return the error.
+        Otherwise schedule the deletion for later, and return the error.
         """
         try:
             await self.delete(key, self._clock() + (TRY_SECONDS if seconds is None else seconds))
@@ -96,7 +98,7 @@ class DeletionQueue:
         return None
 
     async def run(self, interval: float = 1.0) -> None:
-        """Carry out due deletions until cancelled."""
+        """Delete blobs whose deletion is due, until cancelled. Pause for ``interval`` seconds when none is due."""
         while True:
             now = self._clock()
             while self._deadlines.waiting(now):
@@ -113,8 +115,8 @@ class DeletionQueue:
             await asyncio.sleep(interval)
 
     def clear(self) -> None:
-        """Forget all deletions, because leadership is over. The next leader may name these blobs; if not, its garbage
-        collector finds them.
+        """Forget all deletions, because this replica no longer leads. The records of the next leader may name these
+        blobs; if not, its garbage collector finds them.
         """
         self._deadlines.clear()
         self._put_until.clear()

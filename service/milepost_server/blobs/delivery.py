@@ -1,4 +1,6 @@
-"""Delivers the bytes of a state to a reader. The last bytes are sent only if all bytes match the recorded digest."""
+"""Delivers the bytes of a state to a reader. The last bytes of a whole state are sent only if all of its bytes match
+the recorded digest.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +45,9 @@ class DeliveryCut(Exception):
 async def deliver(blobs: BlobStore, ref: BlobRef, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
     """Return the bytes ``[start, end)`` of a state as a stream that is ready to be sent.
 
-    The recorded digest is that of the whole state. A part of a state up to `VERIFIED_AHEAD_BYTES` is verified by
-    reading the whole state; a part of a larger state is not verified.
+    The recorded digest is that of the whole state. So a state of up to `VERIFIED_AHEAD_BYTES` is read and verified as a
+    whole, even if a part of it is requested. A larger state is verified while it is sent, if all of it is requested; a
+    part of it is not verified.
 
     Raises problems before the first byte if possible: ``blob-missing``, ``corrupt``, ``storage-unavailable``.
     Afterwards the stream raises `DeliveryCut`, before its last byte.
@@ -59,10 +62,10 @@ async def deliver(blobs: BlobStore, ref: BlobRef, start: int = 0, end: int | Non
 
 
 async def deliver_rest(blobs: BlobStore, ref: BlobRef, start: int) -> AsyncIterator[bytes]:
-    """Return the bytes from ``start`` to the end; the whole state is read and verified as in `deliver`.
+    """Return the bytes of a state from ``start`` to the end. The whole state is read and verified as in `deliver`.
 
-    A reader whose delivery was cut before a damaged end asks for the rest next. It must not get the damaged bytes that
-    way. Raises the problems of `deliver`.
+    If the delivery of a damaged state was cut, its reader asks for the rest next, and must not get the damaged bytes
+    that way. Raises the problems of `deliver`.
     """
     if start in (0, ref.size):
         return await deliver(blobs, ref, start)
@@ -105,7 +108,8 @@ async def stored_size(blobs: BlobStore, key: str) -> int:
 
 
 async def locate(blobs: BlobStore, ref: BlobRef, seconds: float) -> str | None:
-    """Return a URL from which the bytes of a state can be fetched for ``seconds``; None if the store cannot sign one.
+    """Return a URL from which the bytes of a state can be fetched for ``seconds``; None if the blob store cannot sign
+    such a URL.
 
     Raises the problems that `deliver` raises before the first byte.
     """
@@ -123,7 +127,7 @@ def _check_digest(found: str, written: str) -> None:
 
 @contextmanager
 def errors_as_problems() -> Iterator[None]:
-    """Translate errors of a blob store during a read in the block into problems."""
+    """In the block, which reads from a blob store, turn the errors of the blob store into problems."""
     try:
         yield
     except BlobMissing as error:
@@ -155,9 +159,7 @@ async def _verified(blobs: BlobStore, ref: BlobRef) -> bytes:
 
 
 async def begun(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Return ``chunks`` once the first chunk has been read, so that a missing blob is noticed before anything is
-    sent.
-    """
+    """Read the first chunk, and return a stream of all chunks. So a missing blob is noticed before anything is sent."""
     first = await anext(chunks, None)
 
     async def from_the_first() -> AsyncIterator[bytes]:
@@ -193,7 +195,9 @@ async def _skipping(chunks: AsyncIterator[bytes], most: int) -> AsyncIterator[by
 
 
 async def _held_back(chunks: AsyncIterator[bytes], sha256: str) -> AsyncIterator[bytes]:
-    """Yield each chunk one step late, and the last chunk only once the digest of all chunks matches ``sha256``."""
+    """Yield each chunk one step late, and the last chunk only once the digest of all chunks matches ``sha256``. Raises
+    `DeliveryCut` if it does not, or if reading fails.
+    """
     digest = hashlib.sha256()
     last: bytes | None = None
     try:
@@ -215,7 +219,8 @@ def blob_ref(entry: Entry) -> BlobRef:
 
 
 async def bytes_of_small(blobs: BlobStore, entry: Entry) -> bytes:
-    """Return the bytes of a file that does not have its own blob.
+    """Return the bytes of a file that does not have its own blob: from its entry, or from a blob that contains several
+    small files.
 
     Raises problems: ``blob-missing``, ``corrupt``, ``storage-unavailable``.
     """

@@ -1,8 +1,9 @@
-"""The deployment marker: a blob which shows that a deployment exists on certain pointers.
+"""The deployment marker: a blob which shows that a deployment keeps its pointers, the records of its journal, in a
+certain place.
 
 It is stored apart from the pointers. If all pointers are lost, nothing in the pointer store shows that they existed. So
-a replica that finds no pointers reads the marker before it creates a new, empty deployment. The key is derived from the
-location of the pointers, so that two deployments that share a blob store have different markers.
+a replica that finds no pointers reads the marker before it creates a new, empty deployment. The key of the marker is
+derived from the location of the pointers, so that two deployments that share a blob store have different markers.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ _SHOWN = 40
 
 
 class DeploymentMarker:
-    """Reads and writes the marker, in ``blobs``, of the deployment on the open ``pointers``.
+    """Reads and writes the marker, in ``blobs``, of the deployment whose records are in ``pointers``, which is open.
 
-    For ``accepted`` see `JournalDamaged`.
+    ``accepted`` names the losses of data that the owner of the deployment has accepted, as `JournalDamaged.loss` does.
     """
 
     def __init__(self, blobs: BlobsWithTimeout, pointers: PointerStore, accepted: Collection[str]) -> None:
@@ -47,9 +48,11 @@ class DeploymentMarker:
         return f"{DIRECTORY}/{hashlib.blake2b(self._pointers.place.encode(), digest_size=16).hexdigest()}"
 
     async def refuse_to_found(self) -> None:
-        """Raise `JournalDamaged` if a deployment existed here before and none of its pointers is left.
+        """Raise `JournalDamaged` if the marker shows that a deployment existed here before. Call this if the pointer
+        store contains no deployment.
 
-        If ``accepted`` names this loss, nothing is raised. Raises `StorageUnavailable`.
+        If the owner has accepted this loss, it is only logged. Raises `StorageUnavailable` if the marker cannot be
+        read.
         """
         deployment = await self._read()
         if deployment is None:
@@ -67,10 +70,11 @@ class DeploymentMarker:
         log.error("%s: accepted as the loss %s; see --epochs-above for epochs granted before", what, error.loss)
 
     async def set(self, deployment: str, may_go_on: Callable[[], bool] = lambda: True) -> None:
-        """Make the marker name ``deployment``, in place of any other. Raises `StorageUnavailable`, `StorageFull`.
+        """Make the marker name the deployment with the id ``deployment``, in place of any other. Raises
+        `StorageUnavailable`, `StorageFull`.
 
         The marker is read first. If ``may_go_on`` then returns False, this replica may not lead any more, and the
-        marker stays unchanged: it may be that of the next leader.
+        marker stays unchanged: the next leader may have written it.
         """
         if (found := await self._read()) == deployment or not may_go_on():
             return
@@ -103,5 +107,5 @@ class DeploymentMarker:
 
 
 def _shown(text: str) -> str:
-    """Return the text, or the beginning of a long one, quoted in ASCII for one line of a log."""
+    """Return the text, or the beginning of a long text, quoted in ASCII, so that it fits into one line of the log."""
     return ascii(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!a}…"

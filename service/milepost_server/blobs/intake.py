@@ -1,5 +1,5 @@
-"""Takes in the bytes of a body: writes them under a fresh key as a stream, and counts and hashes them chunk by
-chunk.
+"""Takes in the body of a request: writes it as a stream to a blob with a fresh key, and counts and hashes its bytes
+chunk by chunk.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ _LIST_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """A body that comes in: its chunks, and its announced size in bytes and lower-case hex SHA-256, if any."""
+    """The body of a request while it comes in: its chunks, and the size in bytes and the SHA-256 (lower-case hex) that
+    the client announced, if any.
+    """
 
     chunks: AsyncIterator[bytes]
     size: int | None = None
@@ -42,8 +44,8 @@ class Incoming:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """The beginning of a body. A short body is completely in ``data``. Of a longer body, ``rest`` yields all bytes,
-    including those that were read.
+    """The beginning of a body, which `begin` has read. A short body is completely in ``data``, which is None for a
+    longer one. Of a longer body, ``rest`` yields all bytes, including those that were read.
     """
 
     data: bytes | None
@@ -51,12 +53,17 @@ class Begun:
 
     @property
     def sha256(self) -> str:
-        """The digest of ``data``."""
+        """The SHA-256 of ``data`` in lower-case hex."""
         return hashlib.sha256(self.data or b"").hexdigest()
 
 
 async def begin(incoming: Incoming, most: int, limit: int | None) -> Begun:
-    """Read a body until its end, or until ``most`` bytes were read. A body that ended is checked as in `take_in`."""
+    """Read a body until its end, or until ``most`` bytes were read. ``limit`` is the most bytes that a body may have;
+    None is no limit.
+
+    A body that has ended is compared with its announced size and digest. Raises problems: ``incomplete-body``,
+    ``digest-mismatch``, ``too-large``.
+    """
     if limit is not None and incoming.size is not None and incoming.size > limit:
         raise _too_large(limit)
     chunks, taken = aiter(incoming.chunks), bytearray()
@@ -82,14 +89,15 @@ async def begin(incoming: Incoming, most: int, limit: int | None) -> Begun:
 async def take_in(
     blobs: BlobStore, key: str, incoming: Incoming, limit: int | None, patience: float = PATIENCE_SECONDS
 ) -> BlobRef:
-    """Write a body under ``key`` and return the reference to it. For ``patience`` see `BlobStore.put`.
+    """Write a body to the blob ``key``, and return the reference to it.
 
-    If the body is large and ``key`` is that of a file, a list of the digests of its ranges is written to a second blob,
-    unless that fails.
+    ``limit`` is the most bytes that the body may have; None is no limit. ``patience`` is the number of seconds for
+    which the blob store repeats failed requests (`BlobStore.put`). If the body is large and ``key`` is that of a file,
+    a list of the digests of its ranges is written to a second blob, unless that fails.
 
     Raises problems: ``incomplete-body``, ``digest-mismatch``, ``too-large``, ``storage-full``, ``storage-unavailable``.
-    After a problem, there is no blob under the key: the checks run inside the stream, before the store publishes the
-    blob.
+    After a problem, there is no blob under the key: the body is checked inside the stream, before the blob store makes
+    the blob visible.
     """
     if limit is not None and incoming.size is not None and incoming.size > limit:
         raise _too_large(limit)
@@ -122,8 +130,8 @@ async def take_in(
 
 
 async def _put_list(blobs: BlobStore, ref: BlobRef, ranges: RangeHasher) -> None:
-    """Write the list of a file's digests. A failure is only logged, since a file without a list can still be read, but
-    more slowly.
+    """Write the digests of a file's ranges to a blob of their own. A failure is only logged, since a file without this
+    list can still be read, but more slowly.
     """
     key = list_of(ref.key)
     assert key is not None

@@ -12,7 +12,9 @@ _LIST = "-list"
 
 
 class BlobPlace(NamedTuple):
-    """The parts of a blob's key: its deployment, store and term."""
+    """The parts of a blob's key: the id of its deployment, the name of its store, and the term in which the key was
+    made.
+    """
 
     deployment: str
     store: str
@@ -25,8 +27,8 @@ def prefix_of(deployment: str) -> str:
 
 
 def blob_key(deployment: str, store: str, term: int) -> str:
-    """Return a fresh key. It contains the term, by which the garbage collector recognizes blobs of older
-    leaderships.
+    """Return a fresh key for a blob. It contains the leader's term, by which the garbage collector recognizes blobs of
+    older leaderships.
     """
     return f"{prefix_of(deployment)}{store}/{term:012d}/{secrets.token_hex(16)}"
 
@@ -44,8 +46,8 @@ def list_of(key: str) -> str | None:
 
 
 def owner_of(key: str) -> str:
-    """Return the key of the blob that a record names: for a list of digests, that of the file's blob; else ``key``
-    itself.
+    """Return the key that a record names: if ``key`` is that of a list of digests, the key of its file's blob; else
+    ``key`` itself.
     """
     return key.removesuffix(_LIST) + _LISTED if key.endswith(_LIST) else key
 

@@ -50,8 +50,8 @@ V = TypeVar("V")
 
 
 class RangeDelivery:
-    """Delivers files from ``blobs``. The most recently read lists and ranges are kept in memory, which is safe because
-    a blob never changes.
+    """Delivers files from ``blobs``. The lists of digests and the ranges that were read last are kept in memory, which
+    is safe because a blob never changes.
     """
 
     def __init__(self, blobs: BlobStore) -> None:
@@ -62,7 +62,8 @@ class RangeDelivery:
         self._opening: dict[str, asyncio.Future[RangeDigests | None]] = {}
 
     async def deliver(self, ref: BlobRef, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
-        """Return the bytes ``[start, end)`` of a file as a stream; without ``end``, the reader may stop before the end.
+        """Return the bytes ``[start, end)`` of a file as a stream. ``end`` is None for the end of the file, and if the
+        reader may stop before that.
 
         Of a file with a list of digests, only the needed ranges are read, and each byte is verified before it is sent.
         Of a file above 1 MiB without a list, bytes up to the end of the file are verified by reading the file from its
@@ -98,9 +99,9 @@ class RangeDelivery:
                 number += 1
 
     async def _shared_range(self, ref: BlobRef, digests: RangeDigests, number: int) -> bytes:
-        """Return a range from memory, or read it.
+        """Return range number ``number`` of a file, from memory or by reading it.
 
-        Readers that want the same range at the same time share one read. The read continues even if its reader goes
+        Readers that want the same range at the same time share one read. The read continues even if its readers go
         away, since it is short, and the next request probably wants the same range.
         """
         key = ref.key, number
@@ -138,7 +139,9 @@ class RangeDelivery:
             raise BlobTruncated(f"the blob {ref.key} ended while being read up to {to}")
 
     async def _digests(self, ref: BlobRef) -> RangeDigests | None:
-        """Return the digests of a file's ranges; None for a file without a valid list that can be read."""
+        """Return the digests of a file's ranges; None if the file has no list of them, or if the list is damaged or
+        cannot be read.
+        """
         key = list_of(ref.key)
         if key is None or ref.size <= LISTED_ABOVE_BYTES:
             return None
@@ -192,7 +195,9 @@ def _within(data: bytes, position: int, start: int, stop: int) -> bytes:
 
 
 class _Newest(Generic[K, V]):
-    """Keeps the most recently used values, up to a total of ``most_bytes``."""
+    """A cache of the most recently used values, up to a total of ``most_bytes``; ``size_of`` returns the bytes of a
+    value.
+    """
 
     def __init__(self, most_bytes: int, size_of: Callable[[V], int]) -> None:
         self._most_bytes = most_bytes

@@ -1,5 +1,5 @@
-"""The digests of the ranges of a large file: a list, stored in a blob of its own, with which a range can be verified
-alone.
+"""The digests of the ranges of a large file: a list, stored in a blob of its own, with which a reader verifies one
+range without the rest of the file.
 
 The record of a file has only the digest of the whole file, which cannot verify a part. So the replica that receives the
 bytes also computes a digest of each range, and writes the list. The list ends with a seal: a digest over the list, and
@@ -28,25 +28,27 @@ _HEADER: Final = re.compile(rb"milepost ranges 1 ([1-9][0-9]{0,9})\n")
 
 @dataclass(frozen=True, slots=True)
 class RangeDigests:
-    """The digests of a file's ranges, of ``range_bytes`` bytes each; the last one may be shorter."""
+    """The digests of a file's ranges, one after another. A range has ``range_bytes`` bytes; the last one may be
+    shorter.
+    """
 
     range_bytes: int
     digests: bytes
 
     def proves(self, number: int, data: bytes | memoryview) -> bool:
-        """Return whether ``data`` are the bytes of range number ``number``, by its digest."""
+        """Return whether the digest of range number ``number`` is that of ``data``."""
         at = number * _DIGEST_BYTES
         return hashlib.sha256(data).digest() == self.digests[at : at + _DIGEST_BYTES]
 
     def sealed(self, size: int, sha256: str) -> bytes:
-        """Return the stored form of the list, for a file of this size and digest."""
+        """Return the list of these digests as it is stored, with the seal for a file of this size and digest."""
         content = b"milepost ranges 1 %d\n" % self.range_bytes + self.digests
         return content + _seal(content, size, sha256)
 
 
 def opened(content: bytes, size: int, sha256: str) -> RangeDigests:
-    """Return the digests in a stored list. Raises ValueError unless the list is that of a file of this size and
-    digest.
+    """Return the digests in the stored list ``content``. Raises ValueError unless the list is intact, and is that of a
+    file of this size and digest.
     """
     head = _HEADER.match(content)
     if head is None:
@@ -78,7 +80,7 @@ class RangeHasher:
                 self._end_range()
 
     def digests(self) -> RangeDigests:
-        """Return the digests. Call this once, after the last `update`."""
+        """Return the digests of all ranges. Call this once, after the last `update`."""
         if self._left < self._range_bytes:
             self._end_range()
         return RangeDigests(self._range_bytes, bytes(self._digests))

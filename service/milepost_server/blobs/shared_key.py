@@ -1,10 +1,10 @@
-"""The secret key that only the replicas of a deployment share. It proves that a message comes from one of these
-replicas.
+"""The secret key that only the replicas of a deployment share. With it, a replica proves that a message comes from a
+replica of the same deployment.
 
-The key is stored in the blob store: whoever can read that store can read every file anyway. The first replica that
-needs the key makes it. The name of its blob is derived from the location of the pointers, like that of the deployment
-marker. A checksum shows whether the stored key is intact. With an altered key, replicas would refuse each other's
-messages.
+The key is stored in the blob store: a program that can read that store can read every file anyway. The first replica
+that needs the key makes it. The name of its blob is derived from the location of the pointers, like that of the
+deployment marker. A checksum shows whether the stored key is intact. With an altered key, replicas would refuse each
+other's messages.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ class _Damaged(Exception):
 
 
 class SharedKey:
-    """The key of the deployment on ``pointers``, in ``blobs``. The key is read once, and kept in memory."""
+    """The key that the replicas of the deployment on ``pointers`` share, stored in ``blobs``. It is read once, and then
+    kept in memory.
+    """
 
     def __init__(self, blobs: BlobsWithTimeout, pointers: PointerStore) -> None:
         self._blobs = blobs
@@ -59,9 +61,10 @@ class SharedKey:
         return f"{DIRECTORY}/{hashlib.blake2b(self._pointers.place.encode(), digest_size=16).hexdigest()}"
 
     async def get(self) -> bytes:
-        """Return the key; create it if it does not exist.
+        """Return the shared key; create it if it does not exist.
 
-        Raises ``corrupt``, ``storage-unavailable`` and ``storage-full`` problems.
+        Raises a ``corrupt`` problem if the stored key is damaged, and ``storage-unavailable`` and ``storage-full``
+        problems.
         """
         if self._known is None:
             try:
@@ -77,7 +80,8 @@ class SharedKey:
         return self._known
 
     async def look(self) -> None:
-        """Read the key if it exists and was not read before, and set ``damage`` if it is altered.
+        """Read the key if it exists and was not read before. If the stored key is damaged, describe the damage in
+        ``damage``.
 
         Raises `StorageUnavailable`.
         """

@@ -22,8 +22,8 @@ T = TypeVar("T")
 class BlobsWithTimeout:
     """Wraps a `BlobStore`: a call raises `StorageUnavailable` if one of its steps takes longer than ``seconds``.
 
-    A step of a put is the store's work on one chunk, without the time that the client takes to send it. Deletions and
-    listings have no deadline here, since their callers set one.
+    A step of a put is the blob store's work on one chunk, without the time that the client takes to send it. Deletions
+    and listings have no deadline here, since their callers set one; opening and closing have none either.
     """
 
     def __init__(self, blobs: BlobStore, seconds: float) -> None:
@@ -33,15 +33,17 @@ class BlobsWithTimeout:
         """Why the store had no room for the last put, as text; None once a put has succeeded since."""
 
     async def open(self) -> None:
-        """See `BlobStore.open`."""
+        """Open the wrapped blob store (`BlobStore.open`)."""
         await self.beneath.open()
 
     async def close(self) -> None:
-        """See `BlobStore.close`."""
+        """Close the wrapped blob store (`BlobStore.close`)."""
         await self.beneath.close()
 
     async def put(self, key: str, stream: AsyncIterator[bytes], *, patience: float = PATIENCE_SECONDS) -> int:
-        """See `BlobStore.put`. After a deadline the blob may still appear."""
+        """Write a blob as `BlobStore.put` does, with a deadline for each chunk. After a missed deadline the blob may
+        still appear.
+        """
         loop = asyncio.get_running_loop()
         began: float | None = loop.time()
 
@@ -79,37 +81,45 @@ class BlobsWithTimeout:
     async def get(
         self, key: str, start: int = 0, end: int | None = None, *, size: int | None = None
     ) -> AsyncGenerator[bytes, None]:
-        """See `BlobStore.get`."""
+        """Yield the bytes of a blob as `BlobStore.get` does, with a deadline for each chunk."""
         chunks = self.beneath.get(key, start, end, size=size)
         while (chunk := await self._step(anext(chunks, None))) is not None:
             yield chunk
 
     async def size(self, key: str) -> int:
-        """See `BlobStore.size`."""
+        """Return the size of a blob as `BlobStore.size` does, with a deadline."""
         return await self._step(self.beneath.size(key))
 
     async def delete(self, key: str) -> None:
-        """See `BlobStore.delete`."""
+        """Delete a blob as `BlobStore.delete` does, without a deadline."""
         await self.beneath.delete(key)
 
     async def delete_in_time(self, key: str) -> None:
-        """Delete as `delete` does, but within ``seconds``. The store may still delete the blob after that deadline."""
+        """Delete a blob as `BlobStore.delete` does, with a deadline. After a missed deadline the blob may still be
+        deleted.
+        """
         await self._step(self.beneath.delete(key))
 
     def list(self, prefix: str, older_than: float) -> AsyncIterator[BlobInfo]:
-        """See `BlobStore.list`."""
+        """Yield the blobs whose key begins with ``prefix``, as `BlobStore.list` does, without a deadline."""
         return self.beneath.list(prefix, older_than)
 
     async def sign_put(self, key: str, size: int, sha256: str, seconds: float) -> SignedRequest | None:
-        """See `BlobStore.sign_put`."""
+        """Return a signed request with which a client may write a blob, as `BlobStore.sign_put` does, with a deadline;
+        None if the blob store cannot sign.
+        """
         return await self._step(self.beneath.sign_put(key, size, sha256, seconds))
 
     async def sign_get(self, key: str, seconds: float) -> SignedRequest | None:
-        """See `BlobStore.sign_get`."""
+        """Return a signed request with which a client may read a blob, as `BlobStore.sign_get` does, with a deadline;
+        None if the blob store cannot sign.
+        """
         return await self._step(self.beneath.sign_get(key, seconds))
 
     async def checked_digest(self, key: str) -> str | None:
-        """See `BlobStore.checked_digest`."""
+        """Return the SHA-256 against which the blob store itself checked the bytes of a blob, as
+        `BlobStore.checked_digest` does, with a deadline; None if it knows none.
+        """
         return await self._step(self.beneath.checked_digest(key))
 
     async def _step(self, work: Awaitable[T]) -> T:

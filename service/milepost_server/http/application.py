@@ -1,7 +1,6 @@
-"""The ASGI application: it passes each request to its endpoint, and adds the common headers of all answers.
+"""The ASGI application: it passes each request to its endpoint, and logs and counts each answer.
 
-A request's path is decoded once. Each answer has the request's id and the term, and also the revision if it is about a
-store. Each answer is logged and counted.
+Each answer has the request's id and the term, and also the revision if it is about a store.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ the rights of the page that this server itself has.
 
 
 class Application:
-    """An ASGI application that speaks HTTP and no other protocol."""
+    """The ASGI application of the service. It speaks HTTP and no other protocol."""
 
     def __init__(self, context: Context, routes: Routes) -> None:
         self._context = context
@@ -101,14 +100,14 @@ class Application:
         finally:
             seconds = clock() - started
             self._context.metrics.note(scope["method"], status, seconds)
-            # A heartbeat that succeeds is not logged: each data node sends one a second.
+            # A heartbeat that succeeds is not logged: each data node sends one every two seconds.
             is_heartbeat = path == HEARTBEAT_DATA_NODE.path and status == 200
             if self._context.access is not None and not is_heartbeat:
                 self._context.access.note(scope["method"], path, status, seconds, request_id, request.token_name)
 
     def refusal(self, error: Problem, fields: Fields, line: bytes) -> Response:
         """Return the answer to input that is not a valid request. ``fields`` are the header fields that could be read,
-        and ``line`` is the part of the request line that did. The answer is counted and logged like any other.
+        and ``line`` is the beginning of the request line. The answer is counted and logged like any other.
         """
         respond = remote_exception if _ABOUT_FILES.match(line) else problem_response
         response, request_id = respond(error), _request_id(fields)
@@ -196,7 +195,9 @@ def _refusal_for(segments: list[str]) -> Callable[..., Response]:
 
 
 def _not_there(request: HttpRequest, segments: list[str], methods: str) -> tuple[Problem, dict[str, str]]:
-    """Return the problem for a path that does not exist, or that does not support this method, and its headers."""
+    """Return a problem, and the headers of its answer, for a path that does not exist, or that does not support the
+    request's method. ``methods`` names the methods that the path supports; empty if the path does not exist.
+    """
     path = request.scope["path"]
     if methods:
         return problem(Code.METHOD_NOT_ALLOWED, f"{request.method} {path}"), {"Allow": methods}

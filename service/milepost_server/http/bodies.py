@@ -1,4 +1,4 @@
-"""Reads the bodies of requests: a state as a stream, JSON as a typed structure."""
+"""Reads the bodies of requests: the bytes of a state or a file as a stream, JSON as a typed structure."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 
 
 def state_of(request: HttpRequest) -> Incoming:
-    """Return the body as a stream of bytes, with the size and digest that the headers announce."""
+    """Return the body of a request as a stream of bytes, with the size and digest that its headers announce."""
     return _incoming(request, request.context.idle_seconds)
 
 
 def file_of(request: HttpRequest) -> Incoming:
-    """Return the body as `state_of` does. The sender may be silent for a long time, since a Spark task computes while
-    its file is open.
+    """Return the body as `state_of` does, for a request that writes a file. The sender may be silent for longer, since
+    a Spark task computes while its file is open.
     """
     return _incoming(request, request.context.file_idle_seconds)
 
@@ -90,7 +90,9 @@ class _Reference(msgspec.Struct, forbid_unknown_fields=True):
 
 
 async def state_or_reference(request: HttpRequest) -> Incoming | Reference:
-    """Return the state as a stream, or the reference to an upload if the body has the media type of a reference."""
+    """Return the state in the body as a stream, or the reference to an upload if the body has the media type of such a
+    reference.
+    """
     if _media_type(request) != UPLOAD_MEDIA_TYPE:
         return state_of(request)
     reference = _decoded(await gathered(request), _Reference)
@@ -98,11 +100,12 @@ async def state_or_reference(request: HttpRequest) -> Incoming | Reference:
 
 
 async def json_of(request: HttpRequest, kind: type[Body], *, optional: bool = False) -> Body:
-    """Return a JSON body as a structure of ``kind``. If ``optional``, an absent body means the defaults.
+    """Return a JSON body as a structure of ``kind``. If ``optional``, an absent body means the default values of the
+    structure.
 
-    Unknown members are refused, and so is a member that appears twice. The body must have the media type of JSON. A web
-    page can make a browser send a form, plain text or a body without a type to any server, but JSON only to a server
-    that allows it.
+    Unknown members are refused, and so is a member that appears twice. The body must have the media type of JSON, which
+    keeps out web pages: a page can make a browser send a form, plain text or a body without a type to any server, but
+    JSON only to a server that allows it.
     """
     media_type = _media_type(request)
     if media_type != "application/json" and not (optional and media_type is None and not _has_body(request)):
@@ -112,7 +115,7 @@ async def json_of(request: HttpRequest, kind: type[Body], *, optional: bool = Fa
 
 
 async def form_of(request: HttpRequest) -> str:
-    """Return a form (``application/x-www-form-urlencoded``) as text that is still encoded."""
+    """Return a form (``application/x-www-form-urlencoded``) as text whose fields are still percent-encoded."""
     media_type = _media_type(request)
     if media_type != "application/x-www-form-urlencoded":
         raise problem(Code.UNSUPPORTED_MEDIA_TYPE, f"this call takes a form, not {(media_type or '')[:60]!r}")
@@ -150,7 +153,7 @@ class _NoFields(msgspec.Struct, forbid_unknown_fields=True):
 
 
 async def gathered(request: HttpRequest) -> bytes:
-    """Return a whole body as bytes. Raises a ``too-large`` problem for more bytes than such a body may have."""
+    """Return a whole body as bytes. Raises a ``too-large`` problem for a body of more than `MOST_JSON_BYTES`."""
     data = bytearray()
     async for chunk in _chunks(request, request.context.idle_seconds):
         data += chunk

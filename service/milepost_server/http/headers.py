@@ -28,7 +28,9 @@ _MOST_DIGITS = 18
 
 
 def checked_name(name: str, what: str = "name") -> str:
-    """Return the name of a store, handle or session unchanged if it is allowed; else raise ``invalid-name``."""
+    """Return the name of a store, handle or session unchanged if it is allowed; else raise ``invalid-name``. ``what``
+    says in the error what the name is for.
+    """
     if not NAME.match(name):
         raise problem(
             Code.INVALID_NAME,
@@ -38,7 +40,9 @@ def checked_name(name: str, what: str = "name") -> str:
 
 
 def one(request: HttpRequest, header: str) -> str | None:
-    """Return the value of a header that may appear at most once; None if it is absent."""
+    """Return the value of a header that may appear at most once; None if it is absent. Raises ``invalid-request`` if it
+    is repeated.
+    """
     values = request.fields.all(header)
     if len(values) > 1:
         raise problem(Code.INVALID_REQUEST, f"the header {header} appears {len(values)} times, not once")
@@ -46,8 +50,8 @@ def one(request: HttpRequest, header: str) -> str | None:
 
 
 def caller(request: HttpRequest, session: str | None = None) -> Caller:
-    """Return the caller that the headers describe: session, idempotency key, attempt and epoch. If the path of the call
-    names the session, pass it as ``session``; else the header counts.
+    """Return the caller as the headers describe it: session, idempotency key, attempt and epoch. If the path of the
+    call names the session, pass it as ``session``; it then replaces the session in the header.
     """
     given = session if session is not None else one(request, Header.SESSION)
     if given is None:
@@ -57,8 +61,8 @@ def caller(request: HttpRequest, session: str | None = None) -> Caller:
 
 
 def caller_of_files(request: HttpRequest) -> Caller:
-    """Return the caller of a write of files: idempotency key, attempt and epoch. The write needs no session, since the
-    epoch permits it.
+    """Return the caller of a write of files, as the headers describe it: idempotency key, attempt and epoch. The write
+    needs no session, since the epoch permits it.
     """
     return Caller(_attempt(request, "", None), epoch_of(request))
 
@@ -74,7 +78,7 @@ def _attempt(request: HttpRequest, session: str, client: str | None) -> Attempt:
 
 
 def creates_only(request: HttpRequest) -> bool:
-    """Return whether If-None-Match requires that nothing exists yet."""
+    """Return whether the write may replace nothing: the header If-None-Match is ``*``."""
     value = one(request, Header.IF_NONE_MATCH)
     if value not in (None, "*"):
         raise problem(Code.INVALID_REQUEST, f"{Header.IF_NONE_MATCH} takes '*' alone")
@@ -82,7 +86,8 @@ def creates_only(request: HttpRequest) -> bool:
 
 
 def check_without(request: HttpRequest, header: str, why: str) -> None:
-    """Raise ``invalid-request`` for a header that the call does not support and that would change its meaning.
+    """Raise ``invalid-request`` if the request has a header that the call does not support and that would change its
+    meaning. ``why`` tells the client the reason.
 
     Ignoring such a header could change data that the client meant to protect by a condition.
     """
@@ -91,7 +96,7 @@ def check_without(request: HttpRequest, header: str, why: str) -> None:
 
 
 def epoch_of(request: HttpRequest) -> int | None:
-    """Return the epoch that the request names, None if it names none."""
+    """Return the epoch in the request's header; None if the header is absent."""
     return _number(request, Header.EPOCH)
 
 
@@ -107,7 +112,9 @@ def if_match(request: HttpRequest) -> str | None:
 
 
 def required_if_match(request: HttpRequest) -> str:
-    """Return the version that a replace is conditional on; raise ``precondition-required`` if there is none."""
+    """Return the version in If-Match, on which a replace is conditional. Raises ``precondition-required`` if it is
+    absent.
+    """
     version = if_match(request)
     if version is None:
         raise problem(Code.PRECONDITION_REQUIRED, f"the header {Header.IF_MATCH} is missing")
@@ -158,8 +165,9 @@ def _number(request: HttpRequest, header: str, least: int = 1) -> int | None:
 def labels(request: HttpRequest) -> dict[str, str] | None:
     """Return the labels of a handle, None if the request has none.
 
-    Labels come in one header with all of them, or in one header for each. If a request has both, the first counts, and
-    each of the others must agree with it; some may be missing, since proxies drop headers with certain names.
+    Labels come in one header with all of them, or in one header for each. If a request has both, the header with all
+    labels counts. Each single header must agree with it, but some may be missing, since proxies drop headers with
+    certain names.
     """
     plain = _each_in_a_header(request)
     value = one(request, Header.LABELS)

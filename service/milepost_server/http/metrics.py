@@ -23,7 +23,7 @@ class Metrics:
         blobs: BlobsWithTimeout,
         expires: Callable[[], float | None] = lambda: None,
     ) -> None:
-        """``expires`` returns the Unix time at which the present certificate ends, or None if there is none."""
+        """``expires`` returns the Unix time at which the replica's TLS certificate ends; None without a certificate."""
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "milepost_requests", "Requests by method and status", ("method", "status"), registry=self._registry

@@ -28,7 +28,7 @@ def only_known(request: HttpRequest, operation: RestOperation) -> None:
 
 
 def flag(request: HttpRequest, name: str) -> bool:
-    """Return the value of a parameter that is ``true`` or ``false``; an absent one means false."""
+    """Return the value of a query parameter that is ``true`` or ``false``; an absent one means false."""
     value = request.query_params.get(name, "false")
     if value not in ("true", "false"):
         raise problem(Code.INVALID_REQUEST, f"{name} takes true or false, not {value[:60]!r}")
@@ -36,14 +36,14 @@ def flag(request: HttpRequest, name: str) -> bool:
 
 
 def page_of(request: HttpRequest, operation: RestOperation) -> tuple[str, int]:
-    """Return the name after which the page begins, and how many entries it may have."""
+    """Return the name after which the requested page of a list begins, and how many entries it may have."""
     only_known(request, operation)
     query = request.query_params
     return from_token(query.get("token")), limit_of(query.get("limit"))
 
 
 def limit_of(value: str | None) -> int:
-    """Return the number of entries that the parameter ``limit`` allows on a page."""
+    """Return how many entries a page may have, by the value of the parameter ``limit``; `MAX_PAGE` if it is absent."""
     if value is None:
         return MAX_PAGE
     if not value.isascii() or not value.isdigit() or len(value) > 4 or not 1 <= int(value) <= MAX_PAGE:
@@ -52,14 +52,14 @@ def limit_of(value: str | None) -> int:
 
 
 def to_token(name: str | None) -> str | None:
-    """Return the opaque token of the page that begins after ``name``; None if there is no such page."""
+    """Return the opaque token of the page that begins after ``name``; None if ``name`` is None, because no page
+    follows.
+    """
     return None if name is None else base64.urlsafe_b64encode(name.encode()).decode().rstrip("=")
 
 
 def from_token(token: str | None) -> str:
-    """Return the name in the token of a page, after which that page begins; empty if ``token`` is None, for the first
-    page.
-    """
+    """Return the name after which the page with this token begins; empty if ``token`` is None, for the first page."""
     if token is None:
         return ""
     try:
@@ -72,7 +72,9 @@ def from_token(token: str | None) -> str:
 
 
 def named_path(path: str) -> str:
-    """Return a path in a tree without a slash at its end; empty for the root. Raises an ``invalid-name`` problem."""
+    """Return a path in a tree without a slash at its end; empty for the root. Raises an ``invalid-name`` problem if no
+    file can have this path.
+    """
     try:
         checked = checked_path(path)
     except ValueError as error:

@@ -1,6 +1,6 @@
 """Makes HTTP answers: JSON of the operations' results, in pieces if it is long; bytes, all or one range; and problems.
 
-Every error is answered as ``application/problem+json`` with ``retryable`` and ``outcome``, never with a stack trace.
+Each problem is answered as ``application/problem+json`` with ``retryable`` and ``outcome``, never with a stack trace.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class IncrementalResponse(Response):
 
 
 def about(revision: int | None, term: int) -> dict[str, str]:
-    """Return the headers with the revision and term that an answer reflects."""
+    """Return the headers with the revision and term of the journal that an answer reflects."""
     headers = {Header.TERM: str(term)}
     if revision is not None:
         headers[Header.REVISION] = str(revision)
@@ -82,7 +82,9 @@ def about(revision: int | None, term: int) -> dict[str, str]:
 
 
 def reply_headers(reply: Reply) -> dict[str, str]:
-    """Return the headers for a reply: revision, term, version, and whether the answer is a replay."""
+    """Return the headers for the reply of an operation: revision, term, version, and whether it repeats an earlier
+    answer.
+    """
     headers = about(reply.revision, reply.term)
     if reply.answer.version is not None:
         headers[Header.ETAG] = quote_version(reply.answer.version)
@@ -92,17 +94,19 @@ def reply_headers(reply: Reply) -> dict[str, str]:
 
 
 def json_reply(reply: Reply, status: int = 200) -> Response:
-    """Make an answer from a reply, with its body as JSON."""
+    """Make an HTTP answer with the headers of an operation's reply, and with its body as JSON."""
     return json_response(reply.answer.body, status, reply_headers(reply))
 
 
 def empty_reply(reply: Reply, status: int = 204) -> Response:
-    """Make an answer from a reply, without a body."""
+    """Make an HTTP answer with the headers of an operation's reply, and without a body."""
     return Response(status_code=status, headers=reply_headers(reply))
 
 
 def json_response(body: Mapping[str, Any], status: int, headers: Mapping[str, str]) -> Response:
-    """Make a JSON answer. It is sent in pieces if a member of the body consists of pieces."""
+    """Make a JSON answer. It is sent in pieces if a member of ``body`` is an `EncodedList`, since such a list may be
+    long.
+    """
     if any(isinstance(value, EncodedList) for value in body.values()):
         return IncrementalResponse(_pieces(body), status, headers, "application/json")
     return Response(msgspec.json.encode(body), status, headers, media_type="application/json")
@@ -118,8 +122,8 @@ def _pieces(body: Mapping[str, Any]) -> Iterator[bytes]:
 
 
 def range_header(request: HttpRequest) -> str | None:
-    """Return the header Range; None if it is absent, or if it has a condition (If-Range). A conditional range is
-    ignored, so the answer has all bytes.
+    """Return the value of the header Range; None if it is absent, or if If-Range makes it conditional. A conditional
+    range is ignored, so that the answer has all bytes.
     """
     return None if request.fields.get("if-range") else one(request, "Range")
 
@@ -148,8 +152,8 @@ def requested_span(header: str | None, size: int) -> Span | None:
 def bytes_reply(
     chunks: AsyncIterator[bytes], asked: str | None, size: int, span: Span, headers: Mapping[str, str]
 ) -> Response:
-    """Make the answer with the bytes ``span`` of a state of ``size`` bytes: 206 if ``asked``, the header Range, names a
-    range, else 200.
+    """Make the answer with the bytes ``span`` of a state of ``size`` bytes. ``asked`` is the request's header Range:
+    the status is 206 if it names a range, else 200.
     """
     partial = requested_span(asked, size) is not None
     sent = {**headers, "Accept-Ranges": "bytes", "Content-Length": str(span.end - span.start)}
@@ -169,7 +173,7 @@ def closing(error: Problem) -> dict[str, str]:
 
 
 def _problem_document(error: Problem) -> dict[str, Any]:
-    """Return the members of the problem document for an error."""
+    """Return the members of the JSON document (RFC 9457) that describes a problem."""
     return {
         "type": f"{PROBLEM_TYPE_PREFIX}{error.code.value}",
         "title": PROBLEMS[error.code].title,
@@ -182,7 +186,7 @@ def _problem_document(error: Problem) -> dict[str, Any]:
 
 
 def problem_response(error: Problem, headers: dict[str, str] | None = None) -> Response:
-    """Return the answer for a problem, with ``headers`` added."""
+    """Return the HTTP answer for a problem. ``headers`` are added to it."""
     sent = {**(headers or {}), **closing(error)}
     if "size" in error.extras:
         sent["Content-Range"] = f"bytes */{error.extras['size']}"

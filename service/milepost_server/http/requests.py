@@ -89,7 +89,7 @@ class Fields:
 
 
 class HttpRequest(requests.Request):
-    """A request of Starlette, with the caller, the audit data and the replica's context added."""
+    """A request of Starlette, with the caller, the data for the audit log and the replica's context added."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, context: Context, fields: Fields) -> None:
         super().__init__(scope, receive, send)
@@ -106,12 +106,12 @@ class HttpRequest(requests.Request):
 
     @property
     def token_name(self) -> str:
-        """The name of the request's token, for the log; empty without a token."""
+        """The name of the caller's token, for the log; empty without a token."""
         return self.job.name if self.job is not None else self.principal.name if self.principal is not None else ""
 
     @property
     def owner(self) -> str:
-        """The name of the client that owns the sessions that this request opens; empty without a client."""
+        """The name of the client that owns the sessions which this request opens; empty if no client was identified."""
         return "" if self.principal is None else self.principal.name
 
     @property
@@ -121,5 +121,5 @@ class HttpRequest(requests.Request):
 
     @property
     def operations(self) -> Operations:
-        """The operations of the replica that answers."""
+        """The operations that this replica runs for its clients."""
         return self.context.operations

@@ -30,8 +30,8 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 class Endpoint:
     """The function that answers a method at a path; it is called with the request and the path's parameters in order.
 
-    ``checks`` are functions that check the request first, and raise a problem if it is invalid. ``operation`` names the
-    right that the caller needs.
+    ``checks`` are functions that check the request first, and raise a problem if it is invalid. ``operation`` is the
+    operation that the function answers; it names the right that the caller needs.
     """
 
     call: Callable[..., Awaitable[Response]]
@@ -39,7 +39,9 @@ class Endpoint:
     checks: Sequence[Check] = ()
 
     async def answer(self, request: HttpRequest, parameters: Sequence[str]) -> Response:
-        """Run the checks, then return the endpoint's answer. Raises problems."""
+        """Run the checks, then return the endpoint's answer. A check or the endpoint may raise a `Problem`, which the
+        caller answers.
+        """
         for check in self.checks:
             await check(request)
         return await self.call(request, *parameters)
@@ -58,7 +60,7 @@ class _Node:
 
 
 class Routes:
-    """The endpoints of all routes, in a tree by the segments of their paths."""
+    """Finds endpoints by the segments of a request's path, in a tree that is made from all routes."""
 
     def __init__(self, routes: Iterable[APIRoute]) -> None:
         self._root = _Node()

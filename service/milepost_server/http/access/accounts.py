@@ -1,5 +1,5 @@
-"""Clients with a Kubernetes token: the service asks the cluster for the token's owner, and caches the answer for a
-while.
+"""Authenticates clients by their Kubernetes tokens: the service asks the cluster for a token's owner, and caches the
+answer for a while.
 
 Unknown clients may send any number of different tokens. So the number of checks that run or wait, the time of each
 check, and the number of cached answers are limited. A token whose claims name another audience is refused without
@@ -56,9 +56,10 @@ class Claims(msgspec.Struct):
 
 
 class AskedAccounts:
-    """The clients that have an account in Kubernetes: ``accounts`` identifies them, and ``tokens`` has their rights.
+    """Finds the Kubernetes account to which a token belongs, and its rights.
 
-    ``clock`` returns monotonic seconds, ``wall`` the Unix time.
+    ``accounts`` asks the cluster for the owner of a token, and ``tokens`` has the rights of each account. ``audience``
+    is the name of this service in the claims of a token. ``clock`` returns monotonic seconds, ``wall`` the Unix time.
     """
 
     def __init__(
@@ -81,10 +82,10 @@ class AskedAccounts:
         self._trouble = ""
 
     async def principal(self, bearer: str) -> Principal | None:
-        """Return the owner of this token; None if it belongs to no account that has rights here.
+        """Return the client that owns this token; None if it belongs to no account that has rights here.
 
-        Raises ``storage-unavailable`` problems if the cluster does not answer, and ``too-many-requests`` problems. In
-        both cases the token may still be valid.
+        Raises a ``storage-unavailable`` problem if the cluster does not answer, and a ``too-many-requests`` problem if
+        too many tokens wait for the cluster's answer. In both cases the token may still be valid.
         """
         digest, now = digest_of(bearer), self._clock()
         account = self._known.get(digest, now)
@@ -105,7 +106,9 @@ class AskedAccounts:
         return audiences is None or self._audience in audiences
 
     async def _asked(self, digest: bytes, bearer: str, claims: Claims) -> Account | None:
-        """Ask the cluster for the owner of a token. Concurrent requests with the same token share one question."""
+        """Ask the cluster for the owner of a token; return None if the cluster knows no owner. Concurrent requests with
+        the same token share one question.
+        """
         task = self._asking.get(digest)
         if task is None:
             if len(self._asking) >= MOST_ASKED:
@@ -137,8 +140,8 @@ class AskedAccounts:
         return account
 
     def _say(self, trouble: str) -> None:
-        """Log when the cluster stops answering and when it answers again, not each request in between. ``trouble`` is
-        the error, or empty if the cluster answered.
+        """Log when the cluster stops answering and when it answers again, but not each request in between. ``trouble``
+        is the error, or empty if the cluster answered.
         """
         if trouble and not self._trouble:
             log.error("tokens of ServiceAccounts cannot be looked up, and their requests are answered 503: %s", trouble)
@@ -148,7 +151,9 @@ class AskedAccounts:
 
 
 class _Remembered:
-    """Up to `MOST_KEPT` answers by the digest of the token, each with its own expiry."""
+    """A cache of the cluster's answers, each by the digest of its token and with its own expiry. It keeps the
+    `MOST_KEPT` newest answers.
+    """
 
     def __init__(self) -> None:
         self._answers: OrderedDict[bytes, tuple[Account | None, float]] = OrderedDict()

@@ -1,8 +1,7 @@
 """The audit log: one line for each administrative operation and for each attempt at one, with its caller and its
 outcome.
 
-It is the logger ``milepost.audit``, which is shown at every level of the log. It records the name of a token, never the
-token.
+Its logger, ``milepost.audit``, is shown at every level of the log. A line has the name of a token, never the token.
 """
 
 from __future__ import annotations
@@ -20,7 +19,9 @@ _MOST = 300
 def note(
     audit_name: str, on: str, *, by: str = "", outcome: str = DONE, request_id: str = "", detail: str = ""
 ) -> None:
-    """Add a line: the operation, its object, its caller, its outcome, and the request's id."""
+    """Add a line: the operation ``audit_name``, its object ``on``, its caller ``by``, its outcome, the id of its
+    request, and any further detail.
+    """
     members = {"act": audit_name, "on": on, "by": by or _NOBODY, "outcome": outcome, "request": request_id or _NOBODY}
     if detail:
         members["detail"] = detail

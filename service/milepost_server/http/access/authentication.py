@@ -10,8 +10,10 @@ from milepost_server.http.access.tokens import Principal, TokenSource
 
 
 class Authentication:
-    """Finds the caller of a request by its bearer token: among the clients in ``tokens``, their ``jobs``, and
-    ``accounts``, None if the deployment accepts no accounts.
+    """Finds the caller of a request by its bearer token.
+
+    The token is that of a client listed in ``tokens``, that of a job, which ``jobs`` verifies, or that of a Kubernetes
+    account, which ``accounts`` verifies. ``accounts`` is None if the deployment accepts no accounts.
     """
 
     def __init__(self, tokens: TokenSource, jobs: JobTokens, accounts: AskedAccounts | None = None) -> None:
@@ -25,14 +27,14 @@ class Authentication:
         return bool(self._tokens.now)
 
     async def job(self, bearer: str) -> Job | None:
-        """Return the job that owns this token; None if no job does. Raises the problems of `JobTokens`."""
+        """Return the job that owns this token; None if no job does. Raises the problems of `JobTokens.known`."""
         return await self.jobs.known(bearer)
 
     async def principal(self, bearer: str) -> Principal:
         """Return the client that owns this token.
 
-        Raises ``unauthenticated`` if no client does, and those of `AskedAccounts.principal` if the owner cannot be
-        determined at the moment.
+        Raises an ``unauthenticated`` problem if no client owns it, and the problems of `AskedAccounts.principal` if the
+        owner cannot be determined at the moment.
         """
         known = self._tokens.now.known(bearer)
         if known is None and self._accounts is not None:

@@ -29,8 +29,8 @@ _OF_JOBS = {_FILES, "oauth2"}
 
 
 class Gate:
-    """The checks that a request must pass before its endpoint runs. Operations without a right, such as health, pass
-    most of them.
+    """Decides whether a request goes on to its endpoint: checks the caller's rights or the header Host, and redirects
+    to the leader. Operations that need no right, such as health, pass without these checks.
     """
 
     def __init__(self, context: Context) -> None:
@@ -41,11 +41,12 @@ class Gate:
     ) -> Response | None:
         """Return None if this replica answers the request, else the redirect to the leader.
 
-        ``endpoint`` is the one for the request's path, with the ``parameters`` in that path; None if the path does not
-        exist. Stores the caller in the request. Raises ``unauthenticated``, ``forbidden`` and ``no-leader`` problems.
+        ``endpoint`` is the one for the request's method and path, with the ``parameters`` in that path; None if there
+        is no such endpoint. Stores the caller in the request. Raises ``unauthenticated``, ``forbidden`` and
+        ``no-leader`` problems.
 
         If clients must present a certificate, a client without one reaches only health and, with a job's token, the
-        store of that job. Hadoop's client cannot present a certificate; its token comes from a driver that presented
+        files of that job. Hadoop's client cannot present a certificate; its token comes from a driver that presented
         one.
         """
         context = self._context
@@ -75,8 +76,8 @@ class Gate:
         return await self._redirect(request)
 
     async def _authenticate(self, request: HttpRequest) -> None:
-        """Find the caller by the bearer token, and store it in the request. Raises ``unauthenticated`` and other
-        problems.
+        """Find the caller by the bearer token, and store it in the request. Raises ``unauthenticated`` if the token is
+        missing or unknown, and the other problems of `Authentication.job` and `Authentication.principal`.
         """
         bearer = bearer_of(request.fields.get("authorization"))
         request.job = await self._context.authentication.job(bearer)
@@ -96,7 +97,7 @@ class Gate:
 
 
 def _authorize(request: HttpRequest, endpoint: Endpoint, parameters: Sequence[str]) -> None:
-    """Raise ``forbidden`` unless the caller has the right that the table of operations names. A job's token permits
+    """Raise ``forbidden`` unless the caller has the right that the endpoint's operation needs. A job's token permits
     only calls on that job's files.
     """
     right = endpoint.operation.right

@@ -35,6 +35,7 @@ class Hosts:
 
     def check(self, host: str | None, origins: Iterable[str], method: str) -> None:
         """Raise ``forbidden`` for a request to another host, or for a change that a web page of another host requests.
+        ``origins`` are the values of the header Origin.
 
         A request without a Host passes: HTTP/1.0 allows it, and no browser sends it.
         """

@@ -61,9 +61,11 @@ class Credential:
 
 
 class JobTokens:
-    """The tokens of jobs that clients in ``tokens`` have requested. ``wall`` returns seconds since 1970.
+    """Makes and verifies the credentials and the bearer tokens of jobs, which clients in ``tokens`` request. ``key`` is
+    the key that the replicas share, and ``wall`` returns the Unix time.
 
-    All methods raise ``storage-unavailable`` and ``corrupt`` problems if they need the key that replicas share.
+    All methods raise ``storage-unavailable`` and ``corrupt`` problems if they need that key and it cannot be read or
+    made.
     """
 
     def __init__(self, tokens: TokenSource, key: SharedKey, wall: Callable[[], float]) -> None:
@@ -79,7 +81,7 @@ class JobTokens:
         return Credential(f"{store}-{epoch}", f"{_id(parent)}~{proof}")
 
     async def token_for(self, client_id: str, client_secret: str) -> str | None:
-        """Return a new token for this credential; None if the credential is wrong, or no longer valid."""
+        """Return a new bearer token for this credential; None if the credential is wrong, or no longer valid."""
         client, shown = _CLIENT.fullmatch(client_id), _SECRET.fullmatch(client_secret)
         if client is None or shown is None or (parent := self._parent(shown["parent"], client["store"])) is None:
             return None
@@ -105,15 +107,17 @@ class JobTokens:
         return Job(match["store"], int(match["epoch"]), parent.name)
 
     def _parent(self, identity: str, store: str) -> Principal | None:
-        """Return the client with this id; None if it is no longer listed, or may no longer write the store."""
+        """Return the client that requested a job's credential, by the ``identity`` in it; None if that client is no
+        longer listed, or may no longer write the store.
+        """
         first, *rest = identity.split(".", 2)
         tokens = self._tokens.now
         parent = tokens.account(*rest) if rest else tokens.by_id(first)
         return parent if parent is not None and parent.rights.may_write(store) else None
 
     async def _secret_of(self, parent: Principal) -> bytes:
-        """Return the secret from which credentials of this client's jobs are derived: only the replicas, and a holder
-        of the client's token, can know it.
+        """Return the secret from which the credentials of this client's jobs are derived. Only the replicas, and a
+        holder of the client's token, can know it.
         """
         if parent.digest is not None and not parent.secret:
             return parent.digest

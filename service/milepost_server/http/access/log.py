@@ -1,5 +1,4 @@
-"""The lines of the log: a formatter that makes one line of each record, and the access log, with one line for each
-answer.
+"""Writes the lines of the log: has a formatter for log records, and the access log, with one line for each answer.
 
 The access log writes many lines at once, and without the logging module: a logging record, or a write, for each line
 would take several times as long as the rest of a small request.
@@ -29,17 +28,17 @@ class LogLines(logging.Formatter):
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """Return the line of a record, without a traceback."""
+        """Return the line of a log record, without a traceback."""
         return _printable(super().formatMessage(record))
 
     def formatException(self, ei: _Raised) -> str:
-        """Return the lines of a traceback."""
+        """Return the lines of a traceback, escaped and indented."""
         lines = super().formatException(ei).split("\n")
         return textwrap.indent("\n".join(map(_printable, lines)), "  ", lambda _: True)
 
 
 class AccessLog:
-    """A log that writes its lines to ``stream`` from its own thread, within `BATCH_SECONDS`.
+    """A log with one line for each HTTP answer. Its own thread writes the lines to ``stream``, within `BATCH_SECONDS`.
 
     The remaining lines are written when the ``with`` block ends. If the process is killed, its last lines are lost.
     """
@@ -53,7 +52,9 @@ class AccessLog:
         self._second_text = ""
 
     def note(self, method: str, path: str, status: int, seconds: float, request_id: str, token: str = "") -> None:
-        """Add the line of an answer that took ``seconds``. ``token`` is the name of its token, if any."""
+        """Add the line of an answer that took ``seconds``. ``token`` is the name of the caller's token, empty without a
+        token.
+        """
         now = time.time()
         if int(now) != self._second:
             self._second = int(now)

@@ -1,7 +1,7 @@
-"""Checks the rights of a request's caller, be it a client or a job, and determines the epoch of the request.
+"""Checks the rights of a request's caller, which is a client or a job, and determines the epoch of the request.
 
-The table of operations names the right that each call needs. If the path of a call names no store, its route determines
-the store and checks the right on it.
+The table of operations (`milepost.operations`) names the right that each call needs. If the path of a call names no
+store, its route determines the store and checks the right on it.
 """
 
 from __future__ import annotations
@@ -40,8 +40,10 @@ def require(request: HttpRequest, right: Right, store: str | None = None) -> Non
 
 
 def of_retry(error: Problem, request: HttpRequest) -> Problem:
-    """Return the problem to answer for ``error``. For a retry, the outcome becomes unknown: the client may have had the
-    right at its first attempt, which may have been applied. See `milepost_server.rules.replays.refuse_unsafe_retry`.
+    """Return the problem to answer for ``error``, with which a request was refused. For a retry, the outcome becomes
+    unknown: the client may have had the right at its first attempt, which may have been applied.
+
+    See `milepost_server.rules.replays.refuse_unsafe_retry`.
     """
     if request.fields.get(Header.ATTEMPT, "1") == "1":
         return error

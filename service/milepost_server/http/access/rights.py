@@ -15,7 +15,8 @@ STAR: Final = "*"
 
 @dataclass(frozen=True)
 class Patterns:
-    """Patterns of names. A ``*`` in one matches any characters or none, and every other character matches itself.
+    """Patterns of the names of stores. A ``*`` matches any characters or none, and every other character matches
+    itself.
 
     `fnmatch.translate` makes regular expressions without backtracking, so that even a long name is compared quickly.
     """
@@ -46,7 +47,9 @@ class Patterns:
 
 @dataclass(frozen=True)
 class Rights:
-    """The rights of a client. A writer of a store may read it, and ``admin`` may do everything."""
+    """The rights of a client: patterns of the stores that it may read and write. A writer of a store may also read the
+    store, and ``admin`` may do everything.
+    """
 
     reader: Patterns = field(default_factory=Patterns)
     writer: Patterns = field(default_factory=Patterns)
@@ -71,7 +74,9 @@ class Rights:
         return self.admin or bool(self.writer)
 
     def allow(self, right: Right, store: str | None) -> bool:
-        """Return whether the rights include this one. ``store`` is the store of the call; None if it has none."""
+        """Return whether a client with these rights may make a call that needs ``right``. ``store`` is the store of the
+        call; None if the call is about no store.
+        """
         match right:
             case Right.NOTHING | Right.TOKEN:
                 return True

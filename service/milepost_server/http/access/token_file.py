@@ -1,4 +1,4 @@
-"""Read the file of tokens: a line for each client, with its token or its account, and what it may do.
+"""Reads the file of tokens: a line for each client, with its token or its account, and what it may do.
 
 ::
 
@@ -40,8 +40,8 @@ def watched_tokens(path: Path, *, accounts: bool) -> WatchedFiles[Tokens]:
 
 
 def read_tokens(path: Path, *, accounts: bool = False) -> Tokens:
-    """Read the lines of a token file; ``#`` begins a comment. ``accounts`` is whether lines for accounts of Kubernetes
-    are allowed.
+    """Read a token file, and return its clients; ``#`` begins a comment. ``accounts`` is whether lines for accounts of
+    Kubernetes are allowed.
 
     Raises a ValueError that names the line, but never its token.
     """

@@ -18,8 +18,8 @@ ACCOUNT_PREFIX: Final = "serviceaccount:"
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A client, and its rights. ``digest`` is that of a listed token, None for an account. ``secret`` is whether the
-    token file has only the digest of the token, so that a reader of the file does not know the token.
+    """A client, and its rights. ``digest`` is the digest of the client's token, None for a Kubernetes account.
+    ``secret`` is whether a reader of the token file does not know the token, since the file has only its digest.
     """
 
     name: str
@@ -41,7 +41,7 @@ class AccountRights:
 
 
 class Tokens:
-    """The known clients. If there are none, everyone is accepted."""
+    """The clients that a deployment knows. If there are none, the service accepts every caller."""
 
     def __init__(self, listed: Iterable[Principal] = (), accounts: Iterable[AccountRights] = ()) -> None:
         self._by_digest = {each.digest: each for each in listed if each.digest is not None}
@@ -53,13 +53,13 @@ class Tokens:
 
     @property
     def now(self) -> Tokens:
-        """This list itself, since it never changes. See `TokenSource`."""
+        """This list itself, so that a list which never changes can be used as a `TokenSource`."""
         return self
 
     @property
     def names(self) -> list[str]:
-        """The names of all clients, sorted, each once. For accounts these are the texts in the token file, which may
-        have stars.
+        """The names of all clients, sorted, each once. Accounts have their names in the token file, which may contain
+        stars.
         """
         return sorted({each.name for each in self._by_digest.values()} | set(map(str, self._accounts.values())))
 
@@ -72,8 +72,8 @@ class Tokens:
         return self._by_digest.get(digest_of(bearer))
 
     def account(self, namespace: str, name: str) -> Principal | None:
-        """Return the rights of an account: those of its own line and those of its namespace's line together; None
-        without either.
+        """Return the client for a Kubernetes account, with the rights of the account's own line and of its namespace's
+        line in the token file together; None without either line.
         """
         lines = [self._accounts.get((namespace, each)) for each in (name, STAR)]
         rights = [line.rights for line in lines if line is not None]
@@ -87,11 +87,11 @@ class Tokens:
 
 
 class TokenSource(Protocol):
-    """The interface of an object that has the present list of clients, such as a watched token file."""
+    """The interface of an object whose ``now`` is the present list of clients, such as a watched token file."""
 
     @property
     def now(self) -> Tokens:
-        """The present list. When the token file changes, this is another object."""
+        """The present list of clients. After a change of the token file, this is another object."""
 
 
 def bearer_of(authorization: str | None) -> str:
@@ -103,12 +103,12 @@ def bearer_of(authorization: str | None) -> str:
 
 
 def digest_of(token: str) -> bytes:
-    """Return the digest that is stored instead of a token."""
+    """Return the SHA-256 of a token, by which the token is looked up; the service does not keep the token itself."""
     return hashlib.sha256(token.encode()).digest()
 
 
 def id_of(digest: bytes) -> str:
-    """Return a public id for a token, by which values derived from the token can name it. The id does not reveal the
-    token.
+    """Return a public id for the token with this digest. Credentials and tokens of jobs name their client's token by
+    it. The id does not reveal the token.
     """
     return hmac.digest(digest, b"id", hashlib.sha256).hex()[:16]

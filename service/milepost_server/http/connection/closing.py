@@ -51,7 +51,9 @@ class LingeringTransport(asyncio.Transport):
             self._transport.write(data)
 
     def close(self) -> None:
-        """Send what was written, then end the writing side."""
+        """Send what was written, then close the connection, or end only its writing side if the peer may still be
+        sending.
+        """
         if self.hung_up:
             return
         self.hung_up = True
@@ -88,15 +90,17 @@ class LingeringTransport(asyncio.Transport):
             self._transport.resume_reading()
 
     def is_reading(self) -> bool:
-        """Return whether the peer may send now."""
+        """Return whether this server reads from the peer now, that is, has not paused reading."""
         return not self._is_paused
 
     def get_write_buffer_size(self) -> int:
-        """Return the same as `unsent`."""
+        """Return the number of written bytes that the system has not accepted yet, as `unsent`."""
         return self.unsent
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return the information that the system has about the connection under ``name``."""
+        """Return what the system knows about the connection under ``name``, such as ``peername``; ``default`` if
+        unknown.
+        """
         return self._transport.get_extra_info(name, default)
 
 

@@ -57,10 +57,11 @@ _LOOK_SECONDS: Final = 1.0
 
 
 class OpenBody:
-    """A request body that is still incomplete, and counts in `OpenBodies`.
+    """A request body whose end has not come yet. The server limits the number and the memory of such bodies
+    (`OpenBodies`).
 
-    ``is_cut``: the server ends this body to make room for others. ``silent_since`` is the time at which the sender
-    became silent, corrected by the time in which the server did not wait for it.
+    ``is_cut`` is whether the server ends this body to make room for others. ``silent_since`` is the monotonic time from
+    which the sender counts as silent; time in which the server did not wait for the sender is left out.
     """
 
     def __init__(self, bodies: OpenBodies) -> None:
@@ -74,8 +75,8 @@ class OpenBody:
 
     @contextmanager
     def waits(self, patience: asyncio.Timeout) -> Iterator[None]:
-        """Count the sender as silent while the context lasts, since the server waits for it. If the body is cut
-        meanwhile, the wait ``patience`` ends at once.
+        """Count the sender as silent within the block, in which the server waits for it. If the body is cut meanwhile,
+        the timeout ``patience`` of this wait expires at once.
         """
         began = self._bodies.clock()
         self._patience, self.silent_since = patience, began - self._waited
@@ -88,8 +89,8 @@ class OpenBody:
             self._waited += self._bodies.clock() - began
 
     async def takes(self, size: int) -> None:
-        """Wait until there is memory for ``size`` more bytes. Raises a ``too-many-requests`` problem if there is none
-        in time.
+        """Count ``size`` bytes that came, and wait until there is memory to hold them. Raises a ``too-many-requests``
+        problem if there is none in time.
         """
         self._sent += size
         if self._sent >= _ENOUGH_BYTES:
@@ -106,9 +107,9 @@ class OpenBody:
 
 
 class OpenBodies:
-    """All incomplete bodies of a server. ``clock`` gives monotonic seconds.
+    """All incomplete request bodies of a server, and the memory that they use. ``clock`` gives monotonic seconds.
 
-    ``silent`` has the bodies for whose sender the server waits, the sender that has been silent for longest first.
+    ``silent`` has the bodies whose sender the server waits for, the sender that has been silent for longest first.
     """
 
     def __init__(self, clock: Callable[[], float], most_bytes: int = _MOST_HELD_BYTES) -> None:
@@ -124,7 +125,7 @@ class OpenBodies:
 
     @contextmanager
     def begun(self) -> Iterator[OpenBody]:
-        """Count a body as incomplete in this context."""
+        """Return a new body, which counts as incomplete within the block."""
         body = OpenBody(self)
         self._open.add(body)
         try:
@@ -133,8 +134,8 @@ class OpenBodies:
             self._end(body)
 
     def cut_one(self) -> bool:
-        """Cut the body whose sender has been silent for longest; return False if no sender has been silent for
-        `LEAST_SILENT_SECONDS`.
+        """Cut the body whose sender has been silent for longest, and return True; return False if no sender has been
+        silent for `LEAST_SILENT_SECONDS`.
         """
         body = self.silent[0] if self.silent else None
         if body is None or self.clock() - body.silent_since < LEAST_SILENT_SECONDS:
@@ -145,8 +146,8 @@ class OpenBodies:
         return True
 
     async def room_for(self, size: int) -> None:
-        """Wait until ``size`` bytes of memory are free, and reserve them for the context. Raises a
-        ``too-many-requests`` problem if they do not become free in time.
+        """Wait until ``size`` bytes of the memory for bodies are free, and reserve them. Raises a ``too-many-requests``
+        problem if they do not become free in time.
         """
         end = self.clock() + _WAIT_SECONDS
         while self._held + size > self._most_bytes:
@@ -180,13 +181,13 @@ class Peer(Protocol):
 
 
 class Connections:
-    """All connections of a server.
+    """All connections of a server. It limits their number, their incomplete bodies and their unsent bytes.
 
     An incomplete body counts like one more connection, since it may need an open file. To make room for a new
     connection or body, the server closes the connection without a running request that has waited longest; if there is
     none, it cuts the body whose sender has been silent for longest. To make room for unsent bytes, it closes the
     connection whose reader has been slow for longest. The unsent bytes of a slow connection count with ``ahead`` bytes
-    more, for data that was read for the connection but not written to it yet. ``clock`` gives monotonic seconds.
+    more, for data that was read for the connection but not written to it yet. ``clock`` returns monotonic seconds.
     """
 
     def __init__(
@@ -216,7 +217,9 @@ class Connections:
 
     @contextlib.contextmanager
     def body(self) -> Iterator[OpenBody]:
-        """Count a body as incomplete in this context. Raises a ``too-many-requests`` problem if there is no room."""
+        """Return a new request body, which counts as incomplete within the block. Raises a ``too-many-requests``
+        problem if there is no room.
+        """
         with self.bodies.begun() as body:
             while len(self.bodies) > self._most_bodies and self.bodies.cut_one():
                 pass
@@ -252,7 +255,9 @@ class Connections:
             self._spare[peer] = None
 
     def waits(self, peer: Peer, unsent: int) -> None:
-        """Note that the reader of the connection is slow: it has not taken ``unsent`` bytes, and more bytes wait."""
+        """Note that the peer reads slowly: it has not taken ``unsent`` bytes that were written to its connection. If
+        all connections together have too many unsent bytes, close those that have been slow for longest.
+        """
         self.flows(peer)
         self._unsent[peer] = unsent + self._ahead
         self._all_unsent += unsent + self._ahead
@@ -263,7 +268,7 @@ class Connections:
             oldest.give_up()
 
     def flows(self, peer: Peer) -> None:
-        """Note that the reader of the connection has caught up."""
+        """Note that the peer has read what was sent to it."""
         self._all_unsent -= self._unsent.pop(peer, 0)
 
 

@@ -98,7 +98,7 @@ class Exchange:
             self._news.set()
 
     def end_peer(self) -> None:
-        """Note that the peer has ended its sending side. It may still wait for the answer."""
+        """Note that the client has ended its sending side. It may still wait for the answer."""
         self._peer_has_ended = True
         self._news.set()
 
@@ -132,8 +132,8 @@ class Exchange:
     # -- called by the application -------------------------------------------------------------------------------------
 
     async def receive(self) -> Message:
-        """Wait for a part or the end of the body, for the end of the peer's sending side, or for the end of the
-        exchange, and return it as an ASGI message.
+        """Wait until a part or the end of the body comes, the client ends its sending side, or the exchange is over;
+        return this as an ASGI message.
         """
         if self._awaits_continue and not self._line.is_closing():
             self._awaits_continue = False
@@ -161,9 +161,10 @@ class Exchange:
             self._go_on(message.get("body", b""), more=message.get("more_body", False))
 
     async def hung_up(self) -> None:
-        """Return once the peer has ended its sending side or is gone. Call this only after the request's body was read.
+        """Return once the client has ended its sending side or is gone. Call this only after the request's body was
+        read.
 
-        The server cannot tell the two cases apart until it sends the answer.
+        The server cannot tell a client that only sends no more from one that is gone, until it sends the answer.
         """
         while not self._peer_has_ended and (await self.receive())["type"] != "http.disconnect":
             pass
@@ -217,7 +218,9 @@ class Exchange:
             self._answered()
 
     def _break_off(self) -> None:
-        """End an answer that cannot be completed: with status 500, or by closing the connection after a sent head."""
+        """End an answer that the application did not complete: with status 500, or by closing the connection if the
+        head of the answer was already sent.
+        """
         if self.has_begun:
             self._line.close()
         else:
@@ -226,7 +229,9 @@ class Exchange:
 
 
 def exchange_of(scope: MutableMapping[str, Any]) -> Exchange:
-    """Return the exchange that an ASGI scope belongs to, while the application answers its request."""
+    """Return the exchange of the request with this ASGI scope. Call this only while the application answers the
+    request.
+    """
     exchange: Exchange = scope["extensions"][_EXTENSION]
     return exchange
 

@@ -1,5 +1,5 @@
-"""Check and correct the parts of a request's head that the parser accepts or refuses wrongly: request line, body length
-and host.
+"""Checks and corrects the parts of a request's head that the HTTP parser accepts or refuses wrongly: request line, body
+length and host.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Within(Enum):
 
 
 class RequestLines:
-    """Split the bytes that one client sends into parts, so that no part goes beyond the end of a head or of a message.
+    """Splits the bytes that one client sends into parts for the HTTP parser, and encodes the request lines in them.
 
     Hadoop's client sends letters outside ASCII as raw UTF-8, which the parser refuses as invalid HTTP. In a request
     line, this class replaces each such byte by its percent-encoding, which RFC 3986 (section 2.1) requires in a target.
@@ -51,8 +51,8 @@ class RequestLines:
         self._tail = b""
 
     def cut(self, data: bytes, start: int) -> tuple[bytes, int]:
-        """Return the part of ``data`` that begins at ``start``, with raw bytes of a request line percent-encoded, and
-        the position of its end.
+        """Return the next part of ``data``, which begins at ``start``, and the position of its end. In a request line,
+        bytes outside ASCII are percent-encoded.
         """
         if self._within is _Within.LINE:
             return self._line(data, start)
@@ -66,13 +66,13 @@ class RequestLines:
         return data[start:end], end
 
     def body_follows(self, size: int | None) -> None:
-        """Note that a head is complete, and that its body has ``size`` bytes; ``size`` is None if the body comes in
-        chunks.
+        """Note that the head of a request is complete, and that its body has ``size`` bytes; ``size`` is None if the
+        body comes in chunks.
         """
         self._within, self._left, self._size = (_Within.CHUNKS if size is None else _Within.BODY), size or 0, b""
 
     def message_ended(self) -> None:
-        """Note that a message is complete."""
+        """Note that a request, head and body, is complete."""
         self._within, self._begun = _Within.LINE, False
 
     def _line(self, data: bytes, start: int) -> tuple[bytes, int]:
@@ -91,8 +91,8 @@ class RequestLines:
         self._within, self._tail = _Within.FIELDS, b"\r\n"
 
     def _end_of_fields(self, data: bytes, start: int) -> int:
-        """Return the position after the empty line that ends the header fields; the end of ``data`` if there is none
-        yet. The empty line may begin in earlier data.
+        """Return the position after the empty line that ends the header fields; the end of ``data`` if there is no such
+        line yet. The empty line may begin in earlier data.
         """
         known, most = self._tail, len(_EMPTY_LINE) - 1
         end = (known + data[start : start + most]).find(_EMPTY_LINE) + 1
@@ -128,7 +128,7 @@ class RequestLines:
 
 
 class Framing:
-    """The fields of one head that determine where the body ends and which host the request is for.
+    """The header fields of one request that determine where its body ends and which host it is for.
 
     If this server and a proxy in front of it read one of these fields differently, a part of one client's request could
     pass for another client's request (request smuggling). So the server refuses every ambiguous head.
@@ -153,7 +153,7 @@ class Framing:
         return self._length if self._codings is None else None
 
     def note(self, name: bytes, value: bytes) -> None:
-        """Note the value of one of the `FIELDS` of the head. ``name`` is in lower case."""
+        """Note the value of a header field whose name is in `FIELDS`. ``name`` is in lower case."""
         if name == b"host":
             self._hosts.append(value)
         elif name == b"content-length":
@@ -169,7 +169,9 @@ class Framing:
         return self._asked_to_wait and parser.get_http_version() == "1.1"
 
     def fault(self, parser: Any, target: bytes) -> Problem | None:
-        """Return the problem with the complete head; None if the server may serve the request."""
+        """Return the problem for which the server must refuse a request with this head; None if it may serve the
+        request. Call this once the head is complete.
+        """
         version = parser.get_http_version()
         if version not in ("1.1", "1.0"):
             return problem(Code.INVALID_REQUEST, f"this server speaks HTTP/1.1, not HTTP/{version}")
@@ -191,7 +193,7 @@ class Framing:
         return None
 
     def without_offer(self, parser: Any, url: bytes, fields: Sequence[tuple[bytes, bytes]]) -> bytes:
-        """Return the bytes of a head without its Upgrade field, the offer to switch to another protocol."""
+        """Return the bytes of a request's head without its Upgrade field, the offer to switch to another protocol."""
         lines = [parser.get_method() + b" " + url + b" HTTP/" + parser.get_http_version().encode()]
         lines += [name + b": " + value for name, value in fields if name != b"upgrade"]
         return b"\r\n".join([*lines, b"", b""])

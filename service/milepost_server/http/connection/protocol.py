@@ -1,5 +1,5 @@
-"""The protocol of one connection: it answers every client that still reads, and limits the memory and time of each
-client.
+"""The protocol of one HTTP/1.1 connection: it answers every client that still reads, and limits the memory and time of
+each client.
 
 A client gets an answer even if its body is cut short or its input is not HTTP. The limits hold for authenticated
 clients too.
@@ -45,13 +45,13 @@ class ServerState(Protocol):
 
 
 class HttpProtocol(asyncio.Protocol):
-    """A connection of HTTP/1.1, on top of httptools' parser; uvicorn's server creates one for each client that
-    connects.
+    """The server's side of an HTTP/1.1 connection, on top of httptools' parser. Uvicorn's server creates an object for
+    each client that connects.
 
     The connection serves only an application that `create_app` made. It may read several requests before the first is
     answered, but no more than fit into `_SLICE_BYTES`. It passes requests to the application one at a time, in their
-    order. While one is answered, later data is not parsed. The connection stays open when the peer ends its sending
-    side, so that the client still gets the answer to its last request.
+    order. While two requests wait for their answers, later data is not parsed. The connection stays open when the peer
+    ends its sending side, so that the client still gets the answer to its last request.
     """
 
     _line: LingeringTransport
@@ -89,7 +89,7 @@ class HttpProtocol(asyncio.Protocol):
     # -- the connection ------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin a connection, and wait for its first head, which must come in time."""
+        """Begin a connection, and wait for the head of its first request, which must come in time."""
         # a cast is needed, since uvloop's transport is not a subclass of asyncio's
         below = cast("asyncio.Transport", transport)
         notice_dead_peers(below)
@@ -130,8 +130,8 @@ class HttpProtocol(asyncio.Protocol):
         self._line.drained.set()
 
     def _note_waiting(self, waiting: int) -> None:
-        """Note how many bytes of an answer wait in memory. If the number grows while the peer reads slowly, report it
-        to `Connections` at once.
+        """Note how many bytes of an answer wait in memory. If the number grows while the peer reads slowly, report the
+        number to `Connections` at once.
         """
         more, self._waiting = waiting > self._waiting, waiting
         if more and not self._line.drained.is_set():
@@ -178,7 +178,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """Tell the application that the peer sends no more. Return True, to keep the writing side open, while an answer
-        is due.
+        is due; else False.
         """
         self._peer_has_ended = True
         if not self._due or self._line.hung_up:
@@ -205,8 +205,8 @@ class HttpProtocol(asyncio.Protocol):
             self._held, self._more_is_dropped = b"", True
 
     def _parse(self, data: bytes) -> None:
-        """Parse a slice of received data. Refuse more than about `MOST_HEAD_BYTES` without a part of a body or a
-        complete head.
+        """Parse a slice of received data. Refuse input if more than about `MOST_HEAD_BYTES` come that neither complete
+        a head nor contain a part of a body.
 
         The parser itself would collect a head or trailers without a limit.
         """
@@ -242,7 +242,7 @@ class HttpProtocol(asyncio.Protocol):
     # -- called by the parser ------------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        """Begin a new head."""
+        """Begin to read the head of a request, which must be complete in time."""
         self._target, self._fields, self._framing, self._fault = b"", [], Framing(), None
         # the time limit for the first head began with the connection
         if self._newest is not None and not self._head_is_open:
@@ -268,7 +268,7 @@ class HttpProtocol(asyncio.Protocol):
             raise ValueError(name)
 
     def on_headers_complete(self) -> None:
-        """Check the complete head, and begin its request."""
+        """Check the head of a request, which is complete now, and begin to answer the request if it is its turn."""
         parser = self._parser
         if parser.should_upgrade() and parser.get_method() != b"CONNECT":
             return
@@ -315,8 +315,8 @@ class HttpProtocol(asyncio.Protocol):
             self._hears_no_more = True
 
     def _scope(self) -> dict[str, Any]:
-        """Return the ASGI scope of the complete head. Raises ValueError or an error of httptools if the target is
-        invalid.
+        """Return the ASGI scope of the request whose head is complete. Raises ValueError or an error of httptools if
+        the target is invalid.
         """
         target = httptools.parse_url(self._target)
         if target.path is None:
@@ -347,7 +347,7 @@ class HttpProtocol(asyncio.Protocol):
         task.add_done_callback(self._server.tasks.discard)
 
     def _answered(self) -> None:
-        """Begin the next request, or parse data that was held back, because a request is answered."""
+        """Begin the next request, or parse data that was held back, because a request was answered."""
         self._server.total_requests += 1
         if self._line.is_closing():
             return

@@ -1,4 +1,4 @@
-"""Limit the time that a slow peer may take, by one rule for heads, bodies and answers."""
+"""Limits the time that a slow peer may take, by one rule for heads, bodies and answers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class PeerTimeBudget:
 
 
 class SlowPeerGuard:
-    """The guard of one connection, which closes it if the peer does not send what is due, or does not read.
+    """Closes a connection if its peer does not send what is due, or does not read. ``seconds`` is the time limit for
+    both.
 
     The guard checks a few times a minute, which is cheaper than a timer for each request, read and write. While the
     server has paused reading, the peer is never late.
@@ -56,15 +57,15 @@ class SlowPeerGuard:
         self._timer = loop.call_later(seconds / _LOOKS, self._look)
 
     def expect(self) -> None:
-        """Begin to wait for a head, which must be complete within the time limit of a peer."""
+        """Begin to wait for the head of a request, which must be complete within the guard's time limit."""
         self._due = self._loop.time() + self._seconds
 
     def idle(self, seconds: float) -> None:
-        """Begin to wait for the next head, which must begin within ``seconds``."""
+        """Begin to wait for the next request, whose head must begin within ``seconds``."""
         self._due = self._loop.time() + seconds
 
     def linger(self) -> None:
-        """Begin to wait for the peer to close the connection too."""
+        """Begin to wait, for a few seconds, until the peer closes the connection too."""
         self._due = self._loop.time() + min(_LINGER_SECONDS, self._seconds)
 
     def rest(self) -> None:
@@ -72,7 +73,7 @@ class SlowPeerGuard:
         self._due = None
 
     def end(self) -> None:
-        """Stop checking."""
+        """Stop checking, because the connection is closed."""
         self._timer.cancel()
 
     def _look(self) -> None:

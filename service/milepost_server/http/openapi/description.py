@@ -65,7 +65,7 @@ stores that need a length; none of the current ones does.
 
 
 class Description:
-    """The OpenAPI description of ``routes``. It is generated at the first request for it."""
+    """The OpenAPI description of ``routes``. It is generated when a client first requests it."""
 
     def __init__(self, version: str, routes: Sequence[APIRoute]) -> None:
         self._version = version
@@ -73,7 +73,7 @@ class Description:
 
     @cached_property
     def page(self) -> bytes:
-        """The description as JSON."""
+        """The description as JSON text."""
         page = get_openapi(
             title="Milepost",
             version=self._version,
@@ -93,8 +93,8 @@ class Description:
 
 
 def _complete(operation: dict[str, Any], path: str, known: RestOperation) -> None:
-    """Add to a call the parts that FastAPI does not know: its id, the schemas of its answers, its security, patterns of
-    names.
+    """Add to the description of an operation the parts that FastAPI does not know: its id, the schemas of its answers,
+    its security, and the patterns of names.
     """
     operation["operationId"] = known.id
     if path.startswith(("/v1/", "/webhdfs/")):

@@ -112,13 +112,15 @@ def answers(
     body: dict[str, Any] | None = None,
     elsewhere: tuple[str, Iterable[str]] = ("", ()),
 ) -> Callable[[Route], Route]:
-    """Decorate the route of an operation of ``/v1``. `openapi_operation` explains the arguments."""
+    """Return a decorator that adds the route of an operation of ``/v1`` to ``router``. The other arguments describe the
+    operation as in `openapi_operation`.
+    """
     return plain(router, operation, **openapi_operation(operation, examples, body=body, elsewhere=elsewhere))
 
 
 def plain(router: APIRouter, operation: RestOperation, **described: Any) -> Callable[[Route], Route]:
-    """Decorate the route of an operation outside of ``/v1``. FastAPI describes the route with the arguments
-    ``described``.
+    """Return a decorator that adds the route of an operation to ``router``. ``described`` are the arguments with which
+    FastAPI describes the route. For operations of ``/v1`` see `answers`.
     """
     path = operation.path.replace("{path}", "{path:path}")
 
@@ -145,9 +147,11 @@ def openapi_operation(
 ) -> dict[str, Any]:
     """Return the arguments with which FastAPI describes an operation: its answers, problems, headers and body.
 
-    ``examples`` has a text and an example for each status of success. ``elsewhere`` describes a target of a 307 other
-    than the leader, and the headers of that 307. An operation without a ``body`` refuses any body that is not empty.
-    Raises `ValueError` if the statuses are not those of the operation.
+    ``examples`` has a text and an example for each status of success. ``body`` describes the JSON body; without it, the
+    operation refuses any body that is not empty. The status 307 redirects to the leader; if it may have another target,
+    ``elsewhere`` has a text about that target, and the names of the headers of such a redirect.
+
+    Raises `ValueError` if the statuses in ``examples`` are not those of the operation.
     """
     if set(examples) != set(operation.success):
         raise ValueError(f"{operation.id} succeeds with {operation.success}, and the examples are of {[*examples]}")
@@ -177,9 +181,11 @@ def openapi_operation(
 
 
 def probe_operation(yes: str, no: str | None = None, **query: str) -> dict[str, Any]:
-    """Return the arguments for a call that a replica answers for itself in plain text: 200 ``yes`` or 503 ``no``.
+    """Return the arguments with which FastAPI describes a probe: a call that each replica answers for itself in plain
+    text.
 
-    ``query`` has the texts of query parameters, which may be sent without a value.
+    ``yes`` describes the answer 200, and ``no`` the answer 503, if there is one. ``query`` describes each query
+    parameter, which may be sent without a value.
     """
     texts = {200: yes} if no is None else {200: yes, 503: no}
     responses = {
@@ -196,25 +202,25 @@ def probe_operation(yes: str, no: str | None = None, **query: str) -> dict[str, 
 
 
 def json_body(example: dict[str, Any], properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
-    """Return the description of a JSON body."""
+    """Return the OpenAPI description of a request's JSON body, an object with these properties."""
     schema = json_schema(properties, required)
     return {"required": bool(required), "content": {"application/json": {"schema": schema, "example": example}}}
 
 
 def json_schema(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
-    """Return the schema of an object without further members."""
+    """Return the schema of a JSON object that has these properties and no others."""
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 def seconds(least: float, most: float) -> dict[str, Any]:
-    """Return the schema of a duration in seconds. Without the format ``double``, a generated client might use single
-    precision.
+    """Return the schema of a duration from ``least`` to ``most`` seconds. It has the format ``double``, without which a
+    generated client might use single precision.
     """
     return {"type": "number", "format": "double", "minimum": least, "maximum": most}
 
 
 def request_id() -> dict[str, Any]:
-    """Return the description of the header with the request's id, which every call accepts."""
+    """Return the OpenAPI description of the request header that carries the request's id; every call accepts it."""
     return _parameter(Header.REQUEST_ID, False)
 
 
@@ -247,8 +253,8 @@ def _problem_response(status: int, codes: list[Code], always: list[str]) -> dict
 
 
 def answer_headers(status: int, names: Iterable[str]) -> dict[str, Any]:
-    """Return the descriptions of the headers of an answer: of those in ``names``, and of those that every answer with
-    this status has.
+    """Return the OpenAPI descriptions of the headers of an answer: of those in ``names``, and of those that every
+    answer with this status has.
     """
     return _described_headers([*names, *_OF_STATUS.get(status, ())])
 

@@ -89,8 +89,11 @@ def files_operation(
     gives_bytes: bool = False,
     takes_bytes: bool = False,
 ) -> dict[str, Any]:
-    """Return the arguments for `plain` that describe the WebHDFS operations of one HTTP method. ``examples`` are JSON
-    answers, by operation.
+    """Return the arguments for `plain` that describe in OpenAPI the WebHDFS operations of one HTTP method.
+
+    ``query`` describes each query parameter, and ``success`` each status of success. ``examples`` has a JSON answer for
+    each operation. ``redirects`` is whether an operation is answered by a redirect to a data node; ``gives_bytes`` and
+    ``takes_bytes`` are whether an answer or a request has the bytes of a file.
     """
     responses: dict[int | str, dict[str, Any]] = {
         status: {"description": text, "headers": answer_headers(status, ALWAYS)} for status, text in success.items()
@@ -115,7 +118,9 @@ def files_operation(
 
 
 def token_operation(text: str, example: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments for `plain` that describe the route which issues tokens (RFC 6749, section 4.4)."""
+    """Return the arguments for `plain` that describe in OpenAPI the route which issues tokens (RFC 6749, section 4.4).
+    ``text`` describes its answer.
+    """
     form = {
         "type": "object",
         "required": ["grant_type", "client_id", "client_secret"],

@@ -1,4 +1,5 @@
-"""The parts of the OpenAPI description from which clients are generated: schemas of answers, patterns.
+"""The parts of the OpenAPI description from which clients are generated: the schemas of answers, and the patterns of
+names.
 
 The schemas use only keywords of OpenAPI 3.0, since not every generator understands newer ones.
 """
@@ -44,7 +45,9 @@ def _each(name: str) -> Schema:
 
 
 def _object(optional: tuple[str, ...] = (), /, **members: Schema) -> Schema:
-    """Return the schema of an object that may get more members in a later version."""
+    """Return the schema of a JSON object with these members, to which a later version may add others. The members named
+    in ``optional`` may be absent.
+    """
     required = [name for name in members if name not in optional]
     return {"type": "object", "properties": members, "required": required}
 

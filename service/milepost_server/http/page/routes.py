@@ -66,6 +66,6 @@ def _answer(name: str) -> Response:
 
 @cache
 def _files() -> dict[str, bytes]:
-    """Return the files by name; they are read once."""
+    """Return the contents of the page's files by name. They are read from the disk once."""
     static = resources.files("milepost_server.http.page").joinpath("static")
     return {each.name: each.read_bytes() for each in static.iterdir()}

@@ -139,7 +139,12 @@ async def delete(request: HttpRequest, store: str, path: str) -> Response:
 
 
 async def _at(request: HttpRequest, store: str, path: str, *, root: bool = False) -> At:
-    """Return the path that a request names in the tree of a store, once the tree is loaded. Raises problems."""
+    """Return the place of ``path`` in the tree of ``store``, once that tree is loaded. ``root`` is whether the path may
+    be the root of the tree.
+
+    Raises an ``invalid-name`` problem for a path that no file can have, and the problem for which the tree cannot be
+    loaded.
+    """
     at = At(checked_name(store, "store"), named_path(path))
     if path.endswith("/") or not (at.path or root):
         raise problem(Code.INVALID_NAME, f"{path[:80]!r} is no path of a file")

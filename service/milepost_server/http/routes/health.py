@@ -61,8 +61,8 @@ async def readyz(request: HttpRequest) -> Response:
 async def _may_see_what_was_found(request: HttpRequest) -> bool:
     """Return whether the caller may see names of damaged records, and the storage's own messages.
 
-    Probes answer every client, so with a missing or wrong token, or one that cannot be looked up, only these details
-    are left out.
+    Health probes are answered to every client. So a missing or wrong token, or one that cannot be looked up, is no
+    error: the answer only omits these details.
     """
     context = request.context
     if context.certified_only and not is_certified(request.scope):

@@ -62,8 +62,8 @@ def _version(given: str | None) -> int | None:
 
 
 def _place(token: str) -> tuple[int, int]:
-    """Return the version of the snapshot and the number of values to skip that the token of a page contains. Raises
-    problems.
+    """Return the contents of a page's token: the version of the snapshot, and the number of values to skip. Raises
+    ``invalid-request`` for a token that this service did not make.
     """
     parts = from_token(token).split(":")
     if len(parts) != 2 or not all(part.isascii() and part.isdigit() and len(part) <= 19 for part in parts):

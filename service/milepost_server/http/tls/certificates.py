@@ -1,4 +1,4 @@
-"""Load the certificates of a replica from files, name the file in each error, and load changed files again."""
+"""Loads the certificates of a replica from files, and loads changed files again. Each error names its file."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True)
 class _Contexts:
-    """The TLS contexts made from the files: ``clients`` if there is a certificate, and ``replicas`` for other replicas.
+    """The TLS contexts made from a replica's files: ``clients`` for connections of clients, None without a certificate,
+    and ``replicas`` for connections to other replicas.
 
     The certificate expires at ``expires``, a Unix time.
     """
@@ -129,8 +130,8 @@ def _trust(context: ssl.SSLContext, file: Path) -> None:
 
 
 def _readable(file: Path, what: str) -> None:
-    """Raise a ValueError with the name and purpose of the file if it cannot be read. Errors of the ssl module name no
-    file.
+    """Raise a ValueError with the name and purpose of the file if it cannot be read. The errors of the ssl module would
+    not name the file.
     """
     try:
         file.read_bytes()
@@ -178,7 +179,7 @@ def expiry(server: ssl.SSLContext, certificate: Path) -> float:
 
 
 class Certificates:
-    """The certificates that are in use. A connection keeps the certificate with which it began.
+    """The TLS certificates that this replica uses. A connection keeps the certificate with which it began.
 
     If changed files cannot be used, the error is logged, and the old certificates stay in use.
     """

@@ -1,4 +1,6 @@
-"""An encrypted connection: it makes the TLS handshake, and then encrypts and decrypts for the protocol of HTTP."""
+"""The protocol of an encrypted connection: it makes the TLS handshake, and then decrypts and encrypts for the HTTP
+protocol above it.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ class _EncryptedTransport(asyncio.Transport):
         return True
 
     def begin(self, above: asyncio.Protocol) -> None:
-        """Pass the connection, whose handshake is complete, to the protocol ``above``."""
+        """Hand the connection to the protocol ``above``, now that its handshake is complete."""
         self._above = above
         above.connection_made(self)
         self._read()
@@ -69,9 +71,7 @@ class _EncryptedTransport(asyncio.Transport):
             self._read()
 
     def eof(self) -> bool:
-        """Note that the peer has ended its side of the TCP connection; return whether this side stays open for
-        writing.
-        """
+        """Note that the peer has ended its side of the TCP connection. Return whether this side can still write."""
         if self._ended:
             return False
         self._incoming.write_eof()
@@ -176,7 +176,7 @@ class _EncryptedTransport(asyncio.Transport):
 
 
 def encrypted(context: Callable[[], ssl.SSLContext]) -> Callable[..., asyncio.Protocol]:
-    """Return a function that makes the protocol of a connection, from the arguments that uvicorn passes.
+    """Return a factory for the protocol of an encrypted connection, which takes the arguments that uvicorn passes.
 
     ``context`` is called for each connection, so new certificates take effect with the next connection.
     """
@@ -190,8 +190,8 @@ def encrypted(context: Callable[[], ssl.SSLContext]) -> Callable[..., asyncio.Pr
 class EncryptedProtocol(asyncio.Protocol):
     """Encrypts a connection for the protocol ``above``, which gets the connection once the handshake is complete.
 
-    During the handshake, the connection already counts as one without a running request, and may take ten seconds at
-    most.
+    During the handshake, which may take ten seconds at most, the connection already counts as one without a running
+    request.
     """
 
     _transport: asyncio.Transport
@@ -212,7 +212,7 @@ class EncryptedProtocol(asyncio.Protocol):
         self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin a connection, unless there is no room for it."""
+        """Begin the handshake of a new connection, or close the connection if there is no room for it."""
         # a cast is needed, since uvloop's transport is not a subclass of asyncio's
         self._transport = cast("asyncio.Transport", transport)
         self._line = _EncryptedTransport(self._transport, self._context)
@@ -254,8 +254,8 @@ class EncryptedProtocol(asyncio.Protocol):
         self._linger()
 
     def _linger(self) -> None:
-        """End the sending side, and drop received data until the peer ends too; otherwise the peer might lose the last
-        answer.
+        """End the sending side, and drop received data until the peer ends too. If the connection were closed at once,
+        the peer might lose the last answer.
         """
         self._refused = True
         self._transport.write_eof()
@@ -263,11 +263,11 @@ class EncryptedProtocol(asyncio.Protocol):
         self._timer = self._loop.call_later(_LINGER_SECONDS, self.give_up)
 
     def eof_received(self) -> bool:
-        """Note that the peer sends no more."""
+        """Note that the peer sends no more. Return whether this side can still write."""
         return self._begun and self._line.eof()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End everything that waits for this connection."""
+        """End the handshake, or the protocol above, because the connection was closed or lost."""
         self._timer.cancel()
         if self._begun:
             self._above.connection_lost(exc)

@@ -60,11 +60,11 @@ EXCEPTIONS: Final[dict[Code, JavaException]] = {
 
 
 def remote_exception(error: Problem, headers: dict[str, str] | None = None) -> Response:
-    """Return the answer for a problem, with ``headers`` added.
+    """Return the WebHDFS answer for a problem: a Java exception as JSON. ``headers`` are added to it.
 
     The answer has no Content-Type: if it had one, the Hadoop client that Spark ships would load a class that is missing
-    there. The message of a StandbyException ends with the name of the exception, since Hadoop only then asks the next
-    replica.
+    there. The message of a StandbyException ends with the name of the exception, since Hadoop's client only then asks
+    the next replica.
     """
     exception = EXCEPTIONS.get(error.code, _FAILED)
     message = f"{error.detail}. {exception.short}" if exception is _ELSEWHERE else error.detail

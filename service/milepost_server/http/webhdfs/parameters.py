@@ -1,6 +1,6 @@
-"""Reads a WebHDFS request: the file, the job and the epoch that it is about, and its parameters.
+"""Reads a WebHDFS request: which file, which job and which epoch it is about, and its query parameters.
 
-An invalid value is refused, as a NameNode refuses it, and not ignored.
+An invalid value is refused, as an HDFS NameNode refuses it, and not ignored.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MOST_DIGITS = 18
 
 
 def text(query: QueryParams, name: str) -> str | None:
-    """Return the value of a parameter; None if it is absent."""
+    """Return the value of a query parameter; None if it is absent. A parameter that appears twice is refused."""
     values = query.getlist(name)
     if len(values) > 1:
         raise problem(Code.INVALID_REQUEST, f"the parameter {name} appears {len(values)} times")
@@ -50,8 +50,8 @@ def text(query: QueryParams, name: str) -> str | None:
 
 
 def flag(query: QueryParams, name: str, *, absent: bool = False) -> bool:
-    """Return the value of a flag, ``true`` or ``false`` in upper or lower case; ``absent`` if the parameter is
-    missing.
+    """Return the value of a query parameter that is ``true`` or ``false``, in upper or lower case; ``absent`` if the
+    parameter is missing.
     """
     value = text(query, name)
     if value is None:
@@ -62,8 +62,8 @@ def flag(query: QueryParams, name: str, *, absent: bool = False) -> bool:
 
 
 def number(query: QueryParams, name: str) -> int | None:
-    """Return the value of a parameter as a whole number; None if it is absent or ``null``, which Hadoop sends for no
-    value.
+    """Return the value of a query parameter as a whole number; None if it is absent or ``null``, which Hadoop's client
+    sends for no value.
     """
     value = text(query, name)
     if value in (None, "null"):
@@ -123,7 +123,9 @@ class Above:
 
 
 def place_of(path: str) -> At | Above:
-    """Return the place that a path of the file system names. Raises ``invalid-name`` and ``not-exist`` problems."""
+    """Return the place that a path of the WebHDFS file system names: a path in the tree of a job, or a directory above
+    all trees. Raises ``invalid-name`` and ``not-exist`` problems.
+    """
     first, _, rest = path.strip("/").partition("/")
     store, _, inner = rest.partition("/")
     for part in (first, store, inner):
@@ -150,15 +152,17 @@ def in_tree(place: At | Above) -> At:
 
 
 def allowed(request: HttpRequest, right: Right, place: At | Above) -> None:
-    """Raise ``forbidden`` unless the caller has the right at ``place``, as `may_use` does. Directories above all trees
-    can be read by every client, since they list only trees that the client may read; no client may write there.
+    """Raise ``forbidden`` unless the caller has ``right`` on the store of ``place``. A directory above all trees is not
+    refused here: every client can read it, since it lists only trees that the client may read, and no client can write
+    there (`in_tree`).
     """
     if isinstance(place, At):
         may_use(request, right, place.store)
 
 
 def epoch_of(request: HttpRequest, at: At) -> int | None:
-    """Return the epoch of a request: its token's, if that is a job's, else the one in a header.
+    """Return the epoch of a request: that of a job's token, if the request has one, else the epoch in a header; None
+    without either.
 
     The *name* of that header contains the epoch (`job_epoch_header`): Hadoop's client can be configured to send a
     header with any name, but not with any value. It sends this header with all its requests. So a header for another
@@ -178,8 +182,8 @@ def _epoch_said(fields: Fields, at: At) -> int | None:
 
 
 def of_lost_header(error: Problem, request: HttpRequest, place: At) -> Problem:
-    """Return the problem to answer for ``error``: if the request was refused because it names no epoch, the problem
-    also names the header that is missing.
+    """Return the problem to answer for ``error``. If the request was refused because it names no epoch, the problem
+    also names the header that should carry the epoch.
     """
     if error.code is not Code.FENCED or request.job is not None or _epoch_said(request.fields, place) is not None:
         return error

@@ -196,8 +196,8 @@ async def _answer(request: HttpRequest, path: str, known: Mapping[str, Answer]) 
 
 
 def _lost(request: HttpRequest) -> str:
-    """Return a hint for the refusal of a request without ``op``: Java may have sent a ``?`` for a letter, which cut the
-    path off. Empty if the query has no second ``?``.
+    """Return a hint for the refusal of a request without ``op``: Java may have sent a ``?`` in place of a letter of the
+    path, so that the rest of the path was read as the query. Empty if the query has no second ``?``.
     """
     if b"?" not in request.scope["query_string"]:
         return ""
@@ -382,13 +382,13 @@ _WRITES: Mapping[str, Answer] = dict(zip(WRITES, (_create, _make_directory, _ren
 
 
 def _json(body: Mapping[str, Any]) -> Response:
-    """Return a JSON answer without a Content-Type; `remote_exception` says why."""
+    """Return a JSON answer without a Content-Type, which Hadoop's client could not handle (see `remote_exception`)."""
     return Response(msgspec.json.encode(body))
 
 
 def _to_data_node(request: HttpRequest, data_node: str, token: str) -> Response:
-    """Redirect the client to the data node that receives or sends the bytes. Hadoop's first request never has a
-    body.
+    """Redirect the client to the data node that receives or sends the bytes. Hadoop's client sends no body before it is
+    redirected, so there is none to read first.
     """
     query = [(name, value) for name, value in request.query_params.multi_items() if name != PARAMETER]
     raw_path = request.scope["raw_path"].decode("ascii")
@@ -399,7 +399,7 @@ def _to_data_node(request: HttpRequest, data_node: str, token: str) -> Response:
 
 
 def _closing(request: HttpRequest) -> dict[str, str]:
-    """Make the client close its connection to a data node that does not lead.
+    """Return the header with which a data node makes the client close its connection; no header if this replica leads.
 
     Java would reuse the connection for the next body without checking it, and fail if the data node has died since. If
     a new connection is refused, Hadoop's client asks for another data node instead.

@@ -29,7 +29,9 @@ SERVER_DEFAULTS: dict[str, Any] = {
 
 
 def file_status(entry: Entry, name: str) -> dict[str, Any]:
-    """Return the status of an entry. ``name`` is the name of the entry in a listing, and empty outside of a listing."""
+    """Return the WebHDFS status of an entry, a file or a directory. ``name`` is its name in a listing, and empty
+    outside of a listing.
+    """
     modified = round(datetime.fromisoformat(entry.modified).timestamp() * 1000)
     directory = entry.directory
     return {
@@ -50,8 +52,9 @@ def file_status(entry: Entry, name: str) -> dict[str, Any]:
 
 
 def block_locations(entry: Entry, start: int, length: int | None) -> list[dict[str, Any]]:
-    """Return the locations of ``length`` bytes from ``start`` on: one block at ``localhost``, which Hadoop uses for
-    file systems whose data is on no particular machine. A directory and an empty range have none.
+    """Return the location of a file's bytes: the whole file as one block at ``localhost``, which Hadoop uses for file
+    systems whose data is on no particular machine. Empty for a directory, and if the range of ``length`` bytes from
+    ``start`` on is empty.
     """
     if start >= entry.size or length == 0:
         return []
@@ -71,8 +74,8 @@ def block_locations(entry: Entry, start: int, length: int | None) -> list[dict[s
 
 
 def content_summary(summary: Summary) -> dict[str, Any]:
-    """Return the number of entries in a directory, including itself, and their size. There are no quotas, and files
-    that only snapshots show do not count.
+    """Return Hadoop's content summary of a directory: the number of entries in it, including itself, and their size.
+    There are no quotas, and files that only snapshots show do not count.
     """
     return {
         "directoryCount": summary.directories,
@@ -97,15 +100,17 @@ def _used(summary: Summary) -> dict[str, Any]:
 
 
 def file_system_status(summary: Summary) -> dict[str, int]:
-    """Return the used size of a file system. The capacity is unknown, for which Hadoop uses the number 2**63 - 1."""
+    """Return Hadoop's status of a file system: the used size. The capacity is unknown, for which Hadoop uses the number
+    2**63 - 1.
+    """
     return {"capacity": _UNKNOWN, "remaining": _UNKNOWN - summary.bytes, "used": summary.bytes}
 
 
 class Statuses:
-    """The statuses of a directory's entries. Each status is encoded when it is added, so that a long directory does not
-    delay other requests.
+    """The WebHDFS statuses of a directory's entries, as JSON. Each status is encoded when it is added, so that a long
+    directory does not delay other requests.
 
-    Of the ``given`` entries, the first ``most`` are shown.
+    ``given`` is how many entries were added. Only the first ``most`` of them are shown; all if it is None.
     """
 
     def __init__(self, most: int | None = None) -> None:
@@ -114,7 +119,7 @@ class Statuses:
         self._statuses = JsonList()
 
     def add(self, name: str, entry: Entry) -> None:
-        """Add an entry under the name ``name``."""
+        """Add the status of ``entry``, whose name in the directory is ``name``."""
         self.given += 1
         if self._most is None or self.given <= self._most:
             self._statuses.add(file_status(entry, name))

@@ -2,8 +2,8 @@
 files.
 
 A data node decides nothing: once the last byte has come, the leader checks the epoch and publishes the file. So a
-change of leader does not interrupt a body. The key in the upload token is the idempotency key of the publication, so
-repeating the request is safe.
+change of leader does not interrupt a body. A data node may repeat its request to publish, since the key in the upload
+token is the idempotency key of that request.
 """
 
 from __future__ import annotations
@@ -77,16 +77,17 @@ _ASK_AGAIN = frozenset(
 
 
 class Taken(NamedTuple):
-    """The bytes that a data node has received, and the result of publishing them."""
+    """The reference to the bytes that a data node has received, and the leader's answer to publishing the file."""
 
     blob: BlobRef
     published: Published
 
 
 class DataNode:
-    """The data node of this replica. For ``max_state_bytes`` and ``inline_below`` see `Settings`.
+    """The data node of this replica: receives and sends the bytes of files.
 
-    ``clock`` returns monotonic seconds, ``wall`` seconds since 1970.
+    ``max_state_bytes`` is the most bytes that a file may have, None for no limit. A file of fewer than ``inline_below``
+    bytes gets no blob of its own. ``clock`` returns monotonic seconds, ``wall`` seconds since 1970.
     """
 
     def __init__(
@@ -115,9 +116,11 @@ class DataNode:
         self._publishing: set[asyncio.Task[Reply | int]] = set()
 
     async def give(self, token: DownloadToken, start: int, length: int | None) -> tuple[int, AsyncIterator[bytes]]:
-        """Return bytes of the file of a token, and their number. Raises problems.
+        """Return the number of bytes of a token's file from ``start`` on, at most ``length``, and a stream of these
+        bytes. `RangeDelivery.deliver` documents which bytes are verified.
 
-        `RangeDelivery.deliver` documents which of them are verified.
+        Raises a ``range-not-satisfiable`` problem if ``start`` is outside of the file, and the problems of
+        `RangeDelivery.deliver`.
         """
         if not 0 <= start <= token.size:
             raise problem(Code.RANGE_NOT_SATISFIABLE, f"{token.path!r} has {token.size} bytes, and none at {start}")
@@ -128,19 +131,22 @@ class DataNode:
     async def take(
         self, token: UploadToken, text: str, incoming: Incoming, tries: int = 0, patience: float = PATIENCE_SECONDS
     ) -> Taken:
-        """Receive the bytes of a file, and return once the file is published. ``text`` is the token as it was received.
-
-        For ``patience`` see `BlobStore.put`.
+        """Receive the bytes of a file, and return once the file is published. ``text`` is the token in the form in
+        which the client sent it.
 
         ``tries`` is how often the client has sent the bytes before under the same key; 0 for a put that was redirected
-        here. Raises problems. If the leader refuses the file, its blob is deleted, unless an earlier attempt may have
-        published it. Only the data node can delete the blob, since only it knows that no attempt follows. Other
-        unpublished blobs are left to the garbage collector.
+        here. ``patience`` is the number of seconds for which the blob store repeats failed requests.
+
+        Raises the problems of `take_in`, ``forbidden`` if the bytes come too late, the problem with which the leader
+        refuses the file, and ``no-leader`` or ``outcome-unknown`` if the leader does not answer in time. If the leader
+        refuses the file, its blob is deleted, unless an earlier attempt may have published it. Only the data node can
+        delete the blob, since only it knows that no attempt follows. Other unpublished blobs are left to the garbage
+        collector.
         """
         came = self._clock()
 
         async def in_time() -> AsyncIterator[bytes]:
-            """Yield the chunks of the body, until the token is too old to publish the file; then raise a problem."""
+            """Yield the chunks of the body until the token is too old to publish the file; then raise ``forbidden``."""
             nonlocal came
             async for chunk in body:
                 check_not_late(token, self._wall())
@@ -184,7 +190,9 @@ class DataNode:
     async def _published(
         self, token: UploadToken, text: str, blob: BlobRef, data: bytes | None, attempt: int, end: float
     ) -> Published:
-        """Make one attempt to publish the file, on this replica if it leads, else at the leader."""
+        """Make one attempt to publish the file, on this replica if it leads, else at the leader. ``end`` is the
+        monotonic time after which no attempt begins.
+        """
         at, seconds = At(token.store, token.path), max(0.1, min(EXCHANGE_SECONDS, end - self._clock()))
         if self._journal.lease_holds():
             return published(await self._published_here(token, blob, data, attempt, seconds))
@@ -197,8 +205,10 @@ class DataNode:
     async def _published_here(
         self, token: UploadToken, blob: BlobRef, data: bytes | None, attempt: int, seconds: float
     ) -> Reply | int:
-        """Publish as the leader. If it takes longer than ``seconds``, raises `NoAnswer`, since this replica may have
-        lost its leadership. The publication then continues, and the next attempt joins it.
+        """Publish the file on this replica, which leads, and return the result of `Publisher.publish`.
+
+        If it takes longer than ``seconds``, raises `NoAnswer`, since this replica may have lost its leadership. The
+        publication then continues, and the next attempt joins it.
         """
         check_not_late(token, self._wall())
         publishing = asyncio.create_task(
@@ -234,10 +244,10 @@ class DataNode:
             log.info("the refused bytes %s are left to the collector: %s", blob.key, error)
 
     async def _again(self, token: UploadToken, term: int, old: BlobRef, patience: float) -> BlobRef:
-        """Write the bytes to another blob under a newer term, because the garbage collector of the newer leader may be
-        about to delete the ``old`` blob.
+        """Copy the bytes from the ``old`` blob to another blob under a newer term, because the garbage collector of the
+        newer leader may be about to delete the old one.
 
-        The old blob is not deleted here: it may have been published, which the next attempt finds out.
+        The old blob is not deleted here: an earlier attempt may have published it, which the next attempt finds out.
         """
         if not old.key:
             return old

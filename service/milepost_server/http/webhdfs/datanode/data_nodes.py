@@ -36,7 +36,9 @@ _MOST = 100
 
 
 class DataNodeRegistry:
-    """The other replicas that are data nodes, by address, chosen in turn. ``clock`` returns monotonic seconds."""
+    """The addresses of a deployment's data nodes, which the leader chooses in turn: the other replicas that lately sent
+    a heartbeat, and ``own``, that of this replica. ``clock`` returns monotonic seconds.
+    """
 
     def __init__(self, own: str, clock: Callable[[], float]) -> None:
         self.own = own.rstrip("/")
@@ -44,7 +46,7 @@ class DataNodeRegistry:
         self._until: dict[str, float] = {}
 
     def note(self, url: str) -> None:
-        """Note a heartbeat of the data node at this address."""
+        """Note a heartbeat of the data node at this address. Clients are sent there for some seconds."""
         url = url.rstrip("/")
         if url != self.own and (url in self._until or len(self._until) < _MOST):
             self._until[url] = self._clock() + _KNOWN_SECONDS
@@ -76,8 +78,10 @@ class DataNodeRegistry:
 
 @dataclass(frozen=True, slots=True)
 class DataNodes:
-    """This replica's own data node, the data nodes that the replica knows while it leads, and the tokens for clients of
-    all these. ``wall`` returns the Unix time.
+    """Sends clients to data nodes, and makes and verifies their tokens.
+
+    ``own`` is this replica's own data node, and ``known`` the data nodes that it knows while it leads. ``key`` is the
+    key that replicas share, which signs the tokens. ``wall`` returns the Unix time.
     """
 
     own: DataNode
@@ -89,8 +93,10 @@ class DataNodes:
     async def upload_token(
         self, at: At, epoch: int | None, *, overwrite: bool, excluded: Container[str], begun: Begun = NOW
     ) -> tuple[str, str]:
-        """Return the address of a data node, and the token for one put; ``begun`` is the directory that must still
-        exist when the file is published.
+        """Return the address of a data node, and the token for one put there.
+
+        ``excluded`` has the hosts and ports of data nodes that did not answer the client. ``begun`` is the directory
+        that must still exist when the file is published.
         """
         token = self._upload_token(at, epoch, overwrite, secrets.token_hex(16), begun)
         return self.known.next(excluded), sign(token, await self.key.get())
@@ -101,7 +107,8 @@ class DataNodes:
         """Receive the bytes of a file without a redirect, as this replica's own data node.
 
         So the file is still published if another replica becomes the leader meanwhile. ``key`` is the client's
-        idempotency key, and ``tries`` how often the client has sent the bytes before. Raises problems.
+        idempotency key, and ``tries`` how often the client has sent the bytes before. Raises the problems of
+        `DataNode.take`.
         """
         token = self._upload_token(at, epoch, overwrite, key or secrets.token_hex(16))
         return await self.own.take(token, sign(token, await self.key.get()), incoming, min(tries, _MOST_TRIES))
@@ -112,23 +119,27 @@ class DataNodes:
         return UploadToken(at.store, at.path, epoch, overwrite, key, deployment, term, self._until(), begun)
 
     async def download_token(self, at: At, entry: Entry, excluded: Container[str]) -> tuple[str, str]:
-        """Return the address of a data node for the bytes of a file, and the token to read them."""
+        """Return the address of a data node for the bytes of a file, and the token to read them. The bytes of a small
+        file, which has no blob of its own, come from this replica, the leader.
+        """
         blob = entry.blob if entry.has_own_blob else ""
         token = DownloadToken(at.store, at.path, blob, entry.size, entry.sha256, self._until())
         data_node = self.known.next(excluded) if blob else self.known.own
         return data_node, sign(token, await self.key.get())
 
     async def token(self, text: str, kind: type[Kind], at: At) -> Kind:
-        """Return the token that a client sent in the address. Raises ``forbidden`` problems unless the token is of this
-        ``kind``, was signed with the key of the deployment, is for ``at``, and is not too old.
+        """Return the token that a client sent as ``text``, a part of the address. Raises a ``forbidden`` problem unless
+        the token is of this ``kind``, was signed with the key of the deployment, is for the file ``at``, and is not too
+        old.
         """
         token = verify(text, await self.key.get(), kind, at)
         check_time(token, self.wall())
         return token
 
     async def to_publish(self, text: str, at: At) -> UploadToken:
-        """Return the token of a put whose bytes have all come. Raises the problems of `token`, also for a token that is
-        too old to publish with.
+        """Return the upload token in ``text``, with which a data node asks to publish a file. Raises a ``forbidden``
+        problem unless the token was signed with the key of the deployment, is for the file ``at``, and is not too old
+        to publish with.
         """
         token = verify(text, await self.key.get(), UploadToken, at)
         check_not_late(token, self.wall())

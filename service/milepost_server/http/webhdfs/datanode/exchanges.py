@@ -27,11 +27,11 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 class NotReached(Exception):
-    """No connection to the replica could be made, so the message was certainly not received."""
+    """Raised if no connection to the replica could be made, so that the message was certainly not received."""
 
 
 class NoAnswer(Exception):
-    """The message may have been received, but no valid answer came."""
+    """Raised if the message may have been received, but no valid answer came."""
 
 
 @dataclass
@@ -44,9 +44,9 @@ class Answer:
 
 
 class _Connection(asyncio.Protocol):
-    """A connection to one address, which carries one exchange at a time.
+    """A connection to the address of another replica. It carries one message and its answer at a time.
 
-    ``usable`` is whether it can carry another exchange; it cannot after data that answers nothing. ``until`` is the
+    ``usable`` is whether it can carry another message; it cannot after data that answers no message. ``until`` is the
     time at which the connection is too old to be reused.
     """
 
@@ -81,12 +81,12 @@ class _Connection(asyncio.Protocol):
     # -- callbacks of the transport and the parser ---------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport of the new connection."""
+        """Keep the transport of the new connection, which can carry a message from now on."""
         # a cast is needed, since uvloop's transport is not a subclass of asyncio's
         self._transport, self.usable = cast("asyncio.Transport", transport), True
 
     def data_received(self, data: bytes) -> None:
-        """Parse received data of the answer. Data that answers no message ends the connection."""
+        """Parse a part of the answer. Data that comes while no message waits for its answer ends the connection."""
         if not self._waits:
             self.close()
             return
@@ -136,8 +136,8 @@ class _Connection(asyncio.Protocol):
 
 @dataclass
 class _Place:
-    """The connections to one address: the kept ones, and the number of ``users``, which send a message or wait to send
-    one.
+    """The connections to one address: those that are ``kept`` to be used again, and the number of ``users``, the
+    callers that send a message or wait to send one.
     """
 
     room: asyncio.Semaphore
@@ -146,7 +146,7 @@ class _Place:
 
 
 class Exchanges:
-    """The connections to other replicas. ``clock`` returns monotonic seconds.
+    """Sends messages to other replicas, and keeps the connections to them. ``clock`` returns monotonic seconds.
 
     ``tls`` is called for each new encrypted connection, and returns its TLS context.
     """
@@ -157,10 +157,11 @@ class Exchanges:
         self._places: dict[tuple[str, str], _Place] = {}
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str], seconds: float) -> Answer:
-        """Send a message and return the answer to it, within ``seconds``. Raises `NotReached` and `NoAnswer`.
+        """Send a message and return the answer to it. Raises `NotReached`, and `NoAnswer` if none comes within
+        ``seconds``.
 
-        A kept connection may have ended unnoticed. Then it is unknown whether the message was received, so it is not
-        sent again here.
+        A kept connection may have ended unnoticed. Then it is unknown whether the message was received, so this method
+        does not send the message again.
         """
         target = urlsplit(url)
         end = self._clock() + seconds
@@ -185,7 +186,9 @@ class Exchanges:
             place.room.release()
 
     async def _usable(self, place: _Place, target: SplitResult, end: float) -> _Connection:
-        """Return the most recently used kept connection, or a new connection if none is kept."""
+        """Return a connection to the address: the one of the kept connections that was used last, or a new one if none
+        is kept.
+        """
         while place.kept:
             connection = place.kept.pop()
             if connection.usable and connection.until > self._clock():

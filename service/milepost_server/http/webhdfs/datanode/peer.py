@@ -38,8 +38,8 @@ _LEAVE_SECONDS = 1.0
 
 
 class Heartbeat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The message that a replica is a data node, to which the leader can send clients. With ``leaving``, the replica is
-    no longer one.
+    """The message to the leader that the replica at ``url`` is a data node, to which the leader can send clients. With
+    ``leaving``, the replica is no longer a data node.
     """
 
     url: str
@@ -47,8 +47,10 @@ class Heartbeat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Publish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The message that a data node has received the bytes for a token. The bytes are ``data`` or, if that is None, in a
-    blob. ``attempt`` counts from 1.
+    """The message with which a data node asks the leader to publish a file whose bytes it has received.
+
+    ``token`` is the client's upload token. The bytes are ``data`` or, if that is None, in the blob with the key
+    ``blob``. ``attempt`` rises with each attempt to publish the file, from 1 on.
     """
 
     token: str
@@ -62,11 +64,12 @@ class Publish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Published(msgspec.Struct, frozen=True):
-    """The answer to `Publish`.
+    """The leader's answer to `Publish`.
 
     If ``term`` is set, the file is not published: its bytes must first be put again under this newer term. Otherwise
-    the answer has the version of the file, whether the path was free before, whether the answer repeats the first one,
-    and the revision and term that it reflects. A leader of an older release sends none of these.
+    the answer has the ``version`` of the file, whether it was newly ``created``, whether the answer is ``replayed``,
+    that is, repeats the first one, and the revision and term that it reflects. A leader of an older release sends none
+    of these.
     """
 
     term: int | None = None
@@ -78,7 +81,9 @@ class Published(msgspec.Struct, frozen=True):
 
 
 def published(ended: Reply | int) -> Published:
-    """Return the answer to `Publish` for the result of `Publisher.publish`."""
+    """Return the answer to `Publish` for ``ended``, the result of `Publisher.publish`: a reply, or the newer term under
+    which the bytes must be put again.
+    """
     if isinstance(ended, int):
         return Published(ended)
     answer = ended.answer
@@ -86,7 +91,7 @@ def published(ended: Reply | int) -> Published:
 
 
 def signed(message: Heartbeat | Publish, key: bytes) -> tuple[bytes, dict[str, str]]:
-    """Return a message's bytes, and the headers for them."""
+    """Return a message as bytes, and its headers, one of which proves with ``key`` that a replica sent it."""
     body = msgspec.json.encode(message)
     return body, {"Content-Type": "application/json", PROOF: proof_of(body, key, _MESSAGE).hex()}
 
@@ -98,9 +103,10 @@ def checked(body: bytes, proof: str, key: bytes) -> None:
 
 
 class Peer:
-    """Sends messages to the leader from another replica. Its connections are closed when the ``async with`` block ends.
+    """Sends messages from this replica to the leader. Its connections are closed when the ``async with`` block ends.
 
-    ``tls`` is that of `Exchanges`.
+    ``key`` is the key that the replicas share, which signs the messages. ``clock`` returns monotonic seconds, and
+    ``tls`` the TLS context for a new connection.
     """
 
     def __init__(self, key: SharedKey, clock: Callable[[], float], tls: Callable[[], ssl.SSLContext]) -> None:
@@ -108,11 +114,18 @@ class Peer:
         self._exchanges = Exchanges(clock, tls)
 
     async def heartbeat(self, leader: str, message: Heartbeat, seconds: float) -> None:
-        """Tell the leader that this replica is a data node. Raises `NotReached`, `NoAnswer` and problems."""
+        """Tell the leader, at the address ``leader``, that this replica is a data node, or leaves. Wait ``seconds`` at
+        most.
+
+        Raises `NotReached`, `NoAnswer`, and the `Problem` with which the leader answers.
+        """
         await self._send(leader + HEARTBEAT_DATA_NODE.path, message, seconds)
 
     async def publish(self, leader: str, message: Publish, seconds: float) -> Published:
-        """Have the leader publish a file. Raises `NotReached`, `NoAnswer` and problems."""
+        """Have the leader, at the address ``leader``, publish a file, and return its answer. Wait ``seconds`` at most.
+
+        Raises `NotReached`, `NoAnswer`, and the `Problem` with which the leader answers.
+        """
         answer = await self._send(leader + PUBLISH_FILE.path, message, seconds)
         try:
             return msgspec.json.decode(answer, type=Published)

@@ -31,7 +31,7 @@ Message = TypeVar("Message", Heartbeat, Publish)
 
 @plain(router, HEARTBEAT_DATA_NODE)
 async def heartbeat(request: HttpRequest) -> Response:
-    """Note that another replica is a data node, to which clients can be sent."""
+    """Note that another replica is a data node, to which clients can be sent, or that it no longer is one."""
     message = await _message(request, Heartbeat)
     if not request.context.journal.lease_holds():
         raise problem(Code.NO_LEADER, "this replica does not lead")
@@ -45,7 +45,7 @@ async def heartbeat(request: HttpRequest) -> Response:
 
 @plain(router, PUBLISH_FILE)
 async def publish(request: HttpRequest) -> Response:
-    """Publish a file whose bytes another replica has taken."""
+    """Publish a file whose bytes another replica has received."""
     message = await _message(request, Publish)
     at = At(message.store, message.path)
     token = await request.context.data_nodes.to_publish(message.token, at)

@@ -41,10 +41,11 @@ create again a file that was renamed or deleted since.
 
 class UploadToken(msgspec.Struct, frozen=True, tag="put"):
     """Permits a client to put a file at a path, under an epoch. ``key`` is the idempotency key of the put: repeated
-    publications count as one.
+    publications count as one. The put must begin before ``until``, a Unix time.
 
-    The bytes become a blob whose key has ``deployment`` and ``term``, those of the leader that issued the token; its
-    garbage collector spares blobs of its own term. For ``begun`` see `milepost_server.model.requests.trees.Begun`.
+    The bytes become a blob whose key has ``deployment`` and ``term``, those of the leader that issued the token; the
+    garbage collector of that leader spares blobs of its own term. ``begun`` is the directory that must still exist when
+    the file is published.
     """
 
     store: str
@@ -59,8 +60,8 @@ class UploadToken(msgspec.Struct, frozen=True, tag="put"):
 
 
 class DownloadToken(msgspec.Struct, frozen=True, tag="read"):
-    """Permits a client to read the blob of a file. A small file has no blob of its own, and the leader itself sends its
-    bytes.
+    """Permits a client to begin to read the blob of a file before ``until``, a Unix time. A small file has no blob of
+    its own: ``blob`` is then empty, and the leader itself sends the bytes.
     """
 
     store: str
@@ -76,14 +77,14 @@ Kind = TypeVar("Kind", UploadToken, DownloadToken)
 
 
 def sign(token: TransferToken, key: bytes) -> str:
-    """Return the token as text for an address, signed with ``key``."""
+    """Return the token as text for an address, signed with ``key``, the key that the replicas share."""
     text = msgspec.json.encode(token)
     return base64.urlsafe_b64encode(proof_of(text, key, _TOKEN) + text).decode().rstrip("=")
 
 
 def verify(text: str, key: bytes, kind: type[Kind], at: At) -> Kind:
-    """Return the token in ``text``. Raises a ``forbidden`` problem unless it is a token of this ``kind`` for ``at``,
-    signed with ``key``.
+    """Return the token in ``text``. Raises a ``forbidden`` problem unless it is a token of this ``kind`` for the file
+    ``at``, signed with ``key``.
     """
     try:
         data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
@@ -99,20 +100,20 @@ def verify(text: str, key: bytes, kind: type[Kind], at: At) -> Kind:
 
 
 def check_time(token: TransferToken, now: float) -> None:
-    """Raise a ``forbidden`` problem for a token that is too old to begin a put or a read."""
+    """Raise a ``forbidden`` problem if the token is too old at ``now``, a Unix time, to begin a put or a read."""
     if token.until < now:
         raise problem(Code.FORBIDDEN, "the token in this address has expired: ask again without it")
 
 
 def check_not_late(token: UploadToken, now: float) -> None:
-    """Raise a ``forbidden`` problem for a token that is too old to publish a file."""
+    """Raise a ``forbidden`` problem if the token is too old at ``now``, a Unix time, to publish a file."""
     if token.until + LATE_SECONDS < now:
         raise problem(Code.FORBIDDEN, "the bytes came too late for the token in this address: ask again without it")
 
 
 def proof_of(said: bytes, key: bytes, kind: bytes) -> bytes:
-    """Return the proof that a replica, which knows the ``key``, sent the text ``said`` as a message of this ``kind``:
-    an HMAC.
+    """Return the proof, an HMAC, that a replica sent the text ``said``: only the replicas know the ``key``. A proof is
+    valid for texts of one ``kind`` only, such as tokens or messages.
     """
     return hmac.digest(key, kind + b"\0" + said, hashlib.sha256)
 
