@@ -123,7 +123,8 @@ class Attempts:
         return result, joined
 
     def begin(self, request: Request) -> None:
-        """Remember the number of an attempt at a write of files, as the attempt begins. Raises as `check_newest` does.
+        """Remember the number of an attempt at a write of files, as the attempt begins. Raises an ``outcome-unknown``
+        problem if a newer attempt has begun.
 
         The number of a first attempt is not stored, since it is never higher than another.
         """
@@ -188,7 +189,9 @@ class Attempts:
 
 
 class _Preparation:
-    """An attempt that may or may not have submitted its request yet."""
+    """The newest attempt under an idempotency key, while it runs. Once a newer attempt has begun, this attempt must not
+    submit its request, and waits for the result of the newer attempt.
+    """
 
     def __init__(self) -> None:
         self.newer: _Preparation | None = None
@@ -240,8 +243,8 @@ class _Remembered(Generic[T]):
 
 
 def _name(request: Request) -> KeyScope:
-    """Return the scope under which a write of files is remembered. The scope names no session, since a data node
-    repeats a write without a session.
+    """Return the key under which this leader remembers a write of files. It names no session, since a data node repeats
+    a write without a session.
     """
     return (request.store or "", "", request.key or "")
 
