@@ -1,4 +1,4 @@
-"""The state as it will be once the groups in flight have been committed.
+"""The view: the records in memory as they will be once the groups in flight have been committed.
 
 A group is in flight from the time it is built until the outcome of its write is known.
 """
@@ -19,8 +19,8 @@ from milepost_server.model.trees import TreePath
 class _Layer:
     """The changes of one group in flight.
 
-    ``records`` has them by key, None for a deletion. ``answers`` maps a scope to the key of the record that keeps its
-    answer.
+    ``records`` has the changed records by key, None for a deletion. ``answers`` maps a request's scope (store, session
+    and idempotency key) to the key of the record that keeps the answer.
     """
 
     def __init__(self, group: int) -> None:
@@ -30,7 +30,7 @@ class _Layer:
 
 
 class View(Lookup):
-    """The committed state under the changes of the groups in flight, one layer for each group.
+    """The committed records with the changes of the groups in flight on top, one layer for each group.
 
     ``depends`` is the number of the latest group in flight whose changes were read through this object, 0 for none. A
     decision that read changes of a group is valid only if the group is committed; see `Decision`.
@@ -80,7 +80,9 @@ class View(Lookup):
         return self.state.records.get(key)
 
     def _staged(self, prefix: str) -> dict[str, Record | None]:
-        """Return the changes of the groups in flight to keys with this prefix."""
+        """Return the changes of the groups in flight to keys with this prefix: the new records by key, None for a
+        deletion.
+        """
         staged: dict[str, Record | None] = {}
         for layer in self._layers:
             found = {key: record for key, record in layer.records.items() if key.startswith(prefix)}
@@ -97,7 +99,7 @@ class View(Lookup):
 
     def count(self, store: Store) -> int:
         """Return how many handles a listing of the store will show. ``store`` is the record that the store will have,
-        which says up to which revision handles are cleared.
+        which states up to which revision handles are cleared.
         """
         staged = self._staged(handle_key(store.name, ""))
         more = sum(

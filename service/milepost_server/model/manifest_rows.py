@@ -85,8 +85,8 @@ class ManifestRows:
         return cls(_HEADER + b"".join(_ENCODER.encode(_row_of(record)) + b"\n" for record in records))
 
     def manifest(self, blob: str) -> Manifest:
-        """Return the reference to this manifest for the record of its tree. ``blob`` is the key of the blob with the
-        rows.
+        """Return the reference to this manifest that the record of its tree keeps. ``blob`` is the key of the blob with
+        the rows.
         """
         return Manifest(blob, len(self.content), hashlib.sha256(self.content).hexdigest(), len(self))
 

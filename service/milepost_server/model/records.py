@@ -46,7 +46,7 @@ class Lock(msgspec.Struct, rename=STORED_AS, frozen=True, gc=False):
 
 
 class Session(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc=False):
-    """A session, the lease of a client. ``ended`` is the revision at which it ended, 0 while it lives. See `Store`.
+    """A session, the lease of a client. ``ended`` is the revision at which it ended, 0 while it lives.
 
     ``owner`` is the name of the client that opened the session. It is empty if the deployment had no tokens then, or if
     a release that did not store the name opened the session.
@@ -153,7 +153,7 @@ class Deployment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     @property
     def answered(self) -> tuple[Answered, ...]:
-        """Return no answers, since no client sends a request about the deployment."""
+        """No answers: no client sends a request about the deployment, so its record keeps none."""
         return ()
 
 

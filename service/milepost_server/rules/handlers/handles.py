@@ -257,7 +257,9 @@ def _gone_without_trace(name: str, context: DecisionContext) -> Handle:
 
 
 def finish_of(store: Store, handle: Handle) -> FinishNeeded:
-    """Return what is needed to finish a removal that has begun: the handle with its version, and the blob to delete."""
+    """Return what is needed to finish a removal that has begun: the name and version of the handle, and the blob to
+    delete.
+    """
     return FinishNeeded(store.name, handle.name, handle.version, handle.blob)
 
 
@@ -279,7 +281,9 @@ def _changed(
     context: DecisionContext,
     **beside: Unpack[replays.Beside],
 ) -> Accepted:
-    """Accept a request that changes a handle, and return the changed handle as the answer."""
+    """Accept a request that changes a handle, and return the changed handle as the answer. ``beside`` has the other
+    members of the decision, such as blobs to delete.
+    """
     answer = Answer(handle_body(view, store, handle), handle.version, created=isinstance(request, Add))
     return replays.accepted(handle, request, context, answer, **beside)
 
