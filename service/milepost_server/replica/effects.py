@@ -1,4 +1,6 @@
-"""The effects of committed requests: delete blobs, begin and end leases, wake waiting clients."""
+"""The effects of committed requests outside of the records: blobs are deleted, the deadlines of sessions and uploads
+begin and end, and waiting clients are woken.
+"""
 
 from __future__ import annotations
 
@@ -76,8 +78,8 @@ class Effects:
             self._deletions.schedule(request.blob.key, 0.0)
 
     def _taken(self, store: str, upload: str, changed: Iterable[Stored | None]) -> None:
-        """Note that a client may still put the blob of a used upload: as long as its signed URL is valid, and for some
-        time after that, since a put that has begun may end later.
+        """Note that a client may still put the blob of an upload that a handle has taken: as long as the upload's
+        signed URL is valid, and for some time after that, since a put that has begun may end later.
         """
         seconds = self._uploads.expires_in(store, upload) + self._settings.collect_after_seconds
         for record in changed:

@@ -126,8 +126,8 @@ def _unfinished(view: Lookup, key: str) -> FinishNeeded | None:
 
 
 async def scrub(journal: Journal, clock: Callable[[], float], interval: float) -> None:
-    """Drop records that nothing needs any more, until cancelled. Each run drops all such records, in several commits if
-    necessary.
+    """Drop records that nothing needs any more, such as those of ended sessions, at intervals until cancelled. Each run
+    drops all such records, in several commits if necessary.
     """
     while True:
         await asyncio.sleep(interval)
@@ -138,7 +138,9 @@ async def scrub(journal: Journal, clock: Callable[[], float], interval: float) -
 
 
 async def scrub_all(journal: Journal, clock: Callable[[], float]) -> None:
-    """Drop all records that nothing needs any more, in as many commits as that takes. Raises problems."""
+    """Drop all records that nothing needs any more, in as many commits as that takes. Raises `Problem` if a commit
+    fails.
+    """
     await _scrub_aged(journal, clock, lambda state, context, after: state.gone(context.keys_horizon, after))
     await _scrub_aged(journal, clock, lambda state, context, after: state.ended(context.sessions_horizon, after))
     await _scrub_cleared(journal, clock)
