@@ -56,7 +56,9 @@ submit.
 
 
 class Superseded(Exception):
-    """Raised in an attempt that must not submit its request, because a newer attempt under the same key has begun."""
+    """Raised in an attempt that must not submit its request, because a newer attempt under the same idempotency key has
+    begun.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,9 @@ class Applied:
 
 
 class Attempts:
-    """The state of each idempotency key that this leader knows. ``clock`` gives monotonic seconds."""
+    """The attempts that this leader knows, by idempotency key: those that run, and writes of files that were committed.
+    ``clock`` gives monotonic seconds.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._prepared: dict[KeyScope, _Preparation] = {}
@@ -220,8 +224,8 @@ class _Preparation:
 
 
 class _Remembered(Generic[T]):
-    """A cache of values by key. Each value is kept for ``seconds`` after it was put, and at most `MOST_REMEMBERED` are
-    kept.
+    """A cache of values by key. Each value is kept for ``seconds`` after it was put; of more than `MOST_REMEMBERED`
+    values, the oldest are dropped.
     """
 
     def __init__(self, clock: Callable[[], float], seconds: float) -> None:

@@ -145,7 +145,9 @@ class Journal:
 
     @property
     def epoch_floor(self) -> int:
-        """Every epoch that this process grants is above this number."""
+        """Every epoch that this process grants is above this number, which is set after a restore from a backup: epochs
+        up to it may have been granted after the backup was made.
+        """
         return self._settings.epoch_floor
 
     @property

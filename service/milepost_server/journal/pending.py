@@ -18,7 +18,7 @@ Decide = Callable[[View, Request, DecisionContext], Decision]
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A final decision of the rules, with the revision and the term of the state that it reflects."""
+    """A final decision of the rules on a request, with the revision and the term of the state that it reflects."""
 
     decision: Decision
     revision: int

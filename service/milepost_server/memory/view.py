@@ -44,7 +44,7 @@ class View(Lookup):
 
     def fresh(self) -> View:
         """Return another view that shares this view's state and layers, now and later, but has its own ``depends``,
-        which begins at 0.
+        which begins at 0. So it shows which group one decision depends on.
         """
         view = View(self.state)
         view._layers = self._layers
@@ -124,7 +124,7 @@ class View(Lookup):
                     yield record
 
     def times_named(self, store: str, blobs: Collection[str]) -> dict[str, int]:
-        """Return how many records of paths of a store's tree will name each of these blobs."""
+        """Return for each of these blobs how many records of paths of a store's tree will name it."""
         named = {blob: self.state.times_named(blob) for blob in blobs}
         for key, record in self._staged(path_keys(store)).items() if named else ():
             for one, each in ((1, record), (-1, self.state.get(key))):
@@ -145,7 +145,9 @@ class View(Lookup):
         return next((key for key in self.state.damaged_paths(store) if isinstance(self.get(key), Corrupt)), None)
 
     def answered(self, scope: KeyScope) -> Answered | None:
-        """Return the first answer under an idempotency key; None if there was none, or if it is not kept any more."""
+        """Return the first answer to the request that ``scope`` identifies; None if there was none, or if it is not
+        kept any more.
+        """
         staged = (layer.answers[scope] for layer in reversed(self._layers) if scope in layer.answers)
         key = next(staged, None) or self.state.answered_in(scope)
         record = self.get(key) if key else None

@@ -158,7 +158,9 @@ class Deployment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Corrupt(msgspec.Struct, frozen=True, gc=False):
-    """A record that cannot be read."""
+    """A record that cannot be read: damaged, or of a newer release. ``name`` is the last part of its key, ``reason``
+    says what is wrong.
+    """
 
     name: str
     reason: str

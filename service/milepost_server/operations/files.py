@@ -45,7 +45,9 @@ class FileDelivery:
 
 
 class FileReader:
-    """The operations that read files. Callers must await `TreeOperations.ready` first."""
+    """The operations that read files. Callers must await `TreeOperations.ready` first, which loads the manifests of the
+    tree.
+    """
 
     def __init__(self, journal: Journal, blobs: BlobStore, trees: TreeOperations) -> None:
         self._journal = journal

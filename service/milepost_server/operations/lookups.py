@@ -77,7 +77,7 @@ class _Asked(msgspec.Struct):
 
 
 class StateLookups:
-    """The operation that looks up the values of a key of managed state. It changes nothing."""
+    """The operation that looks up the values of a key in the managed state of a job. It changes nothing."""
 
     def __init__(
         self,

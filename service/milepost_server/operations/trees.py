@@ -178,7 +178,8 @@ class TreeOperations:
             self.entry(at)
 
     async def summary(self, at: At) -> Summary:
-        """Count the entry at a path and everything below it, in turns. Raises ``not-exist`` and ``corrupt`` problems.
+        """Count the entry at a path and everything below it, in turns of the event loop. Raises ``not-exist`` and
+        ``corrupt`` problems.
 
         A file that is renamed while a large directory is counted may be missing, or be counted twice.
         """

@@ -19,8 +19,8 @@ from milepost_server.rules.decisions import Accepted
 
 
 class Effects:
-    """The `JournalObserver` of a replica: after each commit, it schedules deletions of blobs, updates leases, and wakes
-    waiting tasks.
+    """The `JournalObserver` of a replica: after each commit, it schedules deletions of blobs, updates the deadlines of
+    sessions and uploads, and wakes waiting tasks.
     """
 
     def __init__(
@@ -40,8 +40,8 @@ class Effects:
         self._settings = settings
 
     def committed(self, request: Request, accepted: Accepted) -> None:
-        """Schedule the deletion of blobs that are not needed any more, keep the leases up to date, and wake waiting
-        tasks.
+        """Schedule the deletion of blobs that are not needed any more, update the deadlines of sessions and uploads,
+        and wake waiting tasks.
         """
         for key in accepted.discards:
             self._deletions.schedule(key, self._settings.linger_seconds)
@@ -62,7 +62,7 @@ class Effects:
                 self._uploads.note(store_of(key) or "", record)
 
     def found(self, key: str, record: Record) -> None:
-        """Begin the lease of a session or upload whose record was put back, with its full time, as after a
+        """Begin the deadline of a session or upload whose record was put back, with its full time, as after a
         take-over.
         """
         if isinstance(record, Session):

@@ -311,8 +311,8 @@ class Replica:
                 raise LeadershipLost("the lease ran out while the journal was taken over") from error
 
     async def _start_leases(self, state: State) -> None:
-        """Give each session and pending upload its full time. This happens before any request is committed, so that
-        none of them expires too early.
+        """Give each session and pending upload its full time. This happens before any request is committed, so that no
+        session or upload expires too early.
         """
         self.leases.clear()
         self.uploads.clear()

@@ -30,7 +30,9 @@ HANDLERS: Final = {
 
 
 def decide(view: View, request: Request, context: DecisionContext) -> Decision:
-    """Return the decision on ``request``, on top of ``view`` and in ``context``, without changing anything."""
+    """Return the decision on ``request``, given the records in ``view`` and the facts and limits in ``context``.
+    Nothing is changed.
+    """
     seen = view.fresh()
     try:
         decision = _decided(seen, request, context)

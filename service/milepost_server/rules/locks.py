@@ -46,12 +46,16 @@ def given_back(view: Lookup, store: Store, handle: Handle, session: Session, rev
 
 
 def with_all_locked(view: Lookup, store: Store, session: Session, revision: int) -> tuple[Lock, ...]:
-    """Return `Store.locked` after ``session`` locked every handle that exists at ``revision``."""
+    """Return the locks on the whole store (`Store.locked`) after ``session`` locked every handle that exists at
+    ``revision``.
+    """
     return (*_living(view, store.locked, without=session.id), Lock(session.id, session.created_revision, revision))
 
 
 def with_all_released(view: Lookup, store: Store, session: Session, revision: int) -> tuple[Lock, ...]:
-    """Return `Store.released` after ``session`` released all its locks at ``revision``."""
+    """Return the releases for the whole store (`Store.released`) after ``session`` released all its locks at
+    ``revision``.
+    """
     return (*_living(view, store.released, without=session.id), Lock(session.id, session.created_revision, revision))
 
 

@@ -59,8 +59,8 @@ class AdaptiveBatching:
     def complete(self) -> bool:
         """Return whether a group may be sent now.
 
-        If not, the group may be sent once as many requests have `arrived` as were answered. If that takes too long,
-        ``ended`` is called.
+        If not, the group may be sent once as many requests have `arrived` as were answered. If that takes too long, the
+        function ``ended`` of the constructor is called.
         """
         if self._due <= 0 or self._return_seconds >= self._commit_seconds:
             return True

@@ -40,8 +40,8 @@ A kind that is not listed may use all of the room.
 _MIB: Final = 1024 * 1024
 
 _SESSIONS: Final = 64
-"""How many sessions that were opened while the store is full may live at once: a client needs a session to remove
-handles.
+"""How many sessions that were opened while the pointer store is full may live at once: a client needs a session to
+remove handles.
 """
 _RECORDS: Final = 1024
 """How many of these sessions may have a record, including ended sessions, whose records take room until they are

@@ -36,8 +36,8 @@ log = logging.getLogger("milepost.journal")
 T = TypeVar("T")
 
 _REFUSALS: Final = 3
-"""After this many failures of the store in a row, each certain to have written nothing, the leader takes the journal
-over: the store may accept writes again after a new head.
+"""After this many failures of the pointer store in a row, each certain to have written nothing, the leader takes the
+journal over: the pointer store may accept writes again after a new head.
 """
 
 

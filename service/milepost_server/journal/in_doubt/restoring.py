@@ -68,7 +68,7 @@ class Restoring:
     async def restore(self, head: Head, found: Loaded) -> Head:
         """Write back the records that differ from those ``found`` under ``head``, and return the head after the writes.
 
-        Raises `StorageUnavailable`, TimeoutError, and what ``moved`` raises.
+        Raises `StorageUnavailable`, TimeoutError, and what the function ``moved`` of the constructor raises.
         """
         to_write = [key async for key in self._differing(found) if self._must_be_written(key, found)]
         if to_write:

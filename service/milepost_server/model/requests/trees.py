@@ -68,9 +68,10 @@ class MakeDirectory(TreeRequest):
 
 
 class OntoExisting(Enum):
-    """What a rename does if its target exists: refuse, replace the target, or answer that nothing was renamed.
+    """What a rename does if its target exists: refuse, replace the target, or follow Hadoop's older rename.
 
-    In the third case, a source is moved *into* a target that is a directory, as by Hadoop's older rename.
+    Hadoop's older rename moves the source *into* a target that is a directory, and otherwise answers that nothing was
+    renamed.
     """
 
     REFUSE = "refuse"

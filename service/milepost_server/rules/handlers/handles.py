@@ -216,8 +216,8 @@ def create_upload(view: View, request: CreateUpload, context: DecisionContext) -
 
 
 def source_of(view: View, store: Store, request: Add | Replace, context: DecisionContext) -> UploadSource | Refused:
-    """Return the source of the bytes for a handle. If an upload has the bytes, the changes end the upload, so that no
-    other handle can take them.
+    """Return the source of the bytes for a handle, or the refusal of an upload that cannot be used. If an upload has
+    the bytes, the changes end the upload, so that no other handle can take them.
     """
     ref = request.upload
     if ref is None:
@@ -244,7 +244,7 @@ def expire_upload(view: View, request: ExpireUpload, context: DecisionContext) -
 
 
 def _gone(handle: Handle, context: DecisionContext) -> Handle:
-    """Return the record of a removed handle, which only keeps answers."""
+    """Return the record of a handle after its removal, which only keeps answers for retries."""
     return handle.holding("", None, removing=False, gone=True, labels={}, changed=context.revision)
 
 
