@@ -28,8 +28,8 @@ class JournalMemory:
 
     ``head`` is the head after the last commit. ``view`` shows both states of the records; ``proof`` and ``size_limit``
     already include the groups in flight. ``unwritten`` has the keys of records that are right in memory but could not
-    be written back to the pointer store. ``clock`` gives monotonic seconds, ``wall`` the time of day as text.
-    ``epoch_floor`` and ``most_uploads`` are those of `JournalSettings`.
+    be written back to the pointer store. ``clock`` gives monotonic seconds, ``wall`` the time of day as text. Granted
+    epochs are above ``epoch_floor``; ``most_uploads`` is how many pending uploads a store may have.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class JournalMemory:
         return self._ages.before(self._clock() - seconds)
 
     def stage(self, group: Group) -> None:
-        """Add the changes of a group that is about to be written to the hashes and the size of all records. The view
+        """Count the changes of a group, which is written next, in the hashes and the size of all records. The view
         already has these changes.
         """
         group.replaced = self.proof.apply(group.values.items())

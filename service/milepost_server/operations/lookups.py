@@ -166,8 +166,9 @@ class StateLookups:
             await worker.send(answered, content)
 
     async def _result(self, store: str, asked: _Asked) -> tuple[dict[str, Any], bytes]:
-        """Return what a worker process requests during a look-up: a JSON object with names, and the bytes of a handle
-        or a file. One of the two is always empty. Raises `Problem` with the code of the failed read.
+        """Return what a worker process requests during a look-up: a JSON object that lists the files of a directory, or
+        the bytes of a handle or a file; the other of the two is empty. Raises `Problem` with the code of the failed
+        read.
         """
         match asked.ask:
             case "handle":

@@ -80,9 +80,8 @@ def drop_compacted(view: View, request: DropCompacted, _: DecisionContext) -> De
     """Drop the records of these paths that equal their rows in the manifests. Their blobs stay, since a manifest names
     them.
 
-    No record is dropped while another manifest is being made. No record is dropped either while a rollback is
-    unfinished: the record may reflect the rollback already, but its row does not say so, and the rollback would be
-    applied to the row again.
+    No record is dropped while another manifest is being made, or while a rollback is unfinished: a record may reflect
+    the rollback already, but its row does not say so, and the rollback would be applied to the row again.
     """
     store = view.store_or_new(request.store_name)
     tree = view.tree(store.name) or Tree(store.name)
