@@ -39,7 +39,7 @@ _ADDRESS = re.compile(r"\{([^{}]*)\}")
 
 
 def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
-    """Return the parser of the flags. An environment variable sets the default of each flag, such as
+    """Return the parser of the command-line flags. An environment variable sets the default of each flag, such as
     ``MILEPOST_LISTEN`` that of ``--listen``.
     """
 
@@ -240,7 +240,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 async def _checked(deployment: ReplicaConfig, settings: Settings) -> int:
-    """Try the stores of a deployment, print what was found for each, and return the exit status of ``--check``."""
+    """Run ``--check``: try the pointer store, the election and the blob store of a deployment, print the finding for
+    each, and return the exit status.
+    """
     findings = []
     async for finding in try_stores(*make_stores(deployment, settings)):
         findings.append(finding)
@@ -252,7 +254,9 @@ async def _checked(deployment: ReplicaConfig, settings: Settings) -> int:
 
 
 def _log_from(level: int) -> None:
-    """Log to stderr. Debug lines of libraries are never shown, since they contain credentials and signed URLs."""
+    """Log messages of ``level`` and above to stderr. Debug messages of libraries are never shown, since they contain
+    credentials and signed URLs.
+    """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LogLines("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=max(level, logging.INFO), handlers=[handler])
@@ -264,7 +268,7 @@ def _log_from(level: int) -> None:
 
 
 def _tokens(given: argparse.Namespace) -> WatchedFiles[Tokens] | None:
-    """Read the token file that the flags name; None if they name none. Raises ValueError, OSError."""
+    """Read the file that ``--token-file`` names, with the clients' tokens; None without the flag. Raises ValueError."""
     if given.service_accounts and not given.token_file:
         raise ValueError("--service-accounts needs --token-file, whose lines say what each account may do")
     if not given.token_file:
@@ -276,7 +280,7 @@ def _tokens(given: argparse.Namespace) -> WatchedFiles[Tokens] | None:
 
 
 def _certificates(given: argparse.Namespace) -> Certificates | None:
-    """Read the certificates that the flags name; None if they name none. Raises ValueError."""
+    """Read the certificates that the TLS flags name; None without such flags. Raises ValueError."""
     if bool(given.tls_cert) != bool(given.tls_key):
         raise ValueError("--tls-cert and --tls-key are given together, or neither is")
     if given.tls_client_ca and not given.tls_cert:

@@ -1,7 +1,7 @@
 """Tries the pointer store, the election and the blob store that a replica would use, and reports the finding for each.
 
 A check creates no deployment, takes no leadership, and changes nothing of a deployment: a replica may serve meanwhile.
-The trial puts blobs of its own, whose keys begin with a word that is not the id of any deployment.
+The trial of the blob store puts blobs of its own, whose keys begin with a word that is not the id of any deployment.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ _SIGNED_GET: Final = "a signed GET with a Range"
 
 
 class Verdict(Enum):
-    """The result of a trial, with the exit status of the check and its text; sorted by severity, the most serious
-    last.
+    """The result of trying the pointer store, the election or the blob store: each member has the exit status of
+    ``--check`` and a short text. The members are sorted by severity, the most serious last.
     """
 
     OK = 0, "ok"
@@ -70,7 +70,9 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The finding for one store. ``overran``: the trial took too long, and still runs in the background."""
+    """The finding of ``--check`` for the pointer store, the election or the blob store. ``overran``: the trial took too
+    long, and still runs in the background.
+    """
 
     store: str
     verdict: Verdict
@@ -78,12 +80,14 @@ class Finding:
     overran: bool = False
 
     def __str__(self) -> str:
-        """Return the line that a check prints."""
+        """Return the line that ``--check`` prints for this finding."""
         return f"{self.store}: {self.verdict.words}: {' '.join(self.what.split())}"
 
 
 def status_of(findings: list[Finding]) -> int:
-    """Return the exit status for all findings: that of the most serious one. A misconfiguration outweighs an outage."""
+    """Return the exit status of ``--check`` for all findings: that of the most serious one. A misconfiguration
+    outweighs an outage.
+    """
     gravity = list(Verdict).index
     return max((finding.verdict for finding in findings), key=gravity, default=Verdict.OK).status
 
@@ -96,7 +100,9 @@ class _Store(Protocol):
 async def try_stores(
     pointers: PointerStore, election: Election, blobs: BlobStore, seconds: float = STORE_SECONDS
 ) -> AsyncIterator[Finding]:
-    """Yield the finding for each store, as soon as it is known. The trial of each store takes at most ``seconds``."""
+    """Try the pointer store, the election and the blob store, and yield the finding for each as soon as it is known.
+    Each trial takes at most ``seconds``.
+    """
     bounded = BlobsWithTimeout(blobs, min(_STEP_SECONDS, seconds))
     trial = BlobTrial(bounded, min(_STEP_SECONDS, seconds))
     yield await _tried("pointers", pointers, lambda: _looked_at(pointers), seconds)
@@ -146,7 +152,7 @@ async def _asked(election: Election) -> str:
 
 
 class BlobTrial:
-    """One trial of the open store ``blobs``; ``seconds`` bounds the wait for the answer to a signed request."""
+    """One trial of the opened blob store ``blobs``; ``seconds`` bounds the wait for the answer to a signed request."""
 
     def __init__(self, blobs: BlobStore, seconds: float) -> None:
         self._blobs = blobs
@@ -157,10 +163,10 @@ class BlobTrial:
         self._content = secrets.token_bytes(_LARGE)
 
     async def run(self) -> str:
-        """Return the abilities of the store, in words. Leaves nothing behind.
+        """Try the blob store, and return in words what it can do. Leaves no blob behind.
 
-        Raises `Misconfigured` if the store lacks an ability that the service needs, and the errors of the store's
-        calls.
+        Raises `Misconfigured` if the blob store lacks an ability that the service needs, and the errors of the blob
+        store's calls.
         """
         # remove blobs that an earlier trial left behind because it was killed
         for key in await self._listed(_ABANDONED_SECONDS):
@@ -205,8 +211,8 @@ class BlobTrial:
     # -- what clients send by themselves -----------------------------------------------------------------------------
 
     async def _try_signed(self) -> str:
-        """Send signed requests as a client would, and return a description of the result, also if this machine cannot
-        reach the URL.
+        """Send requests with signed URLs as a client would, and return the result in words. It is no error if this
+        machine cannot reach the signed URLs.
         """
         body = self._content[:_SMALL]
         put = await self._blobs.sign_put(self._signed, _SMALL, hashlib.sha256(body).hexdigest(), _SIGNED_SECONDS)
@@ -248,7 +254,9 @@ async def _send(
 
 
 def _require_success(answer: httpx.Response, what: str) -> None:
-    """Raise `StorageUnavailable` for an error that may pass, and `Misconfigured` for a refusal that will not."""
+    """Raise unless ``answer`` is a success: `StorageUnavailable` for an error that may pass, `Misconfigured` for a
+    refusal that will not. ``what`` names the request in the error's text.
+    """
     if not answer.is_success:
         kind = StorageUnavailable if answer.status_code in _MOMENTARY else Misconfigured
         raise kind(f"{what} is answered {answer.status_code} by {answer.request.url.host}")

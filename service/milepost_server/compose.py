@@ -110,7 +110,9 @@ def open_replica(deployment: ReplicaConfig, settings: Settings, clock: Callable[
 
 
 def make_stores(deployment: ReplicaConfig, settings: Settings) -> tuple[PointerStore, Election, BlobStore]:
-    """Make the stores of a replica, which are not open yet. Raises `Misconfigured` for a URL that cannot be used."""
+    """Make the pointer store, the election and the blob store of a replica; they are not open yet. Raises
+    `Misconfigured` for a URL that cannot be used.
+    """
     pointers, election = make_pointers(
         deployment.pointers, PointersSettings(deployment.advertise, deployment.accepted_losses)
     )
@@ -118,8 +120,8 @@ def make_stores(deployment: ReplicaConfig, settings: Settings) -> tuple[PointerS
 
 
 def service_accounts(deployment: ReplicaConfig, audience: str) -> Accounts:
-    """Make the `Accounts` that ask Kubernetes for the owner of a token for ``audience``; they are not open yet. Raises
-    `Misconfigured`.
+    """Make the `Accounts` that ask Kubernetes to which service account a token for ``audience`` belongs; they are not
+    open yet. Raises `Misconfigured` if the settings of the cluster cannot be used.
     """
     return make_service_accounts(deployment.pointers, audience)
 
@@ -127,8 +129,8 @@ def service_accounts(deployment: ReplicaConfig, audience: str) -> Accounts:
 def _spare_what_was_loaded() -> None:
     """Exempt the loaded records from Python's garbage collection, which would stop the process for 0.3 s to scan them.
 
-    Existing garbage, such as the records of an earlier leadership, is collected first, since frozen garbage would never
-    be freed. The exemption covers all objects of the process, so the process should run one replica only.
+    Existing garbage, such as the records of an earlier leadership, is collected first, since exempted garbage would
+    never be freed. The exemption covers all objects of the process, so the process should run one replica only.
     """
     gc.unfreeze()
     gc.collect()

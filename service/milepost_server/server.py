@@ -32,7 +32,8 @@ class HttpServer(uvicorn.Server):
     """An HTTP server that makes its replica step down at the first signal to stop, so that another replica leads before
     this process ends.
 
-    It watches the ``watched`` files while it serves, and opens and closes ``accounts``.
+    While it serves, it reads the files ``watched`` again when they change. It opens and closes ``accounts``, which ask
+    Kubernetes about tokens.
     """
 
     def __init__(
@@ -79,8 +80,8 @@ class HttpServer(uvicorn.Server):
         self.should_exit = True
 
     async def serve_replica(self, sockets: Sequence[socket.socket]) -> None:
-        """Start the replica, serve on ``sockets`` until a signal to stop, then stop the replica. Raises
-        `Misconfigured`.
+        """Start the replica, serve on ``sockets`` until a signal to stop, then stop the replica. Raises `Misconfigured`
+        if a backend cannot be used.
         """
         self._loop = asyncio.get_running_loop()
         self._replica.on_fault = self._fail

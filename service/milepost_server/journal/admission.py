@@ -69,8 +69,8 @@ class Admission:
         return pending.done.result()
 
     async def _patiently(self, pending: PendingRequest) -> None:
-        """Wait until the request ends or its deadline comes. This takes a third of the time that `asyncio.wait`
-        would.
+        """Wait until the request ends or its deadline comes. This costs a third of the processor time of
+        `asyncio.wait`.
         """
         loop = asyncio.get_running_loop()
         pending.waiter = loop.create_future()
@@ -81,7 +81,7 @@ class Admission:
             timer.cancel()
 
     def again(self, requests: Sequence[PendingRequest]) -> None:
-        """Put requests that were taken from the queue back to its front, in their original order."""
+        """Put requests that were taken from the queue, but not committed, back to its front in their original order."""
         for pending in requests:
             pending.queued = True
         self.queue.extendleft(reversed(requests))

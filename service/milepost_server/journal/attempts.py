@@ -56,7 +56,9 @@ submit.
 
 
 class Superseded(Exception):
-    """Raised in an attempt that must not submit its request, because a newer attempt under the same key has begun."""
+    """Raised in an attempt that must not submit its request, because a newer attempt under the same idempotency key has
+    begun.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,9 @@ class Applied:
 
 
 class Attempts:
-    """The state of each idempotency key that this leader knows. ``clock`` gives monotonic seconds."""
+    """The attempts that this leader knows, by idempotency key: those that run, and writes of files that were committed.
+    ``clock`` gives monotonic seconds.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._prepared: dict[KeyScope, _Preparation] = {}
@@ -123,7 +127,8 @@ class Attempts:
         return result, joined
 
     def begin(self, request: Request) -> None:
-        """Remember the number of an attempt at a write of files, as the attempt begins. Raises as `check_newest` does.
+        """Remember the number of an attempt at a write of files, as the attempt begins. Raises an ``outcome-unknown``
+        problem if a newer attempt has begun.
 
         The number of a first attempt is not stored, since it is never higher than another.
         """
@@ -188,7 +193,9 @@ class Attempts:
 
 
 class _Preparation:
-    """An attempt that may or may not have submitted its request yet."""
+    """The newest attempt under an idempotency key, while it runs. Once a newer attempt has begun, this attempt must not
+    submit its request, and waits for the result of the newer attempt.
+    """
 
     def __init__(self) -> None:
         self.newer: _Preparation | None = None
@@ -217,8 +224,8 @@ class _Preparation:
 
 
 class _Remembered(Generic[T]):
-    """A cache of values by key. Each value is kept for ``seconds`` after it was put, and at most `MOST_REMEMBERED` are
-    kept.
+    """A cache of values by key. Each value is kept for ``seconds`` after it was put; of more than `MOST_REMEMBERED`
+    values, the oldest are dropped.
     """
 
     def __init__(self, clock: Callable[[], float], seconds: float) -> None:
@@ -240,8 +247,8 @@ class _Remembered(Generic[T]):
 
 
 def _name(request: Request) -> KeyScope:
-    """Return the scope under which a write of files is remembered. The scope names no session, since a data node
-    repeats a write without a session.
+    """Return the key under which this leader remembers a write of files. It names no session, since a data node repeats
+    a write without a session.
     """
     return (request.store or "", "", request.key or "")
 

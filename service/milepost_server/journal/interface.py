@@ -49,7 +49,7 @@ class JournalObserver(Protocol):
         """
 
     def found(self, key: str, record: Record) -> None:
-        """Note that a record which was damaged, or missing in memory, is now in the store and in memory."""
+        """Note that a record which was damaged, or missing in memory, is now in the pointer store and in memory."""
 
 
 class NoObserver:

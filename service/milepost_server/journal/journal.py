@@ -54,14 +54,15 @@ class Reading:
 
 
 class Marker(Protocol):
-    """The deployment marker, stored outside the pointer store, which shows that a deployment was already created there.
+    """The deployment marker: it is stored outside the pointer store, and shows that a deployment was already created on
+    this pointer store.
 
     Without it, a deployment whose records were all lost would silently be created again, as if it were empty.
     """
 
     async def refuse_to_found(self) -> None:
-        """Raise `JournalDamaged` if the marker names a deployment. The caller has found no record of a deployment in
-        the pointer store.
+        """Raise `JournalDamaged` if the marker names a deployment: the caller has found no record of it in the pointer
+        store, so the records were lost.
 
         Raises `StorageUnavailable` if the marker cannot be read.
         """
@@ -144,7 +145,9 @@ class Journal:
 
     @property
     def epoch_floor(self) -> int:
-        """Every epoch that this process grants is above this number."""
+        """Every epoch that this process grants is above this number, which is set after a restore from a backup: epochs
+        up to it may have been granted after the backup was made.
+        """
         return self._settings.epoch_floor
 
     @property
@@ -157,7 +160,7 @@ class Journal:
         """The keys of damaged records, sorted.
 
         A record counts as damaged if its checksum is wrong, so that it is not served, or if it is right in memory but
-        could not be written back to the store.
+        could not be written back to the pointer store.
         """
         return self._memory.damaged
 
@@ -174,7 +177,7 @@ class Journal:
     # -- leadership ------------------------------------------------------------------------------------------------
 
     async def lead(self, leadership: Leadership) -> None:
-        """Take the journal over under ``leadership``, load its records, and begin to admit requests.
+        """Take the journal over under the won election ``leadership``, load its records, and begin to admit requests.
 
         Raises `LeadershipLost`, TimeoutError, and what `PointerStore.take_over` and `PointerStore.load` raise.
         """
@@ -272,8 +275,8 @@ class Journal:
     def lose_lease(self) -> None:
         """End the leadership and every pending request. Idempotent.
 
-        A request that was never sent to the store, or that the store refused, ends as not applied; any other ends with
-        outcome unknown.
+        A request that was never sent to the pointer store, or that the pointer store refused, ends as not applied; any
+        other ends with outcome unknown.
         """
         self._lease.leadership = None
         self._in_doubt.drop()
@@ -304,7 +307,9 @@ class Journal:
         return Reading(View(self._memory.view.state), self._memory.head.revision, self._memory.head.term)
 
     def context(self, revision: int) -> DecisionContext:
-        """Return the context for the rules when they decide the change to ``revision``: times, horizons and limits."""
+        """Return what the rules may know when they decide the change to ``revision``: the time, limits, and which old
+        answers and sessions need not be kept.
+        """
         return self._memory.contexts()(revision)
 
     def revision_before(self, seconds: float) -> int:

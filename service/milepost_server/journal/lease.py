@@ -59,7 +59,7 @@ class LeaderLease:
         return None if self.leadership is None else max(0.0, self.leadership.remaining(self._clock()))
 
     def require(self, leadership: Leadership) -> None:
-        """Raise `LeadershipLost` unless the lease of ``leadership`` still runs. Call this method after each take-over.
+        """Raise `LeadershipLost` unless the lease of ``leadership`` still runs. Called after each take-over.
 
         It protects against a pause of this process before its take-over was committed. During the pause the lease may
         have run out, and another replica may have taken the journal over. The late commit then takes the journal away

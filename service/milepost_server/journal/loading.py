@@ -21,7 +21,7 @@ _LOAD_CHUNK = 500
 
 @dataclass(slots=True)
 class Loaded:
-    """A journal as it was found in the store: its records in ``state``, and their ``size`` in bytes.
+    """A journal as it was found in the pointer store: its records in ``state``, and their ``size`` in bytes.
 
     ``proof`` has the hashes of the records whose checksum is right, even if this release does not know their kind.
     ``damaged`` has the keys of Milepost's records whose checksum is wrong, each with the hash that the record states. A
@@ -35,7 +35,7 @@ class Loaded:
 
 
 async def load(store: PointerStore, head: Head, on_progress: Callable[[], None] = lambda: None) -> Loaded:
-    """Return the journal that the store has under ``head``.
+    """Return the journal that the pointer store ``store`` has under ``head``.
 
     ``on_progress`` is called after every 500 records; it raises an exception to stop the load.
     """
@@ -114,11 +114,11 @@ async def take_over(
     taken: Callable[[Head], None],
     seconds: float,
 ) -> Loaded:
-    """Take the journal ``name`` over, and load the records that the store has under the head of the next term.
+    """Take the journal ``name`` over, and load the records that the pointer store has under the head of the next term.
 
-    ``taken`` is called with the new head at once, so that the caller knows this head as its own even if loading fails.
-    ``seconds`` limits each step, not the whole load: otherwise a journal that takes long to load could never be led
-    again. ``ours``: see `PointerStore.take_over`.
+    ``ours`` is the head that this process committed last under this lease, None if it committed none. ``taken`` is
+    called with the new head at once, so that the caller knows this head as its own even if loading fails. ``seconds``
+    limits each step, not the whole load: otherwise a journal that takes long to load could never be led again.
 
     Raises `LeadershipLost`, TimeoutError, and what `PointerStore.take_over` and `PointerStore.load` raise.
     """

@@ -28,8 +28,8 @@ class JournalMemory:
 
     ``head`` is the head after the last commit. ``view`` shows both states of the records; ``proof`` and ``size_limit``
     already include the groups in flight. ``unwritten`` has the keys of records that are right in memory but could not
-    be written back to the store. ``clock`` gives monotonic seconds, ``wall`` the time of day as text. ``epoch_floor``
-    and ``most_uploads`` are those of `JournalSettings`.
+    be written back to the pointer store. ``clock`` gives monotonic seconds, ``wall`` the time of day as text. Granted
+    epochs are above ``epoch_floor``; ``most_uploads`` is how many pending uploads a store may have.
     """
 
     def __init__(
@@ -99,8 +99,8 @@ class JournalMemory:
         return self._ages.before(self._clock() - seconds)
 
     def stage(self, group: Group) -> None:
-        """Add a group that is about to be written to the proof and the size. The view already has the changes of the
-        group.
+        """Count the changes of a group, which is written next, in the hashes and the size of all records. The view
+        already has these changes.
         """
         group.replaced = self.proof.apply(group.values.items())
         group.digest = self.proof.digest
@@ -119,7 +119,7 @@ class JournalMemory:
         self._ages.note(self._clock(), group.revision)
 
     def conclude_flight(self, committed: Sequence[Group], others: Sequence[Group]) -> None:
-        """End the flight of all groups: apply the changes of the ``committed`` groups, and undo those of the
+        """End the flight of all groups: show the changes of the ``committed`` groups to readers, and undo those of the
         ``others``.
         """
         for group in reversed(others):
@@ -130,7 +130,9 @@ class JournalMemory:
         self.view.discard_in_flight()
 
     def resolve(self, head: Head, unwritten: Sequence[str]) -> None:
-        """Note that the store holds the records of memory under ``head``, except for those that are ``unwritten``."""
+        """Note that the pointer store has the same records as memory under ``head``, except for those with the keys
+        ``unwritten``.
+        """
         self.head = head
         self.unwritten = set(unwritten)
         self._ages.note(self._clock(), head.revision)

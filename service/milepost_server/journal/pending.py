@@ -1,5 +1,5 @@
-"""Pending requests: a `PendingRequest` is a request from its admission to the journal until its end, a `Served` its
-decision.
+"""Requests of the journal that have not ended: a `PendingRequest` is a request from its admission until its end, a
+`Served` the decision that it ends with.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Decide = Callable[[View, Request, DecisionContext], Decision]
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A final decision of the rules, with the revision and the term of the state that it reflects."""
+    """A final decision of the rules on a request, with the revision and the term of the state that it reflects."""
 
     decision: Decision
     revision: int
@@ -33,7 +33,7 @@ class PendingRequest:
     problem whose outcome is ``not_applied`` (it can never be committed) or ``unknown`` (leadership was lost).
     ``queued`` is true while the request waits for a group. ``abandoned``: the caller was already told that the outcome
     is unknown. ``waiter`` ends with ``done``, or at the deadline if that comes first. ``spared``: the request was tried
-    once more although the store was full, since it frees room; the leader does so only once.
+    once more although the pointer store was full, since it frees room; the leader does so only once.
     """
 
     request: Request

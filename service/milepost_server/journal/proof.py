@@ -42,11 +42,15 @@ class Proof:
         return str(Digest(len(self.hashes), self.total + self._residue, self._summed - len(self._unknown)))
 
     def apply(self, changes: Iterable[tuple[str, bytes | None]]) -> Replaced:
-        """Add changes to the proof. Return the hashes that the changes replaced, with which `put_back` undoes them."""
+        """Update the hashes for changed records: each key with the new stored bytes, None for a deletion. Return the
+        hashes that were replaced, with which `put_back` undoes the changes.
+        """
         return self.count((key, None if value is None else hash_of(key, value)) for key, value in changes)
 
     def count(self, hashes: Iterable[tuple[str, int | None]]) -> Replaced:
-        """Do as `apply` does, with hashes instead of values."""
+        """Set the hash of each key, None for a deleted record. Return the hashes that were replaced, with which
+        `put_back` undoes the changes.
+        """
         return {key: self._set(key, hashed) for key, hashed in hashes}
 
     def put_back(self, replaced: Mapping[str, int | None]) -> None:
@@ -74,7 +78,7 @@ class Proof:
         self._infer_the_last()
 
     def _infer_the_last(self) -> None:
-        """If the sum of unknown hashes consists of one hash only, set it as the hash of the last damaged record."""
+        """If the sum of the unknown hashes is that of one record, take it as the hash of the last damaged record."""
         if self._summed == 1:
             for key in list(self._unknown):
                 self._set(key, self._residue % MODULUS)

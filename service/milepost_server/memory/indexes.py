@@ -67,7 +67,7 @@ class StoreIndex:
         self.names = SortedList([*born_after, *self.damaged])
 
     def handle_changed(self, name: str, old: Record | None, new: Record | None) -> None:
-        """Note that the record of a handle was replaced or removed."""
+        """Note that the record of the handle ``name`` was added, replaced or removed."""
         was_born, is_born = _born(old), _born(new)
         was_damaged, is_damaged = type(old) is Corrupt, type(new) is Corrupt
         if (was_born, was_damaged) == (is_born, is_damaged):
@@ -86,11 +86,11 @@ class StoreIndex:
         _keep(self.damaged, name, is_damaged)
 
     def upload_changed(self, key: str, new: Record | None) -> None:
-        """Note that the record of an upload was replaced or removed."""
+        """Note that the record of an upload was added, replaced or removed."""
         _keep(self.pending, key, is_pending(new))
 
     def path_changed(self, old: Record | None, new: Record | None) -> None:
-        """Note that the record of a path of the tree was replaced or removed."""
+        """Note that the record of a path of the tree was added, replaced or removed."""
         was, is_ = (record if isinstance(record, TreePath) else None for record in (old, new))
         if was is None and is_ is not None:
             self.paths.add(is_.path)
@@ -130,7 +130,7 @@ def _born(record: Record | None) -> int | None:
 
 
 def _deleted(record: TreePath | None) -> set[tuple[int, str]]:
-    """Return the revision at which each entry of a path was deleted, with the path."""
+    """Return a pair for each deleted entry of a path: the revision at which it was deleted, and the path."""
     return (
         set()
         if record is None
@@ -162,8 +162,8 @@ def _keep(names: dict[str, None], name: str, there: bool) -> None:
 
 
 class SessionIndex:
-    """The sessions that are alive or cannot be read, sorted by id, and the stores whose epoch each session holds. The
-    cost of an update does not grow with the number of sessions or stores.
+    """The sessions that are alive, or whose records cannot be read, sorted by id, and the stores whose epoch each
+    session holds. The cost of an update does not grow with the number of sessions or stores.
     """
 
     def __init__(self) -> None:
@@ -171,7 +171,7 @@ class SessionIndex:
         self._led: dict[_Life, SortedList[str]] = {}
 
     def session_changed(self, session: str, old: Record | None, new: Record | None) -> None:
-        """Note that the record of a session was replaced or removed."""
+        """Note that the record of a session was added, replaced or removed."""
         was, is_ = _is_listed(old), _is_listed(new)
         if was and not is_:
             self._listed.remove(session)
@@ -179,7 +179,7 @@ class SessionIndex:
             self._listed.add(session)
 
     def store_changed(self, store: str, old: Record | None, new: Record | None) -> None:
-        """Note that a store's own record was replaced, so that another session may hold the store's epoch."""
+        """Note that a store's own record was added or replaced, so that another session may hold the store's epoch."""
         was, is_ = _leader(old), _leader(new)
         if was == is_:
             return
@@ -201,8 +201,8 @@ class SessionIndex:
 
 
 def _is_listed(record: Record | None) -> bool:
-    """Return whether a listing shows this record. The record of an ended session is not shown: it is kept only to show
-    for an hour that the session existed.
+    """Return whether a listing shows the session with this record. An ended session is not shown: its record is kept
+    only to answer for an hour that the session has ended.
     """
     return isinstance(record, Corrupt) or (isinstance(record, Session) and not record.ended)
 

@@ -1,5 +1,5 @@
-"""The interface for looking up records, in the committed state, in a view with the changes in flight, or in a
-snapshot.
+"""The interface for looking up records: in the committed state, in a view that adds the changes in flight, or in the
+committed state as it was at an earlier revision.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class ManifestsNotLoaded(LookupError):
 
 
 class Lookup(ABC):
-    """Looks up records by key, or by the name of what they describe. ``held`` has the rows of the manifests that are in
-    memory.
+    """Looks up records by key, or by the name of the session, store, handle or path that they describe. ``held`` has
+    the rows of the manifests that are in memory.
     """
 
     held: Mapping[str, ManifestRows] = MappingProxyType({})
@@ -45,12 +45,12 @@ class Lookup(ABC):
         """Return the record under ``key``; None if there is none."""
 
     def session(self, session: str) -> Session | Corrupt | None:
-        """Return a session's record."""
+        """Return a session's record: None if there is none, `Corrupt` if it cannot be read."""
         record = self.get(session_key(session))
         return record if isinstance(record, Session | Corrupt) else None
 
     def store(self, store: str) -> Store | Corrupt | None:
-        """Return a store's own record."""
+        """Return a store's own record: None if there is none, `Corrupt` if it cannot be read."""
         record = self.get(store_key(store))
         return record if isinstance(record, Store | Corrupt) else None
 
@@ -60,23 +60,27 @@ class Lookup(ABC):
         return record if isinstance(record, Store) else Store(store)
 
     def acting_session(self, session: str) -> Session:
-        """Return the living session that makes a request; call `milepost_server.rules.guards.session_lives` before."""
+        """Return the record of the session that makes a request. The caller must have checked that the session lives
+        (`milepost_server.rules.guards.session_lives`).
+        """
         record = self.session(session)
         assert isinstance(record, Session)
         return record
 
     def handle(self, store: str, name: str) -> Handle | Corrupt | None:
-        """Return a handle's record."""
+        """Return a handle's record: None if there is none, `Corrupt` if it cannot be read."""
         record = self.get(handle_key(store, name))
         return record if isinstance(record, Handle | Corrupt) else None
 
     def upload(self, store: str, upload: str) -> Upload | Corrupt | None:
-        """Return an upload's record."""
+        """Return an upload's record: None if there is none, `Corrupt` if it cannot be read."""
         record = self.get(upload_key(store, upload))
         return record if isinstance(record, Upload | Corrupt) else None
 
     def tree(self, store: str) -> Tree | Corrupt | None:
-        """Return the record of a store's tree, which describes the tree as a whole."""
+        """Return the record that describes a store's tree as a whole: None if there is none, `Corrupt` if it cannot be
+        read.
+        """
         record = self.get(tree_key(store))
         return record if isinstance(record, Tree | Corrupt) else None
 
@@ -86,7 +90,7 @@ class Lookup(ABC):
 
     def path(self, store: str, path: str) -> TreePath | Corrupt | None:
         """Return the record of a path in a store's tree: the path's own record, or else its row in the newest manifest
-        that has one.
+        that has one. None if there is neither, `Corrupt` if the path's own record cannot be read.
 
         Raises `ManifestsNotLoaded`.
         """
@@ -94,7 +98,9 @@ class Lookup(ABC):
         return record if isinstance(record, TreePath | Corrupt) else self.compacted(store, path)
 
     def compacted(self, store: str, path: str) -> TreePath | None:
-        """Return the record of a path in the newest manifest that has a row for it. Raises `ManifestsNotLoaded`."""
+        """Return the record of a path in the newest manifest that has a row for it; None if no manifest has one. Raises
+        `ManifestsNotLoaded`.
+        """
         for rows in reversed(self.manifests(store)):
             if (record := rows.get(path)) is not None:
                 return record

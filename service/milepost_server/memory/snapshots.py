@@ -1,4 +1,5 @@
-"""Snapshots of the state at one revision, for large answers that are assembled while later changes are committed.
+"""Snapshots of all records in memory at one revision, for large answers that are assembled while later changes are
+committed. They are not the snapshots of a tree, which users see.
 
 Taking a snapshot copies nothing. When a later change replaces or removes a record for the first time, the snapshot
 keeps the old record, for as long as the snapshot is referenced.
@@ -16,7 +17,7 @@ from milepost_server.model.records import Record, handle_of
 
 
 class Snapshot(Lookup):
-    """A snapshot shows committed records as they were when it was taken.
+    """The committed records in memory as they were when this snapshot was taken.
 
     A snapshot keeps the old records of changes until the next snapshot, ``newer``, is taken. The old records of later
     changes are in ``newer``. So each change is noted in one snapshot only, however many there are.
@@ -32,7 +33,7 @@ class Snapshot(Lookup):
 
     @property
     def is_current(self) -> bool:
-        """Return whether nothing has changed since the snapshot was taken."""
+        """Return whether no record has changed since the snapshot was taken."""
         return not self._before
 
     def note(self, key: str, old: Record | None) -> None:
@@ -54,7 +55,7 @@ class Snapshot(Lookup):
         self._lists.setdefault(store, names)
 
     def get(self, key: str) -> Record | None:
-        """Return the record that was under ``key`` when the snapshot was taken."""
+        """Return the record that was under ``key`` when the snapshot was taken; None if there was none."""
         for snapshot in self._chain():
             if key in snapshot._before:
                 return snapshot._before[key]

@@ -194,11 +194,11 @@ class State(TreeIndex):
                 del self._unreadable[store]
 
     def get(self, key: str) -> Record | None:
-        """Return the committed record under ``key``."""
+        """Return the committed record under ``key``; None if there is none."""
         return self.records.get(key)
 
     def snapshot(self) -> Snapshot:
-        """Return a snapshot of the current state, which shows this state also after later changes."""
+        """Return a snapshot of all committed records, which shows them unchanged also after later changes."""
         newest = self._newest()
         if newest is not None and newest.is_current:
             return newest
@@ -251,12 +251,14 @@ class State(TreeIndex):
         return iter(self._store_indexes.irange(after, inclusive=(False, True)))
 
     def locked_by(self, session: str, after: tuple[str, str] = ("", "")) -> Iterator[tuple[str, str]]:
-        """Yield store and name of the handles whose own records have a lock of the session, sorted, after ``after``."""
+        """Yield store and name of the handles whose own records have a lock of the session, sorted, beginning after the
+        pair ``after``.
+        """
         first, last = (session, *after), (session, _LAST, "")
         return ((store, name) for _, store, name in self._locks.irange(first, last, inclusive=(False, True)))
 
     def may_hold(self, session: str, after: tuple[str, str] = ("", "")) -> Iterator[tuple[str, str]]:
-        """Yield store and name of the handles that the session may hold, sorted, after ``after``.
+        """Yield store and name of the handles that the session may hold, sorted, beginning after the pair ``after``.
 
         These are the handles whose records have a lock of the session, and all handles of each store that the session
         locked as a whole. Some of them may have been released since; `milepost_server.rules.locks.holders` decides.
@@ -326,17 +328,23 @@ class State(TreeIndex):
         return iter(self._removing.irange(after, inclusive=(False, True)))
 
     def gone(self, until: int, after: Aged = (0, "")) -> Iterator[Aged]:
-        """Yield the handles and uploads whose records are kept only for retries, and whose age counts from revision
-        ``until`` or an earlier one. The oldest come first.
+        """Yield the handles and uploads that are gone, whose records are kept only to answer retries: the revision from
+        which the age of the record counts, and its key. The oldest come first.
+
+        The revisions are at most ``until``, and the pairs come after the pair ``after``.
         """
         return iter(self._gone.irange(after, (until, _LAST), inclusive=(False, True)))
 
     def ended(self, until: int, after: Aged = (0, "")) -> Iterator[Aged]:
-        """Yield sessions that ended at or before revision ``until``, the oldest first."""
+        """Yield the sessions that ended at or before revision ``until``, the oldest first: the revision of the end, and
+        the key. The pairs come after the pair ``after``.
+        """
         return iter(self._ended.irange(after, (until, _LAST), inclusive=(False, True)))
 
     def stores_with_cleared(self, after: str = "") -> list[str]:
-        """Return the stores after ``after`` that still have records of cleared handles, which wait to be dropped."""
+        """Return the names of the stores that sort after ``after`` and still have records of cleared handles, which
+        wait to be dropped.
+        """
         return [store for store in self._cleared if store > after]
 
     def cleared(self, store: str, until: int) -> Iterator[str]:
@@ -350,7 +358,7 @@ class State(TreeIndex):
         return (handle_key(store, name) for name in index.cleared_names())
 
     def pending_uploads(self) -> Iterator[tuple[str, Upload]]:
-        """Yield the uploads that are pending, each with its store."""
+        """Yield the uploads that are pending, each after the name of its store."""
         for store, index in self._store_indexes.items():
             for key in index.pending:
                 upload = self.records[key]
@@ -363,12 +371,16 @@ class State(TreeIndex):
         return len(index.pending) if index is not None else 0
 
     def answered_in(self, scope: KeyScope) -> str | None:
-        """Return the key of the record that keeps the answer to the request with this scope; None if no record does."""
+        """Return the key of the record that keeps the answer to the request that ``scope`` identifies; None if no
+        record does.
+        """
         return self._answers.get(scope)
 
 
 def scopes(key: str, record: Record | None) -> Iterator[KeyScope]:
-    """Yield the scope of each idempotency key whose answer the record under ``key`` keeps."""
+    """Yield what identifies each request whose answer the record under ``key`` keeps: store, session and idempotency
+    key.
+    """
     if record is None or isinstance(record, Corrupt):
         return
     store = store_of(key) or ""
@@ -395,8 +407,8 @@ def _move(index: SortedList[Aged] | SortedList[str], old: Aged | str | None, new
 
 
 def _used_up_since(key: str, record: Record | None) -> Aged | None:
-    """Return the age and key of an upload that has ended, None for any other record. The age counts from its creation,
-    when the answer that the record keeps was given.
+    """Return, for an upload that has ended, the revision from which the age of its record counts, and the key; None for
+    any other record. The age counts from the upload's creation, when the answer that the record keeps was given.
     """
     return (record.created_revision, key) if isinstance(record, Upload) and record.ended else None
 

@@ -1,4 +1,6 @@
-"""The part of the state about trees: paths in order, including those in manifests, and the entries for maintenance."""
+"""The part of the state in memory that is about trees: paths in order, including those in manifests, and the entries
+that maintenance may drop.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,7 @@ class TreeIndex(Lookup):
     ) -> Iterator[str]:
         """Yield the paths below a directory that have a record, sorted, beginning after the path ``after``.
 
-        ``manifests`` is as in `path_after`. Raises `ManifestsNotLoaded`.
+        ``manifests`` are the manifests to search; None means those of the tree. Raises `ManifestsNotLoaded`.
         """
         before = f"{directory}/" if directory else ""
         path = self.path_after(store, max(before, after), manifests)
@@ -110,19 +112,21 @@ class TreeIndex(Lookup):
         return [manifest for manifest in named if manifest.blob not in self.held]
 
     def stores_to_trim(self) -> list[str]:
-        """Return the stores whose trees may have something that maintenance can drop."""
+        """Return the names of the stores whose trees may have entries, tombstones or rollbacks that maintenance can
+        drop.
+        """
         return list(self._to_trim)
 
     def dead_paths(self, store: str, after: tuple[int, str], until: int) -> Iterator[tuple[int, str]]:
-        """Yield the deletion revision and path of deleted entries, in order, after the pair ``after`` and up to
-        revision ``until``.
+        """Yield a pair for each deleted entry of a store's tree, in order: its deletion revision and its path. The
+        pairs come after the pair ``after``, and their revisions are at most ``until``.
         """
         index = self._store_indexes.get(store)
         return index.deleted.irange(after, (until, LAST), (False, True)) if index is not None else iter(())
 
     def temporary_files(self, store: str, after: tuple[int, str], until: int) -> Iterator[tuple[int, str]]:
-        """Yield the creation revision and path of files under temporary names, after the pair ``after`` and up to
-        revision ``until``.
+        """Yield a pair for each file under a temporary name, in order: its creation revision and its path. The pairs
+        come after the pair ``after``, and their revisions are at most ``until``.
         """
         index = self._store_indexes.get(store)
         return index.temporary_files.irange(after, (until, LAST), (False, True)) if index is not None else iter(())

@@ -1,4 +1,4 @@
-"""The state as it will be once the groups in flight have been committed.
+"""The view: the records in memory as they will be once the groups in flight have been committed.
 
 A group is in flight from the time it is built until the outcome of its write is known.
 """
@@ -19,8 +19,8 @@ from milepost_server.model.trees import TreePath
 class _Layer:
     """The changes of one group in flight.
 
-    ``records`` has them by key, None for a deletion. ``answers`` maps a scope to the key of the record that keeps its
-    answer.
+    ``records`` has the changed records by key, None for a deletion. ``answers`` maps a request's scope (store, session
+    and idempotency key) to the key of the record that keeps the answer.
     """
 
     def __init__(self, group: int) -> None:
@@ -30,7 +30,7 @@ class _Layer:
 
 
 class View(Lookup):
-    """The committed state under the changes of the groups in flight, one layer for each group.
+    """The committed records with the changes of the groups in flight on top, one layer for each group.
 
     ``depends`` is the number of the latest group in flight whose changes were read through this object, 0 for none. A
     decision that read changes of a group is valid only if the group is committed; see `Decision`.
@@ -44,7 +44,7 @@ class View(Lookup):
 
     def fresh(self) -> View:
         """Return another view that shares this view's state and layers, now and later, but has its own ``depends``,
-        which begins at 0.
+        which begins at 0. So it shows which group one decision depends on.
         """
         view = View(self.state)
         view._layers = self._layers
@@ -80,7 +80,9 @@ class View(Lookup):
         return self.state.records.get(key)
 
     def _staged(self, prefix: str) -> dict[str, Record | None]:
-        """Return the changes of the groups in flight to keys with this prefix."""
+        """Return the changes of the groups in flight to keys with this prefix: the new records by key, None for a
+        deletion.
+        """
         staged: dict[str, Record | None] = {}
         for layer in self._layers:
             found = {key: record for key, record in layer.records.items() if key.startswith(prefix)}
@@ -97,7 +99,7 @@ class View(Lookup):
 
     def count(self, store: Store) -> int:
         """Return how many handles a listing of the store will show. ``store`` is the record that the store will have,
-        which says up to which revision handles are cleared.
+        which states up to which revision handles are cleared.
         """
         staged = self._staged(handle_key(store.name, ""))
         more = sum(
@@ -122,7 +124,7 @@ class View(Lookup):
                     yield record
 
     def times_named(self, store: str, blobs: Collection[str]) -> dict[str, int]:
-        """Return how many records of paths of a store's tree will name each of these blobs."""
+        """Return for each of these blobs how many records of paths of a store's tree will name it."""
         named = {blob: self.state.times_named(blob) for blob in blobs}
         for key, record in self._staged(path_keys(store)).items() if named else ():
             for one, each in ((1, record), (-1, self.state.get(key))):
@@ -143,7 +145,9 @@ class View(Lookup):
         return next((key for key in self.state.damaged_paths(store) if isinstance(self.get(key), Corrupt)), None)
 
     def answered(self, scope: KeyScope) -> Answered | None:
-        """Return the first answer under an idempotency key; None if there was none, or if it is not kept any more."""
+        """Return the first answer to the request that ``scope`` identifies; None if there was none, or if it is not
+        kept any more.
+        """
         staged = (layer.answers[scope] for layer in reversed(self._layers) if scope in layer.answers)
         key = next(staged, None) or self.state.answered_in(scope)
         record = self.get(key) if key else None

@@ -28,8 +28,8 @@ STORED_AS: Final = {
 
 
 def schema() -> int:
-    """Return the schema number, as a default factory. msgspec omits plain defaults from stored records, so a later
-    release would read its own default as their number.
+    """Return the schema number of the stored records, as a default factory. A factory is needed since msgspec omits
+    plain defaults from stored records, and a later release would then read its own number in place of the omitted one.
     """
     return SCHEMA
 

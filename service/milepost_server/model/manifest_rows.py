@@ -26,8 +26,8 @@ class _Row(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class _RowEntry(msgspec.Struct, array_like=True, frozen=True, omit_defaults=True, gc=False):
-    """The stored form of an `Entry` in a row. A directory has the size -1. ``start`` is -1 if the file is the whole
-    blob.
+    """The stored form of an `Entry` in a row of a manifest. A directory has the size -1. ``start`` is -1 if the file is
+    the whole blob.
     """
 
     created_revision: int
@@ -42,7 +42,7 @@ class _RowEntry(msgspec.Struct, array_like=True, frozen=True, omit_defaults=True
 
 
 class _Path(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The first value of a row, its path. A search decodes only this value of each row."""
+    """The path of a row of a manifest, which is the row's first value. A search decodes only this value of each row."""
 
     path: str
 
@@ -85,8 +85,8 @@ class ManifestRows:
         return cls(_HEADER + b"".join(_ENCODER.encode(_row_of(record)) + b"\n" for record in records))
 
     def manifest(self, blob: str) -> Manifest:
-        """Return the reference to this manifest for the record of its tree. ``blob`` is the key of the blob with the
-        rows.
+        """Return the reference to this manifest that the record of its tree keeps. ``blob`` is the key of the blob with
+        the rows.
         """
         return Manifest(blob, len(self.content), hashlib.sha256(self.content).hexdigest(), len(self))
 

@@ -46,7 +46,7 @@ class Lock(msgspec.Struct, rename=STORED_AS, frozen=True, gc=False):
 
 
 class Session(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc=False):
-    """A session, the lease of a client. ``ended`` is the revision at which it ended, 0 while it lives. See `Store`.
+    """A session, the lease of a client. ``ended`` is the revision at which it ended, 0 while it lives.
 
     ``owner`` is the name of the client that opened the session. It is empty if the deployment had no tokens then, or if
     a release that did not store the name opened the session.
@@ -153,12 +153,14 @@ class Deployment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     @property
     def answered(self) -> tuple[Answered, ...]:
-        """Return no answers, since no client sends a request about the deployment."""
+        """No answers: no client sends a request about the deployment, so its record keeps none."""
         return ()
 
 
 class Corrupt(msgspec.Struct, frozen=True, gc=False):
-    """A record that cannot be read."""
+    """A record that cannot be read: damaged, or of a newer release. ``name`` is the last part of its key, ``reason``
+    says what is wrong.
+    """
 
     name: str
     reason: str

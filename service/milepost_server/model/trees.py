@@ -82,8 +82,8 @@ class TreePath(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True
 
     @property
     def whole_blobs(self) -> dict[str, bool]:
-        """The keys of the blobs that contain one file of this path each, and for each whether another path may name the
-        blob too.
+        """The keys of the blobs that contain nothing but one file of this path. The value is True if an entry of
+        another path may name the blob too.
         """
         found: dict[str, bool] = {}
         for entry in self.entries:

@@ -48,10 +48,10 @@ _PACK_BYTES = 8 * 1024 * 1024
 
 @dataclass(slots=True)
 class _Copies:
-    """The files that were copied so far: ``records`` by path, and ``blobs``, the keys of the blobs that were put for
-    the clone.
+    """The files of one clone that were copied so far: ``records`` by path, and ``blobs``, the keys of the blobs that
+    were put for the clone.
 
-    The bytes of small files are kept in ``small`` until they make a blob.
+    The bytes of small files are collected in ``small``, until there are enough of them for a blob.
     """
 
     caller: Caller
@@ -66,7 +66,9 @@ class _Copies:
 
     @property
     def original(self) -> bytes:
-        """The bytes with which the path of each file in the source's tree begins, as Spark writes absolute paths."""
+        """The beginning of the absolute paths that Spark writes into the files of the source, as bytes; a copy must not
+        contain it.
+        """
         return f"/jobs/{self.source}/".encode()
 
     def add(self, path: str, entry: Entry) -> None:
@@ -76,13 +78,13 @@ class _Copies:
         self.small_bytes += len(entry.data or b"")
 
     def take_small(self) -> list[TreePath]:
-        """Return the small files that were collected, and begin to collect anew."""
+        """Return the small files that were collected since the last call, and begin to collect anew."""
         taken, self.small, self.small_bytes = self.small, [], 0
         return taken
 
 
 class Cloning:
-    """Clones trees. Long work is divided into turns, so that the event loop stays responsive."""
+    """Clones trees. Long work is divided into turns of the event loop, so that other tasks can run in between."""
 
     def __init__(
         self,
@@ -101,11 +103,13 @@ class Cloning:
         self._manifests = manifests
 
     async def clone(self, caller: Caller, store: str, source: str, snapshot: str) -> Reply:
-        """Fill the empty tree of ``store`` with copies of the files in a snapshot of ``source``. Raises problems.
+        """Fill the empty tree of ``store`` with copies of the files in a snapshot of ``source``.
 
         Spark's metadata of state contains absolute paths of files, which are changed to the paths of the copies. If any
         other file contains the path of the source's directory, the clone is refused, since the copy would still refer
         to the source.
+
+        Raises `Problem`, for example ``not-empty``, ``not-exist`` or ``fenced``.
         """
         for tree in (source, store):
             await self._manifests.ready(tree)
@@ -153,7 +157,9 @@ class Cloning:
         return reply_of(served)
 
     async def _prepared(self, copies: _Copies, request: CloneTree) -> tuple[ManifestRows, CloneTree]:
-        """Copy all files of the snapshot; return the rows of the manifest, and the request that names the manifest."""
+        """Copy all files of the snapshot, and put the manifest that lists the copies. Return the rows of this manifest,
+        and the request completed with the manifest.
+        """
         await self._copy_all(copies)
         blob = self._key(copies)
         rows, request = await asyncio.to_thread(_compacted, copies, blob, request)
@@ -260,7 +266,9 @@ class Cloning:
 
 
 def _compacted(copies: _Copies, blob: str, request: CloneTree) -> tuple[ManifestRows, CloneTree]:
-    """Return the manifest rows of the copies, and the request that names the manifest."""
+    """Return the rows of a manifest that lists the copies, and the request completed with this manifest; ``blob`` is
+    the key of the blob for the rows.
+    """
     rows = ManifestRows.of(sorted(copies.records, key=lambda record: record.path))
     sizes = [entry.size for record in copies.records for entry in record.entries if not entry.directory]
     return rows, replace(request, manifest=rows.manifest(blob), files=len(sizes), bytes=sum(sizes))

@@ -134,8 +134,8 @@ class EpochOperations:
 
 
 def _still_held(place: CampaignPlace, held: EpochHeld) -> EpochHeld:
-    """Return the error for a caller that has waited without being granted the epoch. If the epoch is free, so that no
-    other session is the reason, the error gives the reason.
+    """Return the error for a caller that has waited without being granted the epoch. If no session holds the epoch any
+    more, the error says that the caller's own session was not renewed lately.
     """
     if place.queue.holder:
         return held

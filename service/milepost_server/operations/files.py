@@ -37,7 +37,7 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True)
 class FileDelivery:
-    """The bytes of a file that are being sent to a reader."""
+    """The bytes of a file that are being sent to a reader, with the file and the range of bytes."""
 
     found: FoundFile
     span: Span
@@ -45,7 +45,9 @@ class FileDelivery:
 
 
 class FileReader:
-    """The operations that read files. Callers must await `TreeOperations.ready` first."""
+    """The operations that read files. Callers must await `TreeOperations.ready` first, which loads the manifests of the
+    tree.
+    """
 
     def __init__(self, journal: Journal, blobs: BlobStore, trees: TreeOperations) -> None:
         self._journal = journal
@@ -100,7 +102,7 @@ class FileReader:
 
 
 class Publisher:
-    """Publishes files whose bytes are already stored."""
+    """Publishes files whose bytes are already stored: makes them visible at their paths."""
 
     def __init__(
         self,
@@ -126,11 +128,12 @@ class Publisher:
         attempt: int,
         begun: Begun = NOW,
     ) -> Reply | int:
-        """Publish a file at a path; a repeated call with the same ``key`` counts as the same write. Raises problems.
+        """Publish a file at a path; a repeated call with the same ``key`` counts as the same write.
 
-        A late attempt publishes nothing, since the file may have been renamed or deleted meanwhile. An attempt is late
-        if a newer attempt has begun, or if an attempt was already committed. An attempt with other bytes than the
-        committed ones is refused.
+        ``begun`` is the directory above the file when its bytes began to come, which must still exist. A late attempt
+        publishes nothing, since the file may have been renamed or deleted meanwhile. An attempt is late if a newer
+        attempt has begun, or if an attempt was already committed. An attempt with other bytes than the committed ones
+        is refused.
 
         Nothing is published if the blob was put under an older leadership: the garbage collector of this leadership may
         be about to delete such a blob, since it assumes that no new record names one. The method then returns the
@@ -138,6 +141,9 @@ class Publisher:
         the first answer again.
 
         The blob of a refused attempt is kept, since the data node may retry with this blob.
+
+        Raises `Problem` with the code of the refusal, such as ``fenced``, ``outcome-unknown`` or
+        ``idempotency-mismatch``.
         """
         journal = self._journal
         if not journal.lease_holds():
@@ -161,7 +167,8 @@ class Publisher:
         return reply_of(await self._submitter.submit_and_wait(request, journal.generation, attempts.check_newest))
 
     def check_put(self, at: At, epoch: int | None, attempt: Attempt, *, overwrite: bool) -> None:
-        """Refuse a put early, before any byte is received, if the rules would refuse it now. Raises problems.
+        """Refuse a put early, before any byte is received, if the rules would refuse it now. Raises `Problem` with the
+        code of the refusal, such as ``fenced``.
 
         A put that was already committed under its key is not refused here, since its answer depends on a comparison of
         its bytes with the committed ones.

@@ -77,7 +77,7 @@ class _Asked(msgspec.Struct):
 
 
 class StateLookups:
-    """The operation that looks up the values of a key of managed state. It changes nothing."""
+    """The operation that looks up the values of a key in the managed state of a job. It changes nothing."""
 
     def __init__(
         self,
@@ -87,7 +87,9 @@ class StateLookups:
         trees: TreeOperations,
         seconds: float = SECONDS,
     ) -> None:
-        """``pool`` runs ``milepost.state.processors.lookups``. A look-up takes ``seconds`` at most."""
+        """Make the look-ups. ``pool`` has the worker processes, which run ``milepost.state.processors.lookups``. A
+        look-up takes ``seconds`` at most.
+        """
         self._pool = pool
         self._states = states
         self._files = files
@@ -97,7 +99,8 @@ class StateLookups:
     async def look_up(self, store: str, question: Question) -> Found:
         """Return the values of a key. Callers must await `TreeOperations.ready` first.
 
-        Raises problems, ``not-supported`` if the packages that decode state are not installed.
+        Raises `Problem`, for example ``not-supported`` if the packages that decode state are not installed, and
+        ``storage-unavailable`` if the look-up takes too long.
         """
         missing = _missing(_NEEDED)
         if missing:
@@ -137,7 +140,9 @@ class StateLookups:
             return await self._asked(worker, store, question)
 
     async def _asked(self, worker: Worker, store: str, question: Question) -> Found | Problem:
-        """Ask a worker process, and return its answer, or the problem that it reports. Raises `WorkerEnded`."""
+        """Ask a worker process, and send it the files that it requests meanwhile. Return its answer, or the problem
+        that it reports. Raises `WorkerEnded`.
+        """
         await worker.send(asdict(question))
         failed: Problem | None = None
         while True:
@@ -161,7 +166,10 @@ class StateLookups:
             await worker.send(answered, content)
 
     async def _result(self, store: str, asked: _Asked) -> tuple[dict[str, Any], bytes]:
-        """Return the data of files that a worker process requests during a look-up. Raises problems."""
+        """Return what a worker process requests during a look-up: a JSON object that lists the files of a directory, or
+        the bytes of a handle or a file; the other of the two is empty. Raises `Problem` with the code of the failed
+        read.
+        """
         match asked.ask:
             case "handle":
                 return {}, await self._handle(store, asked.name)

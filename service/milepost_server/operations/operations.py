@@ -102,7 +102,7 @@ def operations_of(replica: Replica) -> Operations:
 
 
 class LeadingOperations:
-    """The operations on leadership. ``step_down`` makes the leader step down, and returns the term that ended."""
+    """The operation on leadership: to make the leader step down."""
 
     def __init__(self, journal: Journal, step_down: Callable[[], Awaitable[int]]) -> None:
         self._journal = journal

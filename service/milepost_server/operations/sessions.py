@@ -88,9 +88,9 @@ class SessionOperations:
         """Renew the lease of a session, counted from ``received`` (monotonic), when the request came in; None means
         now.
 
-        ``client`` is that of `Attempt`. Once the expiry of the session has begun, the renewal is refused with 410.
-        Before that answer, the method waits until the expiry is committed, since a new leader would otherwise find the
-        session alive.
+        ``client`` is the name of the client, if the client may renew only its own sessions; None if it may renew all.
+        Once the expiry of the session has begun, the renewal is refused with 410. Before that answer, the method waits
+        until the expiry is committed, since a new leader would otherwise find the session alive.
         """
         began, attempt = self._clock(), Attempt(session_id, client=client)
         self._check_owner(self._journal.read(), attempt)
@@ -109,8 +109,10 @@ class SessionOperations:
     ) -> Reply:
         """Return a session with its remaining seconds and the locks that it holds.
 
-        Locks in stores that are not ``shown`` are left out. ``client`` is that of `Attempt`. The locks are collected in
-        turns of the event loop. A lock that is taken or released during that time may be in the answer or not.
+        ``client`` is the name of the client, if the client may see only its own sessions; None if it may see all.
+        ``shown`` says of a store whether the client may see it; locks in other stores are left out. The locks are
+        collected in turns of the event loop. A lock that is taken or released during that time may be in the answer or
+        not.
         """
         reading = self._journal.read()
         session = self._living(reading, Attempt(session_id, client=client))
@@ -155,7 +157,7 @@ class SessionOperations:
         return page
 
     def _summary(self, state: State, session: Session) -> dict[str, Any]:
-        """Return the description of a living session for a listing."""
+        """Return the description of a living session, as JSON, for a list of sessions."""
         led = state.session_index.led_by(session, MOST_EPOCHS_SHOWN + 1)
         epochs = [{"store": store, "epoch": _epoch_of(state, store)} for store in led[:MOST_EPOCHS_SHOWN]]
         return {
@@ -187,7 +189,9 @@ class SessionOperations:
         return session
 
     async def _locks(self, state: State, session: str, shown: Callable[[str], bool]) -> EncodedList:
-        """Return the locks of a session in the stores that are ``shown``, sorted by store and name."""
+        """Return the locks of a session, sorted by store and name; ``shown`` says of a store whether its locks are
+        included.
+        """
         held = JsonList()
 
         def add(lock: tuple[str, str]) -> None:

@@ -42,7 +42,7 @@ class SnapshotOperations:
         """Return the snapshots and savepoints of a tree, and the snapshots that rollbacks passed over, each list the
         oldest first.
 
-        Raises problems: ``corrupt`` if the content of the tree is unknown, ``storage-unavailable``, ``no-leader``.
+        Raises `Problem`: ``corrupt`` if the content of the tree is unknown, ``storage-unavailable``, ``no-leader``.
         """
         await self._manifests.ready(store)
         reading = self._journal.read()
@@ -63,7 +63,7 @@ class SnapshotOperations:
         """Check that the bytes of all files are stored, now and at each snapshot and savepoint; with ``digests``, read
         them all.
 
-        Raises problems: ``corrupt`` if the content of the tree is unknown, ``storage-unavailable``, ``no-leader``.
+        Raises `Problem`: ``corrupt`` if the content of the tree is unknown, ``storage-unavailable``, ``no-leader``.
         """
         await self._manifests.ready(store)
         report = await self._verification.verify(store, digests=digests)
@@ -71,17 +71,19 @@ class SnapshotOperations:
         return replace(kept, answer=Answer(report.body(kept.answer.body)))
 
     async def roll_back(self, caller: Caller, store: str, revision: int, keep: tuple[str, ...]) -> Reply:
-        """Roll the tree back to the revision of a snapshot or a savepoint, under the caller's epoch. Raises problems.
+        """Roll the tree back to the revision of a snapshot or a savepoint, under the caller's epoch.
 
-        The paths ``keep`` and everything below them stay unchanged.
+        The paths ``keep`` and everything below them stay unchanged. Raises `Problem`, for example ``not-exist`` or
+        ``fenced``.
         """
         await self._manifests.ready(store)
         return await self._submitter.perform(RollBack(caller.attempt, store, "", caller.epoch, revision, keep))
 
     async def clone(self, caller: Caller, store: str, source: str, snapshot: str) -> Reply:
-        """Fill the empty tree of ``store`` with copies of the files in a snapshot of ``source``. Raises problems.
+        """Fill the empty tree of ``store`` with copies of the files in a snapshot of ``source``.
 
-        The files are copied first, which takes long if there are many.
+        The files are copied first, which takes long if there are many. Raises `Problem`, for example ``not-empty``,
+        ``not-exist`` or ``fenced``.
         """
         return await self._cloning.clone(caller, store, source, snapshot)
 
@@ -92,8 +94,8 @@ def snapshot_body(snapshot: TreeSnapshot | Savepoint) -> dict[str, Any]:
 
 
 def _commit(view: Lookup, store: Store, tree: Tree, snapshot: TreeSnapshot | Savepoint) -> dict[str, Any]:
-    """Return the time and the epoch at which the batch of a snapshot was committed, as JSON; null for each that is
-    unknown.
+    """Return, as JSON, when the batch of a snapshot was committed and under which epoch; null for each of the two that
+    is unknown.
     """
     inside = f"{snapshot.directory}/" if snapshot.directory else ""
     commit = shown(view, store, tree, f"{SNAPSHOTS}/@{snapshot.revision}/{inside}commits/{snapshot.batch}")

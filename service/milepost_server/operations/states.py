@@ -97,10 +97,11 @@ class StateOperations:
         return await self._with_blob(caller, store, state, request_of)
 
     async def _with_blob(self, caller: Caller, store: str, incoming: Incoming, request_of: RequestOf) -> Reply:
-        """Put the bytes, then move the pointer. If the request is certain never to be applied, its blob is deleted at
-        once.
+        """Put the bytes, then make the handle point to them. ``request_of`` makes the request that does this from the
+        blob, or from the bytes of a small state.
 
-        A state of fewer than ``inline_below`` bytes goes into the record, and has no blob.
+        If the request is certain never to be applied, its blob is deleted at once. A state of fewer than
+        ``inline_below`` bytes goes into the record, and has no blob.
         """
         journal = self._journal
         if not journal.lease_holds():
@@ -140,8 +141,8 @@ class StateOperations:
 
 
 def _took(decision: Decision, blob: BlobRef) -> bool:
-    """Return whether the decision made the handle point to this blob. The replay of an earlier attempt did not: the
-    handle points to the blob of that attempt.
+    """Return whether the decision made the handle point to this blob. If it is the replay of an earlier attempt's
+    answer, it did not: the handle points to the blob of that attempt.
     """
     return isinstance(decision, Accepted) and any(
         isinstance(record, Handle) and record.blob == blob.key for record in decision.changes.values()

@@ -79,7 +79,7 @@ class StoreOperations:
     async def list_page(self, after: str, limit: int, shown: Callable[[str], bool] = lambda _: True) -> StorePage:
         """Return a page of at most ``limit`` stores, whose names come after ``after``.
 
-        Stores that are not ``shown`` are skipped as if they did not exist.
+        ``shown`` says of a store whether the caller may see it; other stores are skipped as if they did not exist.
 
         Each store comes with its number of handles, its epoch (0 before the first one) with the session that holds it,
         the newest snapshot of its tree, the number of its records that cannot be read, and the revision at which all
@@ -119,7 +119,8 @@ class StoreOperations:
         return StorePage(found, following, self._journal.read().term)
 
     def _snapshot_for_replay(self) -> Snapshot:
-        """Return a snapshot of the current state, for the answer to a replay.
+        """Return a snapshot of the current records, for the answer to a replayed request that locks all handles of a
+        store.
 
         The lock was already committed, so a problem that is raised here has the outcome ``applied``.
         """

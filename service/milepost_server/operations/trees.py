@@ -59,14 +59,14 @@ class FilePage:
 
 @dataclass(slots=True)
 class Summary:
-    """The number of files and of directories, and of the bytes of the files."""
+    """How many files and directories there are below a path, and how many bytes the files have."""
 
     files: int = 0
     directories: int = 0
     bytes: int = 0
 
     def add(self, entry: Entry) -> None:
-        """Count an entry."""
+        """Count an entry: a directory, or a file with its bytes."""
         self.files += not entry.directory
         self.directories += entry.directory
         self.bytes += entry.size
@@ -99,7 +99,7 @@ class TreeOperations:
         """Call ``visit`` with the names of the stores that come after ``after``, in turns of the event loop. At most
         ``most`` stores are visited, or all if it is None.
 
-        Stores that are not ``shown`` are skipped as if they did not exist.
+        ``shown`` says of a store whether the caller may see it; other stores are skipped as if they did not exist.
         """
         given = 0
 
@@ -115,7 +115,7 @@ class TreeOperations:
     async def ready(self, store: str) -> None:
         """Wait until all manifests of a store's tree are in memory; the other operations need them.
 
-        Raises problems: ``corrupt``, ``storage-unavailable``, ``no-leader``.
+        Raises `Problem`: ``corrupt``, ``storage-unavailable``, ``no-leader``.
         """
         await self._manifests.ready(store)
 
@@ -146,9 +146,11 @@ class TreeOperations:
     async def each_child(
         self, at: At, visit: Callable[[str, Entry], object], after: str = "", most: int | None = None
     ) -> None:
-        """Call ``visit`` with each of the `children`, in turns of the event loop.
+        """Call ``visit`` with the name and the entry of each child of a directory, in turns of the event loop; for a
+        file, with an empty name and its own entry.
 
-        A file that is renamed while a long directory is read may be missing, or appear under either name.
+        The names begin after the name ``after``, and are at most ``most``. A file that is renamed while a long
+        directory is read may be missing, or appear under either name.
         """
         entry = self.entry(at)
         if not entry.directory:
@@ -176,7 +178,8 @@ class TreeOperations:
             self.entry(at)
 
     async def summary(self, at: At) -> Summary:
-        """Count the entry at a path and everything below it, in turns. Raises ``not-exist`` and ``corrupt`` problems.
+        """Count the entry at a path and everything below it, in turns of the event loop. Raises ``not-exist`` and
+        ``corrupt`` problems.
 
         A file that is renamed while a large directory is counted may be missing, or be counted twice.
         """
@@ -205,14 +208,16 @@ class TreeOperations:
         return entry
 
     async def bytes_of_small(self, entry: Entry) -> bytes:
-        """Return the bytes of a file that has no blob of its own. Raises ``corrupt`` and other problems."""
+        """Return the bytes of a file that has no blob of its own. Raises `Problem`: ``blob-missing``, ``corrupt``,
+        ``storage-unavailable``.
+        """
         return await bytes_of_small(self._blobs, entry)
 
     def may_put(self, at: At, epoch: int | None, *, overwrite: bool, parents: bool) -> Begun:
-        """Refuse a put early, before any byte is sent, if the rules would refuse it now. Raises problems.
+        """Refuse a put early, before any byte is sent, if the rules would refuse it now.
 
         Returns the directory that must still exist when the file is published. Without ``parents``, the put creates no
-        directory.
+        directory. Raises `Problem` with the code of the refusal, such as ``fenced`` or ``already-exists``.
         """
         begun = Begun(parents=parents)
         self._submitter.dry_run(PutFile(LEADER, at.store, at.path, epoch, NO_BLOB, b"", overwrite, begun))
@@ -242,34 +247,43 @@ class TreeOperations:
         )
 
     async def make_directory(self, at: At, epoch: int | None) -> None:
-        """Create a directory, with all directories above it. Raises problems."""
+        """Create a directory, with all directories above it. Raises `Problem` with the code of the refusal, such as
+        ``fenced``.
+        """
         await self.make_directory_once(at, epoch, LEADER)
 
     async def make_directory_once(self, at: At, epoch: int | None, attempt: Attempt) -> Reply:
-        """Do the same as `make_directory`, unless a newer attempt of the same request has begun. In the answer,
-        ``created`` is whether the directory did not exist before.
+        """Create a directory, with all directories above it, unless a newer attempt of the same request has begun: then
+        raise an ``outcome-unknown`` problem. In the answer, ``created`` is whether the directory did not exist before.
         """
         return await self._perform(MakeDirectory(attempt, at.store, at.path, epoch))
 
     async def rename(self, at: At, target: str, epoch: int | None, onto: OntoExisting) -> bool:
-        """Rename a file or a directory; return whether it was renamed. Raises problems."""
+        """Rename a file or a directory, and return whether it was renamed. ``onto`` says what to do if the target
+        exists. Raises `Problem` with the code of the refusal, such as ``fenced`` or ``not-exist``.
+        """
         reply = await self._submitter.perform(RenamePath(LEADER, at.store, at.path, epoch, target, onto))
         return bool(reply.answer.body["renamed"])
 
     async def delete(self, at: At, epoch: int | None, *, recursive: bool) -> bool:
-        """Delete a file or a directory; return whether it existed. Raises problems."""
+        """Delete a file or a directory, and return whether it existed. Raises `Problem` with the code of the refusal,
+        such as ``fenced`` or ``not-empty``.
+        """
         reply = await self.delete_once(at, epoch, LEADER, recursive=recursive)
         return bool(reply.answer.body["deleted"])
 
     async def delete_once(self, at: At, epoch: int | None, attempt: Attempt, *, recursive: bool) -> Reply:
-        """Do the same as `delete`, unless a newer attempt of the same request has begun: since then, the path may have
-        another file.
+        """Delete a file or a directory, unless a newer attempt of the same request has begun: then the path may have
+        another file by now, and an ``outcome-unknown`` problem is raised.
         """
         return await self._perform(DeletePath(attempt, at.store, at.path, epoch, recursive))
 
     async def _perform(self, request: TreeRequest) -> Reply:
-        """Submit a request, unless it was already committed under its key, or a newer attempt has begun. In both cases
-        the path may now have another file than at the first attempt.
+        """Submit a request. If it was already committed under its key, return the first answer again; if a newer
+        attempt has begun, raise an ``outcome-unknown`` problem.
+
+        In both cases the path may now have another file than at the first attempt, so the request must not be applied
+        again.
         """
         if request.key is None:
             return await self._submitter.perform(request)
@@ -309,8 +323,8 @@ def _children(view: State, at: At, after: str) -> Iterator[str]:
 
 
 def _below(view: State, at: At, after: str) -> Iterator[str]:
-    """Yield the paths that may be below a directory, beginning after ``after``; some may not be visible. Below
-    `SNAPSHOTS`, these are the paths of one snapshot after another.
+    """Yield the paths that may be below a directory, beginning after the path ``after``; some may not be visible. For
+    the directory `SNAPSHOTS`, these are the paths of one snapshot after another.
     """
     inside = snapshot_of(at.path)
     if inside is None:

@@ -94,8 +94,8 @@ class UploadOperations:
     async def add_or_replace(
         self, caller: Caller, store: str, reference: Reference, request_of: Callable[[BlobRef, UploadRef], Request]
     ) -> Reply:
-        """Check the bytes of an upload, then make a handle point to them. If the request fails, the bytes are kept for
-        another attempt.
+        """Check the bytes of an upload, then make a handle point to them, by the request that ``request_of`` makes of
+        the announced blob and the upload. If the request fails, the bytes are kept for another attempt.
         """
         announced = BlobRef("", reference.size, reference.sha256)
 
@@ -125,8 +125,8 @@ class UploadOperations:
         return await self._signed(blob, min(left, upload.ttl), Outcome.APPLIED)
 
     async def _signed(self, blob: BlobRef, seconds: float, outcome: Outcome = Outcome.NOT_APPLIED) -> SignedRequest:
-        """Sign a URL to put a blob. If signing fails, the problem has the outcome ``outcome``, that of the
-        announcement.
+        """Sign a URL to put a blob; the URL is valid for ``seconds``. If signing fails, the problem that is raised has
+        the outcome ``outcome``: ``applied`` if the upload was announced already.
         """
         try:
             signed = await self._blobs.sign_put(blob.key, blob.size, blob.sha256, seconds)
@@ -149,8 +149,8 @@ def _with_url(reply: Reply, signed: SignedRequest, elapsed: float) -> Reply:
 
 
 async def _found_at(blobs: BlobStore, key: str, size: int) -> BlobRef | None:
-    """Return the blob that is stored under ``key``; None if there is none. Its digest is empty if its size is not
-    ``size``.
+    """Return the blob that is stored under ``key``; None if there is none, or not all of its bytes can be read. Its
+    digest is empty if its size is not ``size``.
 
     The blob cannot change after this check, since no blob is ever overwritten. Raises ``storage-unavailable`` and
     ``corrupt`` problems.

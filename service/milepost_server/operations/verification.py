@@ -71,8 +71,8 @@ class Report:
     """
 
     def body(self, kept: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
-        """Return the report as JSON. For each of the snapshots in ``kept``, which are listed by kind, it says whether
-        the snapshot is intact.
+        """Return the report as JSON. ``kept`` has lists of snapshots by kind, such as savepoints; each snapshot is
+        returned with a member that says whether it is intact.
         """
         named = sorted(self.damaged)[:_MOST_NAMED]
         return {
@@ -89,7 +89,7 @@ class Report:
 
 
 class Verification:
-    """Verifies trees. Long work is done in turns, so that the event loop stays responsive."""
+    """Verifies trees. Long work is divided into turns of the event loop, so that other tasks can run in between."""
 
     def __init__(self, journal: Journal, blobs: BlobStore, loop_time: LoopTimeBudget) -> None:
         self._journal = journal
@@ -168,7 +168,9 @@ class Verification:
         yield from (Shown(path, entry, frozenset(at)) for entry, at in shown.items())
 
     def _at(self, store: str, damaged: Shown) -> frozenset[int]:
-        """Return the revisions at which the damaged file is still visible. Some may have changed during the check."""
+        """Return the revisions at which the damaged file is still visible, since files may have changed during the
+        check; 0 means now.
+        """
         same = (damaged.entry.blob, damaged.entry.start, damaged.entry.sha256)
         for shown in self._files(store, damaged.path):
             if (shown.entry.blob, shown.entry.start, shown.entry.sha256) == same:
@@ -176,7 +178,9 @@ class Verification:
         return frozenset()
 
     async def _damage(self, shown: Shown, sizes: _Sizes, digests: bool) -> str | None:
-        """Return the reason why the stored bytes of a file are damaged; None if they are intact."""
+        """Return the reason why the stored bytes of a file are damaged; None if they are intact. With ``digests``, the
+        bytes are read; otherwise only their size is checked.
+        """
         entry = shown.entry
         try:
             if entry.created_revision == 0:
@@ -203,8 +207,8 @@ class Verification:
 
 
 class _Sizes:
-    """The sizes of blobs, each requested once. A blob that is missing in a listing may have been put after the listing
-    began, so its size is requested individually.
+    """The sizes of blobs, each requested from the blob store once. A blob that is missing in a listing may have been
+    put after the listing began, so its size is requested individually.
     """
 
     def __init__(self, blobs: BlobStore, loop_time: LoopTimeBudget) -> None:
@@ -213,7 +217,7 @@ class _Sizes:
         self._known: dict[str, int | Problem] = {}
 
     async def learn(self, keys: Iterable[str]) -> None:
-        """Get the sizes of these blobs from a listing, which is stopped after half a minute."""
+        """Get the sizes of these blobs from a listing of the blob store, which is stopped after half a minute."""
         wanted: dict[str, set[str]] = defaultdict(set)
 
         def want(key: str) -> None:
@@ -231,7 +235,7 @@ class _Sizes:
     async def check(self, key: str, size: int, *, at_least: bool = False) -> None:
         """Check that a blob has this size, or, with ``at_least``, this size or more.
 
-        Raises problems: ``blob-missing``, ``corrupt``, ``storage-unavailable``.
+        Raises `Problem`: ``blob-missing``, ``corrupt``, ``storage-unavailable``.
         """
         if key not in self._known:
             try:

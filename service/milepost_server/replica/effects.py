@@ -1,4 +1,6 @@
-"""The effects of committed requests: delete blobs, begin and end leases, wake waiting clients."""
+"""The effects of committed requests outside of the records: blobs are deleted, the deadlines of sessions and uploads
+begin and end, and waiting clients are woken.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ from milepost_server.rules.decisions import Accepted
 
 
 class Effects:
-    """The `JournalObserver` of a replica: after each commit, it schedules deletions of blobs, updates leases, and wakes
-    waiting tasks.
+    """The `JournalObserver` of a replica: after each commit, it schedules deletions of blobs, updates the deadlines of
+    sessions and uploads, and wakes waiting tasks.
     """
 
     def __init__(
@@ -38,8 +40,8 @@ class Effects:
         self._settings = settings
 
     def committed(self, request: Request, accepted: Accepted) -> None:
-        """Schedule the deletion of blobs that are not needed any more, keep the leases up to date, and wake waiting
-        tasks.
+        """Schedule the deletion of blobs that are not needed any more, update the deadlines of sessions and uploads,
+        and wake waiting tasks.
         """
         for key in accepted.discards:
             self._deletions.schedule(key, self._settings.linger_seconds)
@@ -60,7 +62,7 @@ class Effects:
                 self._uploads.note(store_of(key) or "", record)
 
     def found(self, key: str, record: Record) -> None:
-        """Begin the lease of a session or upload whose record was put back, with its full time, as after a
+        """Begin the deadline of a session or upload whose record was put back, with its full time, as after a
         take-over.
         """
         if isinstance(record, Session):
@@ -76,8 +78,8 @@ class Effects:
             self._deletions.schedule(request.blob.key, 0.0)
 
     def _taken(self, store: str, upload: str, changed: Iterable[Stored | None]) -> None:
-        """Note that a client may still put the blob of a used upload: as long as its signed URL is valid, and for some
-        time after that, since a put that has begun may end later.
+        """Note that a client may still put the blob of an upload that a handle has taken: as long as the upload's
+        signed URL is valid, and for some time after that, since a put that has begun may end later.
         """
         seconds = self._uploads.expires_in(store, upload) + self._settings.collect_after_seconds
         for record in changed:

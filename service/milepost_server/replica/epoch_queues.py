@@ -56,7 +56,9 @@ class _Queue:
         self.places: SortedDict[int, CampaignPlace] = SortedDict()
 
     def call(self, behind: int = -1) -> None:
-        """Give the turn to the first caller in the queue, or to the first one after the place number ``behind``."""
+        """Give the turn to the first caller in the queue, or to the first one after the caller whose place has the
+        number ``behind``.
+        """
         number = next(self.places.irange(behind, inclusive=(False, True)), None)
         if number is not None:
             place = self.places[number]

@@ -34,7 +34,7 @@ class LeaderLocator:
         self._asking: asyncio.Task[None] | None = None
 
     async def leader(self) -> str | None:
-        """Return the leader's URL, None if there is no leader or the election does not answer."""
+        """Return the leader's URL; None if there is no leader, or if the election does not answer."""
         if self._clock() - self._asked >= self._fresh:
             if self._asking is None or self._asking.done():
                 self._asking = asyncio.create_task(self._ask())

@@ -34,7 +34,7 @@ class Leases:
         self._deadlines: DeadlineQueue[str] = DeadlineQueue()
 
     def clear(self) -> None:
-        """Drop all deadlines, because a new leadership begins."""
+        """Drop the deadlines of all sessions, because a new leadership begins."""
         self._leases = {}
         self._deadlines.clear()
 
@@ -95,7 +95,7 @@ class Leases:
         return self._deadlines.waiting(self._clock())
 
     def expiry_failed(self, session: Session) -> None:
-        """Make the session's lease due again at once, because its expiry could not be committed."""
+        """Let the session expire again at once, because its expiry could not be committed."""
         lease = self._leases.get(session.id)
         if lease is not None and lease.session.created_revision == session.created_revision:
             lease.ending = False
@@ -112,7 +112,7 @@ class UploadLeases:
         self._ending: set[tuple[str, str]] = set()
 
     def clear(self) -> None:
-        """Drop all deadlines, because a new leadership begins."""
+        """Drop the deadlines of all uploads, because a new leadership begins."""
         self._deadlines.clear()
         self._ending = set()
 
@@ -148,7 +148,7 @@ class UploadLeases:
         return self._deadlines.waiting(self._clock())
 
     def expiry_failed(self, store: str, upload: str) -> None:
-        """Make the upload's lease due again at once, because its expiry could not be committed."""
+        """Let the upload expire again at once, because its expiry could not be committed."""
         if (store, upload) in self._ending:
             self._ending.discard((store, upload))
             self._deadlines.set((store, upload), self._clock())

@@ -27,7 +27,7 @@ _BATCH = 100
 
 
 async def expire_sessions(journal: Journal, leases: Leases, clock: Callable[[], float], interval: float) -> None:
-    """End sessions whose deadline has passed, until cancelled."""
+    """End sessions whose deadline has passed, every ``interval`` seconds until cancelled."""
     while True:
         again = True
         while again and journal.lease_holds():
@@ -57,7 +57,7 @@ async def _expire(journal: Journal, leases: Leases, session: Session, clock: Cal
 
 
 async def expire_uploads(journal: Journal, leases: UploadLeases, clock: Callable[[], float], interval: float) -> None:
-    """End uploads that were not used in time, until cancelled.
+    """End uploads that were not used in time, every ``interval`` seconds until cancelled.
 
     Bytes that were put for an upload are deleted once its end is committed.
     """
@@ -95,7 +95,9 @@ async def _expire_upload(
 
 
 async def finish_removals(journal: Journal, removals: Removals, clock: Callable[[], float], interval: float) -> None:
-    """Finish removals that were interrupted by a crash or a failed deletion of the blob, until cancelled."""
+    """Finish removals that were interrupted by a crash or a failed deletion of the blob, every ``interval`` seconds
+    until cancelled.
+    """
     while True:
         await asyncio.sleep(interval)
         try:
@@ -126,8 +128,8 @@ def _unfinished(view: Lookup, key: str) -> FinishNeeded | None:
 
 
 async def scrub(journal: Journal, clock: Callable[[], float], interval: float) -> None:
-    """Drop records that nothing needs any more, until cancelled. Each run drops all such records, in several commits if
-    necessary.
+    """Drop records that nothing needs any more, such as those of ended sessions, every ``interval`` seconds until
+    cancelled. Each run drops all such records, in several commits if necessary.
     """
     while True:
         await asyncio.sleep(interval)
@@ -138,7 +140,9 @@ async def scrub(journal: Journal, clock: Callable[[], float], interval: float) -
 
 
 async def scrub_all(journal: Journal, clock: Callable[[], float]) -> None:
-    """Drop all records that nothing needs any more, in as many commits as that takes. Raises problems."""
+    """Drop all records that nothing needs any more, in as many commits as that takes. Raises `Problem` if a commit
+    fails.
+    """
     await _scrub_aged(journal, clock, lambda state, context, after: state.gone(context.keys_horizon, after))
     await _scrub_aged(journal, clock, lambda state, context, after: state.ended(context.sessions_horizon, after))
     await _scrub_cleared(journal, clock)

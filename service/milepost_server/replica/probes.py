@@ -26,7 +26,9 @@ class ProbeLine:
 
 
 class Probes:
-    """The probes of the parts of a replica. Each takes two seconds at most."""
+    """The probes that show whether a replica is ready: of its leadership, records, pointer store and blob store. Each
+    takes two seconds at most.
+    """
 
     def __init__(
         self,
@@ -43,7 +45,9 @@ class Probes:
         self._leader_locator = leader_locator
 
     async def run(self, exclude: Collection[str] = ()) -> list[ProbeLine]:
-        """Probe leadership, records, pointers and blobs, except those in ``exclude``, and return a line for each."""
+        """Probe leadership, records, pointer store and blob store, except those in ``exclude``, and return a line for
+        each.
+        """
         parts: dict[str, Callable[[], Awaitable[ProbeLine]]] = {
             "leadership": self._leadership,
             "records": self._records,
@@ -90,8 +94,8 @@ class Probes:
         return ProbeLine("pointers", True, f"{len(journals)} journals" + (f"; full: {full}" if full else ""))
 
     async def _blob_store(self) -> ProbeLine:
-        """Probe the blobs. A damaged shared key prevents only access to the files of jobs, so the replica is still
-        ready.
+        """Probe the blob store. If the key that the replicas share is damaged, the replica is still ready, since only
+        the files of jobs cannot be read or written.
         """
         try:
             await within(_PROBE_SECONDS, anext(self._blobs.list("", 0.0), None))

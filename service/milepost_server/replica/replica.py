@@ -67,7 +67,7 @@ class Replica:
 
     ``advertise`` is the address by which the election names this replica when it leads. ``on_loaded`` is called at each
     take-over, when all records are in memory. ``on_fault`` is called when the replica can never lead again, because of
-    a bug or because of ``refusal``.
+    a bug or because a backend is misconfigured; in the second case, ``refusal`` is the error.
     """
 
     def __init__(
@@ -138,7 +138,8 @@ class Replica:
         return self.journal.lease_holds()
 
     async def start(self) -> None:
-        """Open the backends and begin to take part in the election. Raises `Misconfigured`.
+        """Open the backends and begin to take part in the election. Raises `Misconfigured` for a backend that cannot be
+        used.
 
         A backend that does not answer is tried again without a limit; the replica is not ready until it answers. If the
         backend is then found to be misconfigured, the error is stored as ``refusal``.
@@ -205,8 +206,8 @@ class Replica:
             self.on_fault()
 
     async def _open(self) -> bool:
-        """Open all backends, and return True. Return False if one does not answer yet. Raises `Misconfigured` and other
-        errors that waiting cannot resolve.
+        """Open all backends. Return True if all are open, False if one does not answer yet. Raises `Misconfigured` and
+        other errors that waiting cannot resolve.
         """
         try:
             await self.blobs.open()
@@ -310,8 +311,8 @@ class Replica:
                 raise LeadershipLost("the lease ran out while the journal was taken over") from error
 
     async def _start_leases(self, state: State) -> None:
-        """Give each session and pending upload its full time. This happens before any request is committed, so that
-        none of them expires too early.
+        """Give each session and pending upload its full time. This happens before any request is committed, so that no
+        session or upload expires too early.
         """
         self.leases.clear()
         self.uploads.clear()

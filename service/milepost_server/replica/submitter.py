@@ -66,8 +66,8 @@ class Removals:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """What a client's request says about its sender: the session, idempotency key and number of the attempt, and the
-    epoch, None if it names none.
+    """What a client's request states about its sender: the session, idempotency key and number of the attempt; and the
+    epoch, None if the request names none.
     """
 
     attempt: Attempt
@@ -94,9 +94,9 @@ def _always(_: Request) -> None:
 
 
 class Submitter:
-    """Submits requests to the journal; each must end within ``request_seconds``.
+    """Submits requests to the journal, and waits for each at most ``request_seconds``.
 
-    ``make_room`` trims the tree of a store; see `Trimming.make_room`.
+    ``make_room`` trims the tree of a store when a request needs that; see `Trimming.make_room`.
     """
 
     def __init__(
@@ -114,8 +114,11 @@ class Submitter:
         self.request_seconds = request_seconds
 
     async def deduplicated(self, caller: Caller, store: str, attempt: Callable[[MaySubmit], Awaitable[Reply]]) -> Reply:
-        """Run ``attempt``, which prepares and submits a request, and return its reply. A newer attempt with the same
-        idempotency key replaces it; see `Attempts.run`.
+        """Run ``attempt``, which prepares and submits a request, and return its reply. If a newer attempt with the same
+        idempotency key begins before the request is submitted, return the reply of the newer attempt.
+
+        ``attempt`` is called with a function that it must call right before it submits the request (see
+        `Attempts.run`).
         """
         session, key = caller.attempt.session, caller.attempt.key
         if key is None:
@@ -135,7 +138,9 @@ class Submitter:
         return decision
 
     async def dry_run_once_trimmed(self, request: StoreRequest) -> Accepted | Blocked:
-        """Return the result of `dry_run`, after trimming the store's tree if the request needs that."""
+        """Return how the rules would decide a request now, without submitting it. If the rules refuse it only because
+        of deleted entries, the store's tree is trimmed first. Raises a problem if they refuse it.
+        """
         deadline = self._deadline()
         while isinstance(decision := self._judged(request), Refused):
             if not await self._makes_room(request, decision, deadline):
@@ -143,8 +148,10 @@ class Submitter:
         return decision
 
     async def perform(self, request: Request, may_submit: MaySubmit = _always) -> Reply:
-        """Submit a request and return its reply. Removals that block the request are finished first. Raises
-        problems.
+        """Submit a request and return its reply. Removals that block the request are finished first.
+
+        ``may_submit`` is called before each submission, and raises if the request must not be submitted. Raises
+        `Problem` with the code of the refusal.
         """
         return reply_of(await self.submit_and_wait(request, None, may_submit))
 
@@ -155,7 +162,8 @@ class Submitter:
 
         If a removal blocks the request, the removal is finished first; if the request needs a trimmed tree, the tree is
         trimmed. ``generation`` is the leadership under which the request's blob was put; under another leadership the
-        request is refused. Raises a problem if the rules never decided the request.
+        request is refused. ``may_submit`` is called before each submission, and raises if the request must not be
+        submitted. Raises `Problem` if the rules never decided the request.
         """
         deadline = self._deadline()
         self._check_owner(request.attempt)
@@ -201,7 +209,7 @@ class Submitter:
 
 
 def reply_of(served: Served) -> Reply:
-    """Return the reply to the caller. Raises a problem if the rules refused the request."""
+    """Return the reply for a decision of the rules. Raises a problem if the rules refused the request."""
     match served.decision:
         case Accepted() as accepted:
             return Reply(accepted.answer, served.revision, served.term, accepted.finish)
@@ -212,10 +220,10 @@ def reply_of(served: Served) -> Reply:
 
 
 async def commit(journal: Journal, request: Request, clock: Callable[[], float]) -> Reply:
-    """Commit a request, then pause for as long as the commit took, at most a second, so that maintenance takes at most
-    half of the time.
+    """Commit a request of maintenance, then pause for as long as the commit took, at most a second, so that maintenance
+    takes at most half of the time.
 
-    Raises problems.
+    Raises `Problem` if the request is refused or cannot be committed.
     """
     began = clock()
     reply = reply_of(await journal.wait(journal.submit(request, began + COMMIT_SECONDS)))

@@ -1,4 +1,4 @@
-"""Turn records into the JSON bodies of answers."""
+"""Turn records into the JSON bodies of answers to clients."""
 
 from __future__ import annotations
 

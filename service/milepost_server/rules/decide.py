@@ -30,7 +30,9 @@ HANDLERS: Final = {
 
 
 def decide(view: View, request: Request, context: DecisionContext) -> Decision:
-    """Return the decision on ``request``, on top of ``view`` and in ``context``, without changing anything."""
+    """Return the decision on ``request``, given the records in ``view`` and the facts and limits in ``context``.
+    Nothing is changed.
+    """
     seen = view.fresh()
     try:
         decision = _decided(seen, request, context)
@@ -42,9 +44,9 @@ def decide(view: View, request: Request, context: DecisionContext) -> Decision:
 def _decided(view: View, request: Request, context: DecisionContext) -> Decision:
     """Decide a request, in a fixed order of checks.
 
-    First come the owner of its session, a replay of a known key, and the guards of `_refusal`; then the handler of its
-    class; last, if the first answer to a retry may have been dropped, `refuse_unsafe_retry`. The leader's own requests
-    go directly to their handler.
+    First come the owner of the request's session, a replay of a known idempotency key, and the checks of `_refusal`.
+    Then the handler of the request's class decides. Last, if the first answer to a retry may have been dropped,
+    `refuse_unsafe_retry` decides. The leader's own requests go directly to their handler.
     """
     if request.by_leader:
         return HANDLERS[type(request)](view, request, context)
@@ -58,7 +60,9 @@ def _decided(view: View, request: Request, context: DecisionContext) -> Decision
 
 
 def _refusal(view: View, request: Request, context: DecisionContext) -> Refused | None:
-    """Refuse a request because of its session, the record of its store, or its epoch, in this order."""
+    """Return the refusal of a request because of its session, the record of its store, or its epoch, in this order;
+    None if all three permit it.
+    """
     names_one = isinstance(request, StoreRequest) and request.session != ""
     if (request.needs_session or names_one) and (dead := guards.session_lives(view, request.session, context)):
         return dead
@@ -84,8 +88,8 @@ def _with_store(view: View, request: Request, decision: Decision) -> Decision:
 
 
 def _evicted_answers_at(view: View, request: Request) -> int:
-    """Return the revision of the newest answer that was dropped from the record that keeps the request's answer; 0 if
-    none was dropped.
+    """Return the revision of the newest answer that was dropped, to make room, from the record that keeps the answer to
+    this request; 0 if none was dropped.
     """
     store = request.store or ""
     record: Session | Store | Handle | Tree | TreePath | Corrupt | None

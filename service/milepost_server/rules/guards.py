@@ -1,4 +1,4 @@
-"""The guards of requests: each returns the reason to refuse a request, or None.
+"""The guards of requests: each returns the refusal of a request, or None if its condition holds.
 
 Model checking (``model/``) showed what fails without each guard.
 """
@@ -13,8 +13,8 @@ from milepost_server.rules.decisions import DecisionContext, Refused
 
 
 def session_lives(view: Lookup, session: str, context: DecisionContext) -> Refused | None:
-    """Refuse a request without a living session. For an hour after the end of a session, the refusal says that it has
-    ended; after that, that it is unknown.
+    """Refuse a request without a living session; return None if its session lives. For an hour after the end of a
+    session, the refusal says that the session has ended; after that, that it is unknown.
     """
     record = view.session(session)
     if isinstance(record, Corrupt):
@@ -43,7 +43,7 @@ def session_is_callers(view: Lookup, attempt: Attempt, context: DecisionContext)
 
 
 def store_readable(view: Lookup, store: str) -> Refused | None:
-    """Refuse changes in a store whose own record is damaged, since its current epoch may be lost."""
+    """Refuse changes in a store whose own record is damaged, since that record has the current epoch."""
     record = view.store(store)
     if isinstance(record, Corrupt):
         return Refused(Code.CORRUPT, f"the record of store {store!r} is damaged: {record.reason}")
@@ -71,8 +71,8 @@ def epoch_is_current(store: Store, epoch: int | None, floor: int = 0) -> Refused
 
 
 def version_matches(handle: Handle, version: str) -> Refused | None:
-    """Refuse a change if the handle has another version. Versions are compared, never added to and never tested for
-    truth.
+    """Refuse a change unless the handle has the version that the client named. Versions are compared, never added to
+    and never tested for truth.
     """
     if handle.version == version:
         return None

@@ -24,16 +24,16 @@ def holders(view: Lookup, store: Store, handle: Handle) -> tuple[str, ...]:
 
 
 def taken(view: Lookup, handle: Handle, session: Session, revision: int) -> tuple[Lock, ...]:
-    """Return the locks in the handle's own record, with a lock of ``session`` added, and those of ended sessions left
-    out.
+    """Return the locks for the handle's own record after ``session`` takes one at ``revision``. Locks of ended sessions
+    are left out.
     """
     lock = Lock(session.id, session.created_revision, revision)
     return (*_living(view, handle.locks, without=session.id), lock)
 
 
 def given_back(view: Lookup, store: Store, handle: Handle, session: Session, revision: int) -> Handle:
-    """Return the handle without any lock of ``session``: neither in its own record, nor by the lock on the whole
-    store.
+    """Return the handle's record after ``session`` released the handle at ``revision``: neither a lock in this record
+    nor the session's lock on the whole store holds the handle any more.
     """
     bare = replace(
         handle,
@@ -46,18 +46,22 @@ def given_back(view: Lookup, store: Store, handle: Handle, session: Session, rev
 
 
 def with_all_locked(view: Lookup, store: Store, session: Session, revision: int) -> tuple[Lock, ...]:
-    """Return `Store.locked` after ``session`` locked every handle that exists at ``revision``."""
+    """Return the locks on the whole store (`Store.locked`) after ``session`` locked every handle that exists at
+    ``revision``.
+    """
     return (*_living(view, store.locked, without=session.id), Lock(session.id, session.created_revision, revision))
 
 
 def with_all_released(view: Lookup, store: Store, session: Session, revision: int) -> tuple[Lock, ...]:
-    """Return `Store.released` after ``session`` released all its locks at ``revision``."""
+    """Return the releases for the whole store (`Store.released`) after ``session`` released all its locks at
+    ``revision``.
+    """
     return (*_living(view, store.released, without=session.id), Lock(session.id, session.created_revision, revision))
 
 
 def living(view: Lookup, locks: tuple[Lock, ...]) -> tuple[Lock, ...]:
-    """Return those of the locks whose sessions are alive. The others are dropped when the record is written the next
-    time.
+    """Return those of the locks whose sessions are alive. Locks of ended sessions stay in a record until it is written
+    the next time.
     """
     return _living(view, locks, without=None)
 

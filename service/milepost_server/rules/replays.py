@@ -40,8 +40,8 @@ Kept = TypeVar("Kept", bound=Handle | Session | Store | Tree | TreePath)
 
 
 def first_answer(view: View, request: Request) -> Accepted | Refused | None:
-    """Return the first answer under the request's key; a refusal if the key was used for another request; None if it is
-    new.
+    """Return the first answer under the request's idempotency key; a refusal if the key was used for another request;
+    None if the key is new.
     """
     if request.key is None:
         return None
@@ -55,7 +55,9 @@ def first_answer(view: View, request: Request) -> Accepted | Refused | None:
 
 
 class Beside(TypedDict, total=False):
-    """The optional members of an `Accepted`, as keyword arguments of `accepted`: other changes, and blobs to delete."""
+    """The optional parts of an `Accepted` decision, as keyword arguments of `accepted`: changes of other records, blobs
+    to delete, a removal to finish, and a list of handles to return.
+    """
 
     changes: Changes
     discards: tuple[str, ...]
@@ -71,7 +73,9 @@ def accepted(
     answer: Answer,
     **beside: Unpack[Beside],
 ) -> Accepted:
-    """Accept a request that changes ``keeper``, the record that keeps the request's answer."""
+    """Accept a request that changes ``keeper``, the record that keeps the answer to the request for retries. ``beside``
+    has the other members of the decision.
+    """
     match keeper:
         case Session():
             key = session_key(keeper.id)
@@ -144,8 +148,8 @@ def refuse_unsafe_retry(
     """Return the decision on a retry whose first answer may have been dropped.
 
     A retry that would change something is refused, since the first attempt may have been applied. A refusal of the
-    rules gets an unknown outcome for the same reason. A replacement may still run: if the first attempt had been
-    applied, the version in the request would not be current any more.
+    rules gets an unknown outcome for the same reason. A `Replace` is still safe: if the first attempt had been applied,
+    the version in the request would not be current any more.
     """
     doubt = guards.retry_may_run(request, evicted_answers_at, context)
     if doubt is None:

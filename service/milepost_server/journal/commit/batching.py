@@ -1,9 +1,9 @@
 """Adaptive batching decides whether the next group waits a little for the callers that were just answered.
 
-A caller that waits for each answer sends its next request right after the answer. If the store takes only one commit at
-a time, the first of these requests would be committed alone, and the others would wait for two commits: that one and
-their own. So the next group waits until as many requests have come in as were answered, and one commit serves all of
-them. The group does not wait if, last time, these requests took longer to come in than a commit takes.
+A caller that waits for each answer sends its next request right after the answer. If the pointer store takes only one
+commit at a time, the first of these requests would be committed alone, and the others would wait for two commits: that
+one and their own. So the next group waits until as many requests have come in as were answered, and one commit serves
+all of them. The group does not wait if, last time, these requests took longer to come in than a commit takes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ MOST_SECONDS: Final = 0.05
 
 
 class AdaptiveBatching:
-    """Measures how long commits take, and how long after a commit as many new requests have come in as were answered.
+    """Decides when the next group is sent, by measuring how long commits take, and how fast callers send a new request
+    after an answer.
 
     It uses the event loop's clock. It calls ``ended`` when the wait for more requests has reached its time limit.
     """
@@ -32,7 +33,7 @@ class AdaptiveBatching:
         self._timer: asyncio.TimerHandle | None = None
 
     def launched(self) -> None:
-        """Note that a group was sent to the store."""
+        """Note that a group was sent to the pointer store."""
         self._launched = _now()
         self._stop()
 
@@ -47,8 +48,8 @@ class AdaptiveBatching:
         self._due = answered
 
     def arrived(self) -> None:
-        """Note that a new request came in; if it is the last of those that were answered, the next group may be
-        sent.
+        """Note that a new request came in. Once as many new requests have come in as callers were answered, the next
+        group may be sent.
         """
         self._due -= 1
         if self._due == 0:
@@ -58,8 +59,8 @@ class AdaptiveBatching:
     def complete(self) -> bool:
         """Return whether a group may be sent now.
 
-        If not, the group may be sent once as many requests have `arrived` as were answered. If that takes too long,
-        ``ended`` is called.
+        If not, the group may be sent once as many requests have `arrived` as were answered. If that takes too long, the
+        function ``ended`` of the constructor is called.
         """
         if self._due <= 0 or self._return_seconds >= self._commit_seconds:
             return True

@@ -1,7 +1,7 @@
 """Build groups: decide waiting requests in order, and combine the changes of many requests into one atomic write.
 
-A group is full once it has as many requests, or as many bytes, as the store takes in one write (`GroupLimits`). A group
-is closed earlier once deciding has taken `WORK_SECONDS`, because the event loop does no other work meanwhile.
+A group is full once it has as many requests, or as many bytes, as the pointer store takes in one write (`GroupLimits`).
+A group is closed earlier once deciding has taken `WORK_SECONDS`, because the event loop does no other work meanwhile.
 """
 
 from __future__ import annotations

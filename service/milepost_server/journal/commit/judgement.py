@@ -1,8 +1,9 @@
-"""Find out which of the groups in doubt were committed.
+"""Find out which groups were committed, after the outcome of their writes was unknown.
 
-The leader first takes the journal over under the next term, so that no write of the old term can be committed any more,
-and then loads the journal. The digest in the stored head shows how many of the groups were committed. If another
-process has changed that digest, the loaded records show it: each change leaves the id of its request in a record.
+To find that out, the leader first takes the journal over under the next term, so that no write of the old term can be
+committed any more, and then loads the journal. The digest in the stored head shows how many of the groups were
+committed. If another process has changed that digest, the loaded records show it: each change leaves the id of its
+request in a record.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from milepost_server.model.records import decode
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of the groups in doubt, and what the leader does with each of their requests.
+    """What became of the groups whose outcome was unknown, and what the leader does with each of their requests.
 
     ``committed`` has the groups that were committed. ``given_up`` has requests that end with an error, because their
-    deadline has passed or the store refused them; ``again`` has the requests that the leader commits again.
+    deadline has passed or the pointer store refused them; ``again`` has the requests that the leader commits again.
     """
 
     committed: list[Group]
@@ -56,10 +57,10 @@ def judge(flight: Sequence[Group], count: int, now: float) -> Verdict:
 
 
 def _spared(pending: PendingRequest, error: Problem) -> bool:
-    """Return whether a request that frees room is tried once more, after a full store refused its group.
+    """Return whether a request that frees room is tried once more, after a full pointer store refused its group.
 
-    The store may have refused the group because of other requests in the group, which make the journal larger, or
-    before the store released the room that it reserves for removals.
+    The pointer store may have refused the group because of other requests in the group, which make the journal larger,
+    or before it released the room that it reserves for removals.
     """
     if error.code is not Code.STORAGE_FULL or grows(pending.request) or pending.spared:
         return False
@@ -87,8 +88,8 @@ def committed(flight: Sequence[Group], head: Head, state: State) -> int:
 def without_resolving(flight: Sequence[Group]) -> Problem:
     """Return the error for groups that this process will not resolve, since it does not lead any more.
 
-    If the store refused the first group, no group can be committed, since each is conditional on the group before it.
-    Otherwise the outcome is unknown.
+    If the pointer store refused the first group, no group can be committed, since each is conditional on the group
+    before it. Otherwise the outcome is unknown.
     """
     if flight and isinstance(flight[0].outcome, CommitRefused):
         return certain_refusal(flight[0]) or problem(Code.NO_LEADER, "another replica has taken the journal over")
@@ -96,7 +97,8 @@ def without_resolving(flight: Sequence[Group]) -> Problem:
 
 
 def certain_refusal(group: Group) -> Problem | None:
-    """Return the error for a group that the store refused for a reason other than a moved head; else None.
+    """Return the error for a group that the pointer store refused although the head had not changed, for example
+    because it was full; else None.
 
     After such a refusal, the group certainly was not committed and never will be.
     """

@@ -1,6 +1,6 @@
-"""The commit pipeline: it sends admitted requests to the store in groups, and answers each after its commit.
+"""The commit pipeline: it sends admitted requests to the pointer store in groups, and answers each after its commit.
 
-Several groups may be in flight at once, if the store allows it.
+Several groups may be in flight at once, if the pointer store allows it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Pipeline:
 
     ``wake`` is an event that is set when the pipeline has work to do, ``progress`` one that is set after each piece of
     work. ``fault`` is an unexpected error, which ends the leadership. ``committed`` counts the groups that were
-    committed. ``refusals`` counts the groups that the store has refused since the last commit, by errors that are not
-    conflicts. ``clock`` gives monotonic seconds. A commit may take ``seconds``.
+    committed. ``refusals`` counts the groups that the pointer store has refused since the last commit, by errors that
+    are not conflicts. ``clock`` gives monotonic seconds. A commit may take at most ``seconds``.
     """
 
     def __init__(
@@ -97,8 +97,9 @@ class Pipeline:
         return not self._delayed() and (bool(self.flight) or self._batching.complete())
 
     def _delayed(self) -> bool:
-        """Return whether the next group still waits because the store is not ready for another commit. A group waits
-        only once, and for a limited time. Requests that change nothing wait with the group.
+        """Return whether the next group still waits because the pointer store is not ready for another commit.
+
+        A group waits only once, and for a limited time. Requests that change nothing wait with the group.
         """
         if self._has_delayed or (seconds := self._store.commit_delay) <= 0:
             return False
@@ -177,8 +178,8 @@ class Pipeline:
         self._report(group)
 
     def _report(self, group: Group) -> None:
-        """Tell the observer that the group was committed. An exception of the observer ends the leadership; the group
-        stays committed.
+        """Tell the `JournalObserver` that the group was committed. An exception of the observer ends the leadership;
+        the group stays committed.
         """
         self.committed += 1
         for member in group.members:
@@ -204,8 +205,8 @@ class Pipeline:
             member.pending.serve(member.accepted, member.revision, self._memory.head.term)
 
     def _answer(self, entry: NoOpRequest) -> None:
-        """Answer a request that changes nothing. Like a read, the answer needs the lease and may only show committed
-        state.
+        """Answer a request that changes nothing. Like a read, it is answered only while the lease holds, and only from
+        committed state.
         """
         if self._lease.holds():
             entry.pending.serve(entry.decision, self._memory.head.revision, self._memory.head.term)
@@ -254,7 +255,7 @@ class Pipeline:
         """End the pipeline, because leadership is over. Idempotent.
 
         Requests that were committed are answered. Requests in flight end with outcome unknown, or as not applied if the
-        store refused them. The others go back to the queue.
+        pointer store refused them. The others go back to the queue.
         """
         self._batching.give_up()
         self._end_delay()

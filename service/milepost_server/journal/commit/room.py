@@ -1,7 +1,7 @@
-"""Limit the size of the journal, and refuse requests that make the journal larger while the store is full.
+"""Limit the size of the journal, and refuse requests that make the journal larger while the pointer store is full.
 
 Requests that remove, release or end something must always be possible, since only they make room again. To send them, a
-client needs a session, and often an epoch. So the last parts of the room are reserved for all these requests.
+client needs a session, and often an epoch. So the last parts of the room are reserved for these requests.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ A kind that is not listed may use all of the room.
 _MIB: Final = 1024 * 1024
 
 _SESSIONS: Final = 64
-"""How many sessions that were opened while the store is full may live at once: a client needs a session to remove
-handles.
+"""How many sessions that were opened while the pointer store is full may live at once: a client needs a session to
+remove handles.
 """
 _RECORDS: Final = 1024
 """How many of these sessions may have a record, including ended sessions, whose records take room until they are
@@ -100,7 +100,7 @@ def grows(request: Request) -> bool:
 
 
 class GrowthCheck:
-    """The check that refuses growth while ``store`` is full."""
+    """Refuses requests that make the journal larger while the pointer store ``store`` is full."""
 
     def __init__(self, store: PointerStore) -> None:
         self._store = store
@@ -108,7 +108,9 @@ class GrowthCheck:
         self._ended: deque[str] = deque()
 
     def deciding(self, decide: Decide) -> Decide:
-        """Return a function that decides as ``decide`` does, but refuses growing requests while the store is full."""
+        """Return a function that decides as ``decide`` does, but refuses growing requests while the pointer store is
+        full.
+        """
 
         def decided(view: View, request: Request, context: DecisionContext) -> Decision:
             decision = decide(view, request, context)
@@ -132,8 +134,8 @@ class GrowthCheck:
         return why
 
     def _admits(self, view: View, session: str) -> bool:
-        """Return whether the session may be opened; if so, count it. A renewal is always allowed, since it takes no
-        more room.
+        """Return whether the session may be opened although the pointer store is full; if so, count it, since only a
+        few may be. A renewal is always allowed, since it takes no more room.
         """
         if _lives(view, session):
             return True
@@ -144,8 +146,8 @@ class GrowthCheck:
         return True
 
     def _forget(self, view: View) -> None:
-        """Update the counts: an ended session no longer counts as alive, and a session without a record no longer
-        counts at all.
+        """Update the counts of sessions opened while the pointer store is full: an ended session no longer counts as
+        alive, and a session without a record no longer counts at all.
         """
         if len(self._living) >= _SESSIONS:
             over = [session for session in self._living if not _lives(view, session)]

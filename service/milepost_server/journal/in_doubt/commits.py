@@ -1,4 +1,4 @@
-"""Resolve groups that the store refused, or whose outcome is unknown.
+"""Resolve in-doubt commits: groups that the pointer store refused, or whose outcome is unknown.
 
 If certainly nothing was written, the leader goes on from memory. Otherwise it takes its journal over under a new term.
 """
@@ -36,16 +36,16 @@ log = logging.getLogger("milepost.journal")
 T = TypeVar("T")
 
 _REFUSALS: Final = 3
-"""After this many failures of the store in a row, each certain to have written nothing, the leader takes the journal
-over: the store may accept writes again after a new head.
+"""After this many failures of the pointer store in a row, each certain to have written nothing, the leader takes the
+journal over: the pointer store may accept writes again after a new head.
 """
 
 
 class InDoubtCommits:
-    """Resolves the groups of ``pipeline`` that are in doubt.
+    """Resolves the groups of ``pipeline`` that the pointer store refused, or whose outcome is unknown.
 
-    It also writes back records that another process changed in the store meanwhile. ``terms_abandoned`` counts the
-    terms that the leader abandoned in order to resolve groups.
+    It also writes back records that another process changed in the pointer store meanwhile. ``terms_abandoned`` counts
+    the terms that the leader abandoned in order to resolve groups.
     """
 
     def __init__(
@@ -75,13 +75,13 @@ class InDoubtCommits:
 
     @property
     def pending(self) -> bool:
-        """Whether it is known which groups were committed, but the records in the store are not repaired yet."""
+        """Whether it is known which groups were committed, but the pointer store is not repaired yet."""
         return self._verdict is not None
 
     async def resolve(self) -> None:
         """Resolve the groups in flight, of which the first was refused or has an unknown outcome.
 
-        If the store certainly refused all of them, go on from memory. Raises `LeadershipLost`.
+        If the pointer store certainly refused all of them, the leader goes on from memory. Raises `LeadershipLost`.
         """
         pipeline = self._pipeline
         first = pipeline.flight[0].outcome
@@ -96,8 +96,8 @@ class InDoubtCommits:
         await self._resolve()
 
     async def _go_on(self, refused: CommitRefused) -> None:
-        """Continue from memory under the same term: the store has certainly written nothing, so memory and head are
-        still right.
+        """Continue from memory under the same term: the pointer store has certainly written nothing, so memory and head
+        are still right.
         """
         log.warning(
             "the store refused a commit of journal %s and wrote nothing; this replica goes on leading: %s",
@@ -109,7 +109,7 @@ class InDoubtCommits:
             await self._until_confirmed()
 
     async def _until_confirmed(self) -> None:
-        """Wait until the store answers again and confirms this leader's head. If the store has another head, take the
+        """Wait until the pointer store answers again and confirms this leader's head. If it has another head, take the
         journal over and resolve the groups.
         """
 
@@ -129,7 +129,8 @@ class InDoubtCommits:
             await self._resolve()
 
     async def _resolve(self) -> None:
-        """Take the journal over under the next term, judge the groups in doubt, and repair the store.
+        """Take the journal over under the next term, find out which groups were committed, and repair the pointer
+        store.
 
         After the take-over, no write of the current term can be committed any more. The records that are stored then
         show which groups were committed. Stored records that differ from memory are overwritten.
@@ -182,7 +183,7 @@ class InDoubtCommits:
         self._pipeline.conclude(verdict)
 
     async def _persistently(self, work: Callable[[], Awaitable[T]], doing: str) -> T:
-        """Return the result of ``work``, repeating it while the store does not answer and the lease holds.
+        """Return the result of ``work``, repeating it while the pointer store does not answer and the lease holds.
 
         ``doing`` is what ``work`` does to the journal, for the log. Gives up ``give_up_seconds`` after the beginning,
         or after the last progress of ``work`` if that is later. Raises `LeadershipLost`.
@@ -206,7 +207,7 @@ class InDoubtCommits:
                 delay = min(2.0, delay * 2)
 
     def _give_up_certain(self) -> None:
-        """Fail the requests in flight if the store refused the first group for a reason other than a moved head.
+        """Fail the requests in flight if the pointer store refused the first group although the head had not changed.
 
         After such a refusal the requests are certainly not applied, so the callers need not wait until the journal is
         taken over.
@@ -218,8 +219,8 @@ class InDoubtCommits:
                 member.pending.fail(error)
 
     def _warn_if_older(self, head: Head) -> None:
-        """Log an error if the head that was taken over is older than the one in memory, which shows that the store was
-        replaced by an older copy.
+        """Log an error if the head that was taken over is older than the one in memory, which shows that the pointer
+        store was replaced by an older copy.
         """
         if head.revision <= self._memory.head.revision:
             log.error(
@@ -231,7 +232,8 @@ class InDoubtCommits:
             )
 
     def drop(self) -> None:
-        """End requests that are judged but not answered, because leadership was lost before the store was repaired.
+        """End requests whose outcome is known but was not reported yet, because leadership was lost before the pointer
+        store was repaired.
 
         Does nothing if there are none.
         """

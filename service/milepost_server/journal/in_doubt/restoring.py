@@ -1,8 +1,8 @@
 """Write back from memory the records that another process changed in the pointer store while this process led.
 
-The records are written in groups, and each commit has its own deadline. If the store denies a group, the group is
-halved until the denied records are found, and all other records are written. A denied record stays wrong in the store,
-and right in memory.
+The records are written in groups, and each commit has its own deadline. If the pointer store denies a group, the group
+is halved until the denied records are found, and all other records are written. A denied record stays wrong in the
+pointer store, and right in memory.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ _UNWRITABLE = (Refusal.DENIED, Refusal.TOO_LARGE)
 
 
 class Restoring:
-    """Writes to ``store`` what differs from the records of ``state``, whose hashes are in ``proof``.
+    """Writes to the pointer store ``store`` what differs from the records of ``state``, whose hashes are in ``proof``.
 
-    A record that is damaged in the store and unknown in memory stays in the store, and is added to ``state``. A record
-    that was already damaged in memory stays damaged, unless its right content was put back. Restoring does not change
-    records of other programs in the store, nor records of a kind that this release does not know.
+    A record that is damaged in the pointer store and unknown in memory stays in the pointer store, and is added to
+    ``state``. A record that was already damaged in memory stays damaged, unless its right content was put back.
+    Restoring does not change records of other programs, nor records of a kind that this release does not know.
 
     ``moved`` is called with the head after each commit, and with the unchanged head after a refusal that can be
     handled; it raises an exception to stop the work. ``observer`` is told of records that were put back or added in the
-    store, once they are in ``state``. ``unwritten`` has the keys of records that the store denied.
+    pointer store, once they are in ``state``. ``unwritten`` has the keys of records that the pointer store denied.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Restoring:
     async def restore(self, head: Head, found: Loaded) -> Head:
         """Write back the records that differ from those ``found`` under ``head``, and return the head after the writes.
 
-        Raises `StorageUnavailable`, TimeoutError, and what ``moved`` raises.
+        Raises `StorageUnavailable`, TimeoutError, and what the function ``moved`` of the constructor raises.
         """
         to_write = [key async for key in self._differing(found) if self._must_be_written(key, found)]
         if to_write:
@@ -100,7 +100,7 @@ class Restoring:
         return head
 
     async def _differing(self, found: Loaded) -> AsyncIterator[str]:
-        """Yield the keys under which memory and store may differ.
+        """Yield the keys under which memory and pointer store may differ.
 
         They are not sorted, since sorting many keys would block the event loop.
         """
@@ -116,7 +116,9 @@ class Restoring:
                 await asyncio.sleep(0)
 
     def _must_be_written(self, key: str, found: Loaded) -> bool:
-        """Return whether the record must be written or deleted; if not, make the memory agree with the store."""
+        """Return whether the record under ``key`` must be written or deleted; if not, make the memory agree with the
+        pointer store.
+        """
         record, there = self._state.get(key), found.state.get(key)
         known, sealed = self._proof.hashes.get(key), found.proof.hashes.get(key)
         if record is not None and not isinstance(record, Corrupt):
@@ -150,7 +152,9 @@ class Restoring:
         return Change(key, None if record is None else encode(key, record))
 
     async def _write(self, head: Head, group: list[Change]) -> Head:
-        """Commit the group, except for its records that the store denies, and return the head after the commits."""
+        """Commit the group, except for its records that the pointer store denies, and return the head after the
+        commits.
+        """
         waiting = [group]
         while waiting:
             group = waiting.pop()
@@ -175,7 +179,7 @@ class Restoring:
 
 
 def _groups(changes: Iterator[Change], limits: GroupLimits) -> Iterator[list[Change]]:
-    """Yield the changes in groups that are within the store's limits."""
+    """Yield the changes in groups that are within the limits of the pointer store."""
     group: list[Change] = []
     size = 0
     for change in changes:

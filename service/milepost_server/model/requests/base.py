@@ -56,7 +56,7 @@ LEADER = Attempt("")
 
 
 class Keeper(Enum):
-    """Which record keeps the answer to a request, for retries."""
+    """Which record keeps the answer to a request, so that a retry gets the same answer."""
 
     NONE = auto()
     """No record keeps the answer for retries: repeating the request changes nothing, or the request's own record has
@@ -110,7 +110,7 @@ class Request:
 
     @property
     def scope(self) -> KeyScope:
-        """The scope of the idempotency key."""
+        """What identifies the request among all requests: store, session and idempotency key."""
         return (self.store or "", self.attempt.session, self.attempt.key or "")
 
     def fingerprint(self) -> str:
@@ -153,7 +153,7 @@ def with_id(request: Request, identity: str) -> Request:
 
 
 def is_leaders(key: str) -> bool:
-    """Return whether an idempotency key is an id from the leader."""
+    """Return whether an idempotency key is an id that the leader assigned to a request without a key."""
     return key.startswith(" ")
 
 

@@ -22,7 +22,7 @@ class Add(HandleRequest):
     """Add a handle and lock it (Flink's addAndLock).
 
     With ``upload``, the bytes are those of the upload, and ``blob`` has only their announced size and digest, without a
-    key. With ``data``, the bytes are in the request, and there is no blob.
+    key. With ``data``, the bytes are in the request, and there is no blob. With neither, the bytes are in ``blob``.
     """
 
     fenced: ClassVar[bool] = True
@@ -39,7 +39,10 @@ class Add(HandleRequest):
 
 @dataclass(frozen=True, slots=True)
 class Replace(HandleRequest):
-    """Replace a state at ``version`` (Flink's replace). If ``labels`` is None, the labels stay. See also `Add`."""
+    """Replace a state at ``version`` (Flink's replace). If ``labels`` is None, the labels stay.
+
+    The bytes are given as in `Add`: by ``upload``, ``data`` or ``blob``.
+    """
 
     fenced: ClassVar[bool] = True
 

@@ -27,11 +27,11 @@ class TreeRequest(StoreRequest):
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """The deepest existing directory above a file at the time when its bytes began to come, with its creation revision.
+    """The deepest existing directory above a file at the time when its bytes began to come, with its creation revision:
+    the empty path and 0 for the root, which always exists.
 
-    For the root, which always exists, they are empty and 0. If that directory was deleted or replaced before the file
-    is published, the put is refused. With ``parents``, the put creates missing directories below it; without, no
-    directory may be missing.
+    If that directory was deleted or replaced before the file is published, the put is refused. With ``parents``, the
+    put creates missing directories below that directory; without, no directory may be missing.
     """
 
     directory: str = ""
@@ -68,9 +68,10 @@ class MakeDirectory(TreeRequest):
 
 
 class OntoExisting(Enum):
-    """What a rename does if its target exists: refuse, replace the target, or answer that nothing was renamed.
+    """What a rename does if its target exists: refuse, replace the target, or follow Hadoop's older rename.
 
-    In the third case, a source is moved *into* a target that is a directory, as by Hadoop's older rename.
+    Hadoop's older rename moves the source *into* a target that is a directory, and otherwise answers that nothing was
+    renamed.
     """
 
     REFUSE = "refuse"
@@ -121,8 +122,8 @@ class RollBack(TreeRequest):
 class CloneTree(TreeRequest):
     """Fill an empty tree with copies of another job's files, those of the snapshot ``original``.
 
-    The manifest ``manifest`` lists the copies: ``files`` files with ``bytes`` bytes. They make the tree's only
-    snapshot, ``snapshot``.
+    The manifest ``manifest`` lists the copies: ``files`` files with ``bytes`` bytes. After the clone, ``snapshot`` is
+    the tree's only snapshot, and shows all copies.
     """
 
     keeper: ClassVar[Keeper] = Keeper.TREE
@@ -168,7 +169,7 @@ class DropSavepoint(StoreRequest):
 class TrimTree(StoreRequest):
     """Drop entries of these paths that no reader can see any more. Made by the leader itself.
 
-    ``range_tombstones`` and ``rollbacks`` are finished: no record of a path must be changed for them any more.
+    ``range_tombstones`` and ``rollbacks`` are dropped too: no record of a path must be changed for them any more.
     """
 
     by_leader: ClassVar[bool] = True
@@ -191,9 +192,9 @@ class BeginCompaction(StoreRequest):
 class CompactTree(StoreRequest):
     """Give a tree this manifest, in place of the manifests in the blobs ``replaced``. Made by the leader itself.
 
-    ``begun`` is the revision at which `BeginCompaction` was committed, 0 for a manifest that only replaces others.
-    ``savepoints`` has the tree's savepoints at the time when the manifest was made, if the manifest was made without
-    entries that are invisible at all of them; else None.
+    ``begun`` is the revision at which `BeginCompaction` was committed, 0 for a manifest that only replaces others. If
+    entries that no reader can see were left out of the manifest, ``savepoints`` has the tree's savepoints at the time
+    when the manifest was made; else None.
     """
 
     by_leader: ClassVar[bool] = True

@@ -74,7 +74,7 @@ class Compaction:
                     log.warning("cannot compact the tree of %s, trying again in %s s: %s", store, interval, error)
 
     async def _due(self, state: State) -> list[str]:
-        """Return the stores whose trees may have records to compact or manifests to merge, usually few."""
+        """Return the names of the stores whose trees may have records to compact or manifests to merge, usually few."""
         due: list[str] = []
 
         def judge(store: str) -> None:
@@ -85,7 +85,9 @@ class Compaction:
         return due
 
     async def compact(self, store: str) -> None:
-        """Compact the records of a tree that are old enough, then merge manifests if that is due. Raises problems."""
+        """Compact the records of a tree that are old enough, then merge manifests if that is due. Raises `Problem` or
+        `BackendError` if that fails; it is tried again later.
+        """
         await self._manifests.ready(store)
         if len(await self._compactable(store)) >= self._settings.compact_from:
             begun = await self._commit(BeginCompaction(LEADER, store))
@@ -134,7 +136,9 @@ class Compaction:
             await self._commit(DropBlobs(LEADER, store, gone[at : at + _DISCARDED]))
 
     async def _install(self, request: CompactTree, rows: ManifestRows, *packs: str) -> None:
-        """Put a manifest into the blob store, and add it to the record of the tree."""
+        """Put a manifest into the blob store, and add it to the record of the tree. ``packs`` are the blobs with the
+        bytes of small files that the manifest names; they are deleted if the request certainly fails.
+        """
         assert request.manifest is not None
         blob, state = request.manifest.blob, self._state()
         await self._blobs.put(blob, stream_of(rows.content))

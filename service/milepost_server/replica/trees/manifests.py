@@ -46,7 +46,7 @@ class Manifests:
     async def ready(self, store: str) -> None:
         """Wait until all manifests of a store's tree are in memory.
 
-        Raises problems: ``corrupt`` if one is damaged or gone, ``storage-unavailable``, ``no-leader``.
+        Raises `Problem`: ``corrupt`` if one is damaged or gone, ``storage-unavailable``, ``no-leader``.
         """
         while missing := self._journal.read().view.state.unloaded(store):
             rows = await self._rows(store, missing[0])
@@ -108,7 +108,7 @@ class ManifestCheck:
                     log.warning("cannot check the manifests of %s, trying again in %s s: %s", store, interval, error)
 
     async def _held(self) -> list[str]:
-        """Return the stores whose trees have a manifest in memory."""
+        """Return the names of the stores whose trees have a manifest in memory."""
         state = self._state()
         held: list[str] = []
 
@@ -122,7 +122,9 @@ class ManifestCheck:
         return held
 
     async def check(self, store: str) -> None:
-        """Check the manifests of one tree that are in memory. Raises problems and `BackendError`."""
+        """Check the stored bytes of those manifests of a tree that are in memory, and write damaged ones again from
+        memory. Raises `Problem` or `BackendError` if a storage does not answer.
+        """
         tree = self._state().tree(store)
         for manifest in tree.manifests if isinstance(tree, Tree) else ():
             rows = self._state().rows(manifest.blob)
@@ -130,7 +132,7 @@ class ManifestCheck:
                 await self._write_anew(store, manifest, rows, damage)
 
     async def _damage(self, manifest: Manifest) -> str | None:
-        """Return the damage of a stored manifest as text; None if it is intact."""
+        """Return what is wrong with the stored bytes of a manifest; None if they are intact."""
         try:
             async for _ in await deliver(self._blobs, BlobRef(manifest.blob, manifest.size, manifest.sha256)):
                 pass

@@ -37,7 +37,7 @@ At = tuple[int, str]
 
 @dataclass(eq=False, slots=True)
 class _Pass:
-    """One pass of trimming a tree.
+    """One pass of trimming over a tree.
 
     ``step`` is a future that ends when some range tombstones or rollbacks are finished; a new future then replaces it.
     ``committed`` is whether the pass has dropped anything.
@@ -114,7 +114,7 @@ class Trimming:
             log.warning("cannot tidy up the tree of %s now, trying again later: %s", store, error)
 
     async def trim(self, store: str) -> None:
-        """Trim the tree of a store. Raises problems."""
+        """Drop from a store's tree what no reader can see any more. Raises `Problem` if a commit fails."""
         if self._generation != self._journal.generation:
             self._generation, self._kept = self._journal.generation, {}
         record, tree = self._records(store)
@@ -157,13 +157,17 @@ class Trimming:
             await self._commit(store, TrimTree(LEADER, store, tuple(paths), tuple(ended)))
 
     async def _each(self, store: str, paths: Callable[[State, At], Iterator[At]], after: At) -> None:
-        """Trim those of the paths whose records have something to drop, in several commits."""
+        """Trim those of the paths whose records have something to drop, in several commits. ``paths`` yields pairs of a
+        revision and a path that come after a given pair; the first call is given ``after``.
+        """
         while found := await self._some(store, paths, after, _BATCH):
             await self._commit(store, TrimTree(LEADER, store, tuple([path for _, path in found])))
             after = found[-1]
 
     async def _some(self, store: str, paths: Callable[[State, At], Iterator[At]], after: At, most: int) -> list[At]:
-        """Return the first paths after ``after`` whose records have something to drop, ``most`` at most."""
+        """Return the first pairs of ``paths`` after the pair ``after`` whose paths have something to drop, ``most`` at
+        most. ``paths`` yields pairs of a revision and a path that come after a given pair.
+        """
         found: list[At] = []
 
         def judge(at: At) -> bool:

@@ -216,8 +216,8 @@ def create_upload(view: View, request: CreateUpload, context: DecisionContext) -
 
 
 def source_of(view: View, store: Store, request: Add | Replace, context: DecisionContext) -> UploadSource | Refused:
-    """Return the source of the bytes for a handle. If an upload has the bytes, the changes end the upload, so that no
-    other handle can take them.
+    """Return the source of the bytes for a handle, or the refusal of an upload that cannot be used. If an upload has
+    the bytes, the changes end the upload, so that no other handle can take them.
     """
     ref = request.upload
     if ref is None:
@@ -244,7 +244,7 @@ def expire_upload(view: View, request: ExpireUpload, context: DecisionContext) -
 
 
 def _gone(handle: Handle, context: DecisionContext) -> Handle:
-    """Return the record of a removed handle, which only keeps answers."""
+    """Return the record of a handle after its removal, which only keeps answers for retries."""
     return handle.holding("", None, removing=False, gone=True, labels={}, changed=context.revision)
 
 
@@ -257,7 +257,9 @@ def _gone_without_trace(name: str, context: DecisionContext) -> Handle:
 
 
 def finish_of(store: Store, handle: Handle) -> FinishNeeded:
-    """Return what is needed to finish a removal that has begun: the handle with its version, and the blob to delete."""
+    """Return what is needed to finish a removal that has begun: the name and version of the handle, and the blob to
+    delete.
+    """
     return FinishNeeded(store.name, handle.name, handle.version, handle.blob)
 
 
@@ -279,7 +281,9 @@ def _changed(
     context: DecisionContext,
     **beside: Unpack[replays.Beside],
 ) -> Accepted:
-    """Accept a request that changes a handle, and return the changed handle as the answer."""
+    """Accept a request that changes a handle, and return the changed handle as the answer. ``beside`` has the other
+    members of the decision, such as blobs to delete.
+    """
     answer = Answer(handle_body(view, store, handle), handle.version, created=isinstance(request, Add))
     return replays.accepted(handle, request, context, answer, **beside)
 

@@ -71,7 +71,9 @@ def clear(view: View, request: Clear, context: DecisionContext) -> Decision:
 
 
 def inventory_entry(view: Lookup, store: Store, name: str) -> dict[str, Any] | Corrupt | None:
-    """Return the entry for a name in an inventory: the handle's JSON, its damaged record, or None."""
+    """Return what the list of all handles of a store shows for a name: the handle as JSON, or its damaged record; None
+    if the name has no handle that clients can read.
+    """
     record = view.handle(store.name, name)
     if isinstance(record, Corrupt):
         return record
@@ -80,7 +82,7 @@ def inventory_entry(view: Lookup, store: Store, name: str) -> dict[str, Any] | C
 
 
 def scrub(view: View, request: Scrub, context: DecisionContext) -> Decision:
-    """Drop those of the named records that may be dropped now. The blobs of cleared handles become
+    """Drop those of the request's records that may be dropped now. The blobs of cleared handles become
     `Accepted.orphans`.
     """
     changes: dict[str, None] = {}
@@ -95,8 +97,8 @@ def scrub(view: View, request: Scrub, context: DecisionContext) -> Decision:
 
 
 def _droppable(view: View, key: str, record: Record, context: DecisionContext) -> bool:
-    """Return whether the object of the record under ``key`` has ended, and the record keeps no answer that a retry may
-    need.
+    """Return whether the record under ``key`` may be dropped: what it describes has ended, and it keeps no answer that
+    a retry may need.
     """
     match record:
         case Handle():

@@ -202,8 +202,11 @@ class _TreeHandler:
         return self._change.accepted(request, Answer({"renamed": True}))
 
     def _in_the_way(self, entry: Entry, target: str, there: Entry | None, onto: OntoExisting) -> Refused | None:
-        """Return the refusal of a rename whose target exists, or whose target's directory does not exist; None if the
-        rename may be done.
+        """Return the refusal of a rename if something at ``target`` is in its way, or the directory above ``target``
+        does not exist; None if the rename may be done.
+
+        ``there`` is the entry at ``target``, None if there is none; ``onto`` says what the client wants if there is
+        one.
         """
         if there is not None:
             if onto is not OntoExisting.REPLACE:
@@ -261,7 +264,9 @@ class _TreeHandler:
         return Refused(Code.TOO_MANY_REQUESTS, detail, until_trimmed=damaged is None)
 
     def too_many_tombstones(self, request: TreeRequest, tombstones: Sequence[TreePath]) -> Refused:
-        """Refuse to list a directory with too many ``tombstones``, at least until some of them are dropped."""
+        """Refuse an operation that must look through a directory with too many ``tombstones``, at least until some of
+        them are dropped.
+        """
         droppable = any(trimmed_of(record, self._store, self._tree) != record for record in tombstones)
         why = (
             "are not cleared away yet there"

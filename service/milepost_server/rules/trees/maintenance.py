@@ -80,8 +80,8 @@ def drop_compacted(view: View, request: DropCompacted, _: DecisionContext) -> De
     """Drop the records of these paths that equal their rows in the manifests. Their blobs stay, since a manifest names
     them.
 
-    No record is dropped while another manifest is being made, nor while some records do not reflect a rollback yet,
-    since the rollback would be applied to the row a second time.
+    No record is dropped while another manifest is being made, or while a rollback is unfinished: a record may reflect
+    the rollback already, but its row does not say so, and the rollback would be applied to the row again.
     """
     store = view.store_or_new(request.store_name)
     tree = view.tree(store.name) or Tree(store.name)
@@ -100,8 +100,8 @@ def drop_compacted(view: View, request: DropCompacted, _: DecisionContext) -> De
 
 
 def _spans(record: TreePath) -> tuple[tuple[int, int], ...]:
-    """Return the creation and deletion revisions of each entry; no two entries of a path are created at the same
-    revision.
+    """Return the creation and deletion revisions of each entry of a path. Two records of a path with the same revisions
+    have the same entries, since no two entries of a path are created at the same revision.
     """
     return tuple((entry.created_revision, entry.deleted_revision) for entry in record.entries)
 

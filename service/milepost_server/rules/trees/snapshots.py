@@ -128,8 +128,9 @@ def _roll_back(view: View, store: Store, tree: Tree, request: RollBack, context:
 
 
 def _as_it_is(tree: Tree, revision: int) -> tuple[TreeSnapshot, ...]:
-    """Return, as a tuple, a new snapshot of the tree at a revision, with the last batch before that revision; an empty
-    tuple if there is a snapshot at the revision. A savepoint at the revision does not count, since it may be dropped.
+    """Return, as a tuple, a new snapshot of the tree at a revision, with the last batch before that revision. Return an
+    empty tuple if there is a snapshot at the revision already. A savepoint at the revision does not count, since it may
+    be dropped.
     """
     if any(snapshot.revision == revision for snapshot in (*tree.snapshots, *tree.passed_over)):
         return ()

@@ -42,8 +42,8 @@ class TreeChange:
             self._take_snapshot(*committed)
 
     def end(self, path: str, *, shared: bool = False) -> None:
-        """Delete the entry at a path. ``shared``: its blob is named under another path from now on, because of a
-        rename.
+        """Delete the entry at a path. ``shared`` is True for the source of a rename, since the blob is named under
+        another path from then on.
         """
         self._records[path] = self._with(path, shared=shared)
 
@@ -123,8 +123,8 @@ class TreeChange:
 
 
 def is_kept(view: View, tree: Tree, path: str) -> bool:
-    """Return whether a path needs a record although it has no entries, because otherwise a manifest would show its old
-    entries.
+    """Return whether a path needs a record although it has no entries: without the record, a manifest, or the one that
+    is being made, would show old entries of the path again.
     """
     return tree.compacting > 0 or view.compacted(tree.name, path) is not None
 

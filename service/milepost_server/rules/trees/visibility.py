@@ -22,7 +22,9 @@ MOST_TOMBSTONES = 2000
 
 
 def visible(view: Lookup, store: Store, tree: Tree, path: str) -> Entry | Corrupt | None:
-    """Return the entry that is visible at a path now; `Corrupt` if its record cannot be read."""
+    """Return the entry that is visible at a path now; None if there is none, `Corrupt` if the record of the path cannot
+    be read.
+    """
     if not path:
         return ROOT
     record = view.path(store.name, path)
@@ -30,7 +32,7 @@ def visible(view: Lookup, store: Store, tree: Tree, path: str) -> Entry | Corrup
 
 
 def visible_in(record: TreePath, store: Store, tree: Tree) -> Entry | None:
-    """Return the entry of a path's record that is visible now."""
+    """Return the entry of a path's record that is visible now; None if there is none."""
     record = rolled_back(record, tree)
     entry = record.newest
     return None if entry is None or deleted_at(record.path, entry, store, tree) else entry
@@ -93,7 +95,7 @@ def visible_at(record: TreePath, revision: int, store: Store, tree: Tree) -> Ent
 
 def shown(view: Lookup, store: Store, tree: Tree, path: str) -> Entry | Corrupt | None:
     """Return the entry that is visible at a path; for a path below `SNAPSHOTS`, the entry that the snapshot or
-    savepoint shows.
+    savepoint shows. None if there is none, `Corrupt` if the record of the path cannot be read.
     """
     inside = snapshot_of(path)
     if inside is None:
@@ -107,7 +109,9 @@ def shown(view: Lookup, store: Store, tree: Tree, path: str) -> Entry | Corrupt 
 
 
 def is_shown(path: str, entry: Entry, deleted_revision: int, kept: Sequence[int]) -> bool:
-    """Return whether an entry, deleted at this revision, is visible at one of the sorted revisions ``kept``."""
+    """Return whether an entry, deleted at this revision, is visible at one of the sorted revisions ``kept`` of
+    snapshots and savepoints.
+    """
     if is_temporary_file(path, entry):
         return False
     first = bisect_left(kept, entry.created_revision)
@@ -115,7 +119,7 @@ def is_shown(path: str, entry: Entry, deleted_revision: int, kept: Sequence[int]
 
 
 def rolled_back(record: TreePath, tree: Tree) -> TreePath:
-    """Return the record of a path after applying the tree's rollbacks that the record does not reflect yet.
+    """Apply to the record of a path the tree's rollbacks that it does not reflect yet, and return the result.
 
     Entries that were visible at the rollback's target revision are visible again, and later entries are deleted.
     """
