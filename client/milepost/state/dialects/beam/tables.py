@@ -1,4 +1,6 @@
-"""The tables for state, and the keys in them: each `StateStore` is a `StateTable`, and a `HeapTable` is in memory."""
+"""The tables in which Beam state and timers are kept: each `StateStore` is a `StateTable`, and a `HeapTable` is in
+memory. Also helpers for the keys in them.
+"""
 
 from __future__ import annotations
 
@@ -130,8 +132,8 @@ class PerKey(Generic[K, R]):
     """Makes one object for each key, and returns the same object as long as a caller holds a reference to it."""
 
     def __init__(self, coder: Coder[K], make: Callable[[K, bytes], R]) -> None:
-        """``make`` gets a key and its prefix, the bytes with which all rows of the key begin. Raises `NotDeterministic`
-        for a coder that may encode equal keys differently.
+        """``make`` makes the object for a key and the key's prefix, the bytes with which all rows of the key begin.
+        Raises `NotDeterministic` for a coder that may encode equal keys differently.
         """
         check_deterministic(coder, "the keys of state")
         self.coder = coder
@@ -139,7 +141,7 @@ class PerKey(Generic[K, R]):
         self._known: WeakValueDictionary[bytes, R] = WeakValueDictionary()
 
     def get(self, key: K) -> R:
-        """Return the object of a key. Raises `CoderError`."""
+        """Return the object of a key. Raises `CoderError` for a key that the coder refuses."""
         prefix = write_escaped(self.coder.encode(key))
         found = self._known.get(prefix)
         if found is None:
