@@ -24,9 +24,9 @@ class GroupingKey:
     """
 
     def __init__(self, columns: Sequence[tuple[str, JsonType]]) -> None:
-        """``columns`` has the name and the type (Spark's JSON form) of each. Raises `InvalidUse` for types that no key
-        can have: floating point and decimal numbers, intervals, timestamps without a zone, composite types, and text
-        with a collation.
+        """``columns`` has the name and the type of each column; the type is in Spark's JSON form. Raises `InvalidUse`
+        for types that no key can have: floating point and decimal numbers, intervals, timestamps without a zone,
+        composite types, and text with a collation.
         """
         if not columns:
             raise InvalidUse("a key has one column at least")
@@ -35,7 +35,9 @@ class GroupingKey:
         self._readers = [reader(kind, tuples) for _, kind in self.columns]
 
     def encode(self, key: Sequence[Any]) -> bytes:
-        """Turn a key into bytes. Raises `CoderError` for a key that does not match the columns."""
+        """Turn the values of a key's columns into bytes. Raises `CoderError` for a key that does not match the
+        columns.
+        """
         if not isinstance(key, (tuple, list)) or len(key) != len(self.columns):
             raise CoderError(f"a key is a tuple of {', '.join(name for name, _ in self.columns)}, not {key!r}")
         found = b""
@@ -54,7 +56,7 @@ class GroupingKey:
         return found
 
     def decode(self, data: bytes) -> tuple[Any, ...]:
-        """Turn bytes of `encode` back into the key. Raises `CoderError` for other bytes."""
+        """Turn bytes of `encode` back into the values of the key's columns. Raises `CoderError` for other bytes."""
         found: list[Any] = []
         place = 0
         for (_, kind), read in zip(self.columns, self._readers, strict=True):
@@ -88,7 +90,7 @@ class GroupingKey:
         return bool(number) if kind == "boolean" else read(number)
 
     def sql(self) -> str:
-        """Return the Spark SQL expression that computes the bytes of `encode` from a row."""
+        """Return the Spark SQL expression that computes the bytes of `encode` from the columns of a row."""
         return f"concat({', '.join(_sql(name, kind) for name, kind in self.columns)})"
 
 
