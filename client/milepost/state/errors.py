@@ -4,18 +4,18 @@
 
     MilepostError
     └── StateError
-        ├── CoderError            a value cannot be encoded, or the coder did not write the bytes
+        ├── CoderError            a value cannot be encoded, or the coder never writes the bytes
         ├── InvalidUse            the call is wrong, and nothing was changed
-        │   ├── UnknownFamily     the store has no column family of this name
+        │   ├── UnknownFamily     the state store has no column family of this name
         │   ├── NotDeterministic  a key needs a coder that always encodes equal values equally
-        │   └── StoreEnded        the store was committed, aborted or released before the call
+        │   └── StoreEnded        the state store was committed, aborted or released before the call
         ├── VersionNotFound       no file leads to this version: it was never committed, or is no longer kept
         ├── Diverged              more than one commit has this version; ``ids`` has theirs
-        ├── EpochTaken            another coordinator completed the epoch of a pipeline; restore, and go on from there
+        ├── EpochTaken            another coordinator completed this snapshot of a pipeline; restore, and go on from it
         ├── PipelineStopped       a part of a pipeline is dead, or the pipeline did not finish; make a new one
         ├── Incompatible          the registered states, or the number of tasks, do not match the stored state
         ├── StateDamaged          a file does not have the bytes that were written; ``path`` names it
-        ├── EngineFailed          the engine of an open store failed, such as RocksDB on a full disk; reopen the store
+        ├── EngineFailed          the engine of an open state store failed, such as RocksDB on a full disk; reopen it
         ├── FilesError            the storage of the files refused an operation; certainly nothing was changed
         │   ├── FileMissing       there is no file of this name
         │   └── FilesFenced       another driver leads the job by now: stop, and do not try again
@@ -42,7 +42,7 @@ class CoderError(StateError, ValueError):
 
 
 class InvalidUse(StateError):
-    """The call is wrong in every state of the store; nothing was changed."""
+    """The call is wrong, whatever the state store contains; nothing was changed."""
 
 
 class UnknownFamily(InvalidUse):

@@ -14,10 +14,11 @@ from milepost.state.store.rows import after_prefix
 
 
 class CellFamily(ABC):
-    """The common part of `ValueFamily` and `ListFamily`: it removes expired values that no task reads any more.
+    """The common part of `ValueFamily` and `ListFamily`, two kinds of column family: it removes expired values that no
+    task reads any more.
 
-    Incremental clean-up checks all keys in turn, a few at each access, as Flink does. A family with an `ExpiryIndex`
-    finds expired values by the index instead.
+    Incremental clean-up checks all keys in turn, a few at each access, as Flink does. A column family with an
+    `ExpiryIndex` finds expired values by the index instead.
     """
 
     def __init__(
@@ -54,11 +55,11 @@ class CellFamily(ABC):
 
     @abstractmethod
     def expire(self, key: bytes) -> None:
-        """Remove the expired values of a key."""
+        """Remove the values of a key that have expired, if there are any."""
 
     def clean_some(self) -> None:
-        """Check the next few keys, and remove their expired values (incremental clean-up). Do nothing if the family was
-        made with ``checks=0``.
+        """Check the next few keys, and remove their expired values (incremental clean-up). Do nothing if this object
+        was made with ``checks=0``.
         """
         if not self._checks:
             return

@@ -16,11 +16,11 @@ _OFFSET = 1 << 63
 
 
 class GroupingKey:
-    """The columns by which a frame is grouped, and the encoding of their keys.
+    """The columns by which a frame is grouped, and the encoding of their values as one key.
 
-    A null is encoded as 0. Any other value is a 1, and then a number in eight bytes, the highest first and with the
-    sign bit inverted; or, for text and byte strings, the length in four bytes and the bytes. Dates are in days, times
-    in microseconds. No key is a prefix of another.
+    A null is encoded as the byte 0. Any other value is the byte 1, and then a number in eight bytes, the highest first
+    and with the sign bit inverted; or, for text and byte strings, the length in four bytes and the bytes. Dates are in
+    days, times in microseconds. No key is a prefix of another.
     """
 
     def __init__(self, columns: Sequence[tuple[str, JsonType]]) -> None:

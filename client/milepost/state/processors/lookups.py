@@ -101,7 +101,9 @@ class Channel:
 
 
 class AskedFiles(StateFiles):
-    """The files in the tree of the job. The server reads them on request, and they cannot be changed."""
+    """The state files in the tree of a job, as the lookup process sees them: the server reads them on request, and they
+    cannot be changed.
+    """
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -153,8 +155,8 @@ class StateReaders:
     """
 
     def __init__(self, channel: Channel, record: bytes) -> None:
-        """``record`` has the bytes of the job record. Raises `VersionNotFound` for bytes that another program wrote,
-        and `StateDamaged` for a job record that cannot be read.
+        """``record`` has the bytes of the job record, the handle in which the driver publishes its batches. Raises
+        `VersionNotFound` for bytes that another program wrote, and `StateDamaged` for a job record that cannot be read.
         """
         job = job_of(record)
         if job is None:

@@ -20,7 +20,9 @@ Rows = Iterator[Any]
 
 
 class TimerValues:
-    """The times of the batch (``pyspark.sql.streaming.stateful_processor.TimerValues``)."""
+    """The times of the current batch, as a processor gets them
+    (``pyspark.sql.streaming.stateful_processor.TimerValues``).
+    """
 
     def __init__(self, times: BatchTimes) -> None:
         self._times = times
@@ -35,7 +37,7 @@ class TimerValues:
 
 
 class ExpiredTimerInfo:
-    """The timer that fires (``pyspark.sql.streaming.stateful_processor.ExpiredTimerInfo``)."""
+    """The timer that fires, as a processor gets it (``pyspark.sql.streaming.stateful_processor.ExpiredTimerInfo``)."""
 
     def __init__(self, expiry: int) -> None:
         self._expiry = expiry

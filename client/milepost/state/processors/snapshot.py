@@ -72,8 +72,9 @@ class Snapshot:
         return len(self.layout.commits)
 
     def at(self, version: int) -> tuple[Layout, int]:
-        """Return the layout of the earlier snapshot ``version``, and how many versions older than the layout's
-        ``commits`` its state stores were. Raises `VersionNotFound` for a snapshot that is not kept.
+        """Return the layout (division into partitions) of the earlier snapshot ``version``, and by how many versions
+        the snapshot's state stores are older than the layout's ``commits``. Raises `VersionNotFound` for a snapshot
+        that is not kept.
         """
         last = self.version
         for layout in reversed(self.layouts):
@@ -104,9 +105,9 @@ class Snapshot:
         return lost
 
     def unpublished(self, files: StateFiles) -> list[tuple[int, int]]:
-        """Return the layouts that failed attempts at this batch wrote and never published, in place of the newest
-        layout. Each is the number of the layout and the count of its partitions. Only the first snapshot of a layout
-        has to look for them, because later attempts have another layout number.
+        """Return the layouts (divisions into partitions) that failed attempts wrote in place of the newest layout and
+        never published. Each is the number of the layout and the count of its partitions. Only the first snapshot of a
+        layout has to look for them, because later attempts have another layout number.
         """
         layout = self.layout
         if self.version != layout.after + 1:
@@ -124,8 +125,8 @@ class Snapshot:
         keep: int,
         mode: TimeMode,
     ) -> Snapshot:
-        """Return the next snapshot, whose partitions have the ``commits`` in the layout number ``layout``. Older
-        layouts stay as long as they have one of the last ``keep`` snapshots.
+        """Return the next snapshot, whose partitions have the ``commits`` in the layout (division into partitions)
+        number ``layout``. Older layouts stay as long as they have one of the last ``keep`` snapshots.
         """
         version = self.version + 1
         if layout == self.layout.number:
@@ -209,7 +210,9 @@ def first_snapshot(
     variables: Mapping[str, StateVariable],
     mode: TimeMode,
 ) -> Snapshot:
-    """Return the first snapshot of a state, with the number 1. The ``commits`` of its partitions are in layout 1."""
+    """Return the first snapshot of a state, with the number 1. The ``commits`` of its partitions are in the layout
+    (division into partitions) number 1.
+    """
     return Snapshot(name, 1, batch, groups, tuple(key.columns), mode, dict(variables), (Layout(1, 0, commits),))
 
 
@@ -240,8 +243,8 @@ def job_of(record: bytes) -> str | None:
 
 
 def store_of(name: str, layout: int, partitions: int, partition: int) -> StateStoreId:
-    """Return the id of the state store of a partition in the layout number ``layout``, which has ``partitions``
-    partitions. Raises `InvalidUse` if the state's name cannot be part of an id.
+    """Return the id of the state store of a partition. ``layout`` is the number of the state's division into
+    ``partitions`` partitions. Raises `InvalidUse` if the state's name cannot be part of an id.
     """
     try:
         return StateStoreId(0, partition, f"{name}.{layout}x{partitions}")

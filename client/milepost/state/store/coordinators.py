@@ -86,7 +86,7 @@ class InProcessRecord:
         self.snapshots: dict[StateStoreId, int] = {}
 
     def coordinator(self, location: ExecutorLocation) -> StateStoreCoordinator:
-        """Return the coordinator for the executor at ``location``, which reports to this record and asks it."""
+        """Return the coordinator through which the executor at ``location`` reports to this record and asks it."""
         return _InProcessCoordinator(self, location)
 
 

@@ -85,7 +85,7 @@ def make_snapshot(
 
 
 def _run_of(history: History, commit: Commit) -> Run:
-    """Return a commit as a run that consists of it alone."""
+    """Return a `Run` that consists of this single commit."""
     _, opened = history.open_delta(commit)
     name = StateFileName(Kind.DELTA, *commit)
     return Run(commit[0] - 1, commit[0], (_part(name, opened.blocks),) if opened.blocks else ())

@@ -1,4 +1,6 @@
-"""A version of a state store that is open for reading; the store for writing adds its uncommitted changes to it."""
+"""A version of a state store that is open for reading, and the uncommitted changes through which a store for writing
+reads it.
+"""
 
 from __future__ import annotations
 
@@ -191,9 +193,8 @@ class FileReadStore(ReadStateStore):
             raise StoreEnded(f"version {self._version} of the store {self._ended}")
 
     def _family(self, name: str, *, multiple: bool | None = None) -> Family:
-        """Return the column family ``name``. Raises `StoreEnded` if the state store is no longer open, `UnknownFamily`
-        if there is no such family, and `InvalidUse` if it has not the kind ``multiple``: several values for each key,
-        or one; None for either.
+        """Return the column family ``name``. With ``multiple``, it must have several values for each key (True) or one
+        (False). Raises `StoreEnded`, `UnknownFamily`, or `InvalidUse` for a family of the other kind.
         """
         self._check_open()
         family = self._families.named(name)

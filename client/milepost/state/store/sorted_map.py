@@ -83,8 +83,8 @@ class SortedMap(Generic[V]):
                 view.keep(key)
 
     def _read_views(self) -> None:
-        """Let each `View` of this map read the rest of its range, because the map will change in a way that views
-        cannot follow.
+        """Let each `View` of this map read the rest of its range. Call this before keys are removed, or many values are
+        set at once.
         """
         if self._views:
             for view in list(self._views):

@@ -124,12 +124,14 @@ class Cells:
         return self._read.pop(place)
 
     def announce(self, place: _Place) -> None:
-        """Announce a place: the next read of any place reads this place too."""
+        """Announce that a place (a kind and a key) will be read: the next read of any place reads this one too."""
         if place not in self._read:
             self._announced[place] = None
 
     def lookup(self, place: _Place, decode: Callable[[bytes | None], R]) -> Lookup[R]:
-        """Return a `Lookup` of the value that a place has now."""
+        """Return a `Lookup` of the value that a place (a kind and a key) has now. ``decode`` makes the result from the
+        value's bytes, or from None if there is no value.
+        """
         found = Lookup(self, place, decode)
         self._lookups.add(found)
         return found
@@ -222,7 +224,9 @@ class Cell:
         self._cells.announce((self._kind, self._key))
 
     def lookup(self, part: bytes, decode: Callable[[bytes | None], R]) -> Lookup[R]:
-        """Return a `Lookup` of the value that a part has now. ``decode`` makes the result of its bytes."""
+        """Return a `Lookup` of the value that a part of the cell has now. ``decode`` makes the result from the value's
+        bytes, or from None if there is no value.
+        """
         return self._cells.lookup((self._kind, self._key + part), decode)
 
     def put(self, value: bytes, part: bytes = b"") -> None:

@@ -140,7 +140,9 @@ class MapState(Entries[K, V], State):
     _cell: Cell
 
     def get(self, key: K) -> ReadableState[V | None]:
-        """Return a readable state of the value that the key has at this call; None if it has none (Beam's ``get``)."""
+        """Return a readable state of the value that the key has at this call; None if the key has no value (Beam's
+        ``get``).
+        """
         return self.get_or_default(key, None)
 
     def get_or_default(self, key: K, default: D) -> ReadableState[V | D]:
@@ -231,7 +233,9 @@ class MultimapState(State, Generic[K, V]):
         self._cell.remove(self._keys.encode(key))
 
     def keys(self) -> ReadableState[Iterator[K]]:
-        """Return a readable state of the keys, each once (Beam's ``keys``). Each read of it reads all values."""
+        """Return a readable state of the keys, each once (Beam's ``keys``). Each read of this state reads all values of
+        the multimap.
+        """
         return View(
             lambda: (self._keys.decode(part) for part, _ in groupby(self._cell.parts_with_values(), itemgetter(0)))
         )

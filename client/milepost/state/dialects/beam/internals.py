@@ -69,7 +69,7 @@ class StateTag(Generic[S]):
 
 
 class StateTags:
-    """Makes tags, one method for each kind of state (Beam's ``StateTags``)."""
+    """Makes tags of state, with one method for each kind of state (Beam's ``StateTags``)."""
 
     @staticmethod
     def value(id: str, coder: Coder[T]) -> StateTag[ValueState[T]]:
@@ -83,19 +83,25 @@ class StateTags:
 
     @staticmethod
     def set(id: str, coder: Coder[T]) -> StateTag[SetState[T]]:
-        """Return the tag of a set (Beam's ``set``). Raises `NotDeterministic`."""
+        """Return the tag of a set (Beam's ``set``). Raises `NotDeterministic` for a coder that may encode equal
+        elements differently.
+        """
         check_deterministic(coder, "the elements of a set")
         return StateTag(id, StateKind.SET, partial(SetState, coder=coder))
 
     @staticmethod
     def map(id: str, key_coder: Coder[K], value_coder: Coder[V]) -> StateTag[MapState[K, V]]:
-        """Return the tag of a map (Beam's ``map``). Raises `NotDeterministic`."""
+        """Return the tag of a map (Beam's ``map``). Raises `NotDeterministic` for a coder that may encode equal keys
+        differently.
+        """
         check_deterministic(key_coder, "the keys of a map")
         return StateTag(id, StateKind.MAP, partial(MapState, key_coder=key_coder, value_coder=value_coder))
 
     @staticmethod
     def multimap(id: str, key_coder: Coder[K], value_coder: Coder[V]) -> StateTag[MultimapState[K, V]]:
-        """Return the tag of a multimap (Beam's ``multimap``). Raises `NotDeterministic`."""
+        """Return the tag of a multimap (Beam's ``multimap``). Raises `NotDeterministic` for a coder that may encode
+        equal keys differently.
+        """
         check_deterministic(key_coder, "the keys of a multimap")
         return StateTag(id, StateKind.MULTIMAP, partial(MultimapState, key_coder=key_coder, value_coder=value_coder))
 
@@ -118,7 +124,9 @@ class StateTags:
 
     @staticmethod
     def watermark_hold(id: str, timestamp_combiner: TimestampCombiner) -> StateTag[WatermarkHoldState]:
-        """Return the tag of a hold of the watermark (Beam's ``watermarkStateInternal``)."""
+        """Return the tag of a time at which the output watermark is held back (Beam's ``watermarkStateInternal``).
+        ``timestamp_combiner`` combines several holds.
+        """
         bind = partial(WatermarkHoldState, timestamp_combiner=timestamp_combiner)
         return StateTag(id, StateKind.WATERMARK_HOLD, bind)
 
@@ -190,7 +198,9 @@ class StateInternalsFactory(Generic[K]):
     """
 
     def __init__(self, table: StateTable, key_coder: Coder[K]) -> None:
-        """``key_coder`` encodes the keys of the state. Raises `NotDeterministic`, and the errors of the table."""
+        """``key_coder`` encodes the keys of the state. Raises `NotDeterministic` if it may encode equal keys
+        differently, and the errors of the table.
+        """
         cells = Cells(table)
         self._keys: PerKey[K, StateInternals[K]] = PerKey(
             key_coder, lambda key, prefix: StateInternals(cells, key, prefix)
@@ -203,7 +213,7 @@ class StateInternalsFactory(Generic[K]):
 
     def state_internals_for_key(self, key: K) -> StateInternals[K]:
         """Return the state of a key (Beam's ``stateInternalsForKey``). It is the same object for each call, as long as
-        the caller holds a reference to it. Raises `CoderError`.
+        the caller holds a reference to it. Raises `CoderError` for a key that the coder refuses.
         """
         return self._keys.get(key)
 

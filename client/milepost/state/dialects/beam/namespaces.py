@@ -113,7 +113,9 @@ FIRST_WINDOW = _WINDOW
 
 
 class StateNamespace(ABC):
-    """One namespace (Beam's ``StateNamespace``). Namespaces are equal if their bytes are equal."""
+    """A namespace of state: that of a key itself, of a window or of a trigger (Beam's ``StateNamespace``). Two
+    namespaces are equal if their bytes are equal.
+    """
 
     @property
     @abstractmethod
@@ -196,7 +198,9 @@ class StateNamespaces:
 
     @staticmethod
     def window(window_coder: Coder[W], window: W) -> WindowNamespace:
-        """Return the namespace of a window (Beam's ``window``). Raises `NotDeterministic`, `CoderError`."""
+        """Return the namespace of a window (Beam's ``window``). Raises `NotDeterministic` if ``window_coder`` may
+        encode equal windows differently, and `CoderError` if it refuses the window.
+        """
         return WindowNamespace(_encoded(window_coder, window), window, window_coder)
 
     @staticmethod
@@ -210,8 +214,8 @@ class StateNamespaces:
 
     @staticmethod
     def from_string(string_key: str, window_coder: Coder[Any]) -> StateNamespace:
-        """Return the namespace of a text (Beam's ``fromString``). ``window_coder`` decodes the window. Raises
-        `CoderError`.
+        """Read a namespace from its text, `StateNamespace.string_key` (Beam's ``fromString``). ``window_coder`` decodes
+        the window. Raises `CoderError` for another text.
         """
         if string_key == "/":
             return GlobalNamespace()
@@ -230,7 +234,9 @@ class StateNamespaces:
 
     @staticmethod
     def from_bytes(key: bytes, window_coder: Coder[Any]) -> StateNamespace:
-        """Return the namespace of a `StateNamespace.key`. ``window_coder`` decodes the window. Raises `CoderError`."""
+        """Read a namespace from its bytes, `StateNamespace.key`. ``window_coder`` decodes the window. Raises
+        `CoderError` for other bytes.
+        """
         if key == _GLOBAL:
             return GlobalNamespace()
         if key[:1] != _WINDOW:

@@ -98,7 +98,7 @@ class TimerQueue(ABC, Generic[R]):
         return self._times.output
 
     def current_processing_time(self) -> datetime:
-        """Return the processing time; `TIMESTAMP_MIN_VALUE` before it is first set (Beam's
+        """Return the time of the processing-time clock; `TIMESTAMP_MIN_VALUE` before it is first set (Beam's
         ``currentProcessingTime``).
         """
         return self._times.clocks[TimeDomain.PROCESSING_TIME]
@@ -163,7 +163,9 @@ class TimerQueue(ABC, Generic[R]):
 
 
 class TimerInternals(TimerQueue[TimerData]):
-    """The timers of one key (Beam's ``TimerInternals``). A namespace, an id and the id of a family identify a timer."""
+    """The timers of one key (Beam's ``TimerInternals``). A timer is identified by a namespace, its own id and the id of
+    its timer family.
+    """
 
     def __init__(self, timers: _Timers, prefix: bytes) -> None:
         """`TimerInternalsFactory` makes these objects. All rows of the key begin with ``prefix``."""
@@ -208,7 +210,9 @@ class TimerInternalsFactory(TimerQueue[tuple[K, TimerData]], Generic[K]):
     """
 
     def __init__(self, table: StateTable, key_coder: Coder[K], window_coder: Coder[Any]) -> None:
-        """``window_coder`` encodes the windows of all timers. Raises `NotDeterministic` and the errors of the table."""
+        """``key_coder`` encodes the keys, and ``window_coder`` the windows of all timers. Raises `NotDeterministic` for
+        a coder that may encode equal values differently, and the errors of the table.
+        """
         timers = _Timers(table, TimerDataCoder(window_coder))
         self._timers = timers
         self._keys = PerKey(key_coder, lambda _, prefix: TimerInternals(timers, prefix))
@@ -216,7 +220,7 @@ class TimerInternalsFactory(TimerQueue[tuple[K, TimerData]], Generic[K]):
 
     def timer_internals_for_key(self, key: K) -> TimerInternals:
         """Return the timers of a key (Beam's ``timerInternalsForKey``). It is the same object for each call, as long as
-        the caller holds a reference to it. Raises `CoderError`.
+        the caller holds a reference to it. Raises `CoderError` for a key that the coder refuses.
         """
         return self._keys.get(key)
 

@@ -92,7 +92,9 @@ class TimerDataCoder(Coder[TimerData]):
     ordered = True
 
     def __init__(self, window_coder: Coder[Any]) -> None:
-        """``window_coder`` encodes the windows of all timers. Raises `NotDeterministic`."""
+        """``window_coder`` encodes the windows of all timers. Raises `NotDeterministic` if it may encode equal windows
+        differently.
+        """
         check_deterministic(window_coder, "the windows of timers")
         self._windows = window_coder
 

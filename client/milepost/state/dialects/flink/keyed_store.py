@@ -129,19 +129,19 @@ class MapState(Entries[K, V], State):
     """
 
     def get(self, key: K) -> V | None:
-        """Return the value of an entry, None if there is no such entry."""
+        """Return the value of the entry with this key, None if there is no such entry."""
         return self._get(key)
 
     def contains(self, key: K) -> bool:
-        """Return whether an entry exists."""
+        """Return whether the map has an entry with this key."""
         return self._contains(key)
 
     def put(self, key: K, value: V) -> None:
-        """Set the value of an entry."""
+        """Set the value of the entry with this key."""
         self._put(key, value)
 
     def put_all(self, entries: Mapping[K, V]) -> None:
-        """Set the values of entries (Flink's ``putAll``)."""
+        """Set the values of several entries, and keep all others (Flink's ``putAll``)."""
         for key, value in entries.items():
             self.put(key, value)
 
@@ -164,7 +164,7 @@ class MapState(Entries[K, V], State):
         return (value for _, value in self.items())
 
     def is_empty(self) -> bool:
-        """Return whether there are no entries (Flink's ``isEmpty``)."""
+        """Return True if the map has no entries (Flink's ``isEmpty``)."""
         return next(self.items(), None) is None
 
 

@@ -72,8 +72,8 @@ class ReadStateStore(ABC):
 
     @abstractmethod
     def prefix_scan_with_multi_values(self, prefix: bytes, family: str = DEFAULT_FAMILY) -> Pairs:
-        """Iterate over the keys that begin with a prefix; a key comes once for each of its values (Spark's
-        ``prefixScanWithMultiValues``).
+        """Iterate over the keys that begin with a prefix, and their values, sorted by key; a key comes once for each of
+        its values (Spark's ``prefixScanWithMultiValues``).
         """
 
     @abstractmethod
@@ -86,8 +86,8 @@ class ReadStateStore(ABC):
     def range_scan_with_multi_values(
         self, start: bytes | None, end: bytes | None, family: str = DEFAULT_FAMILY
     ) -> Pairs:
-        """Iterate over the keys of a range as `range_scan` does; a key comes once for each of its values (Spark's
-        ``rangeScanWithMultiValues``).
+        """Iterate over the keys and values of a range as `range_scan` does; a key comes once for each of its values
+        (Spark's ``rangeScanWithMultiValues``).
         """
 
     @abstractmethod

@@ -67,8 +67,8 @@ class ChangeKind(Enum):
 class Change:
     """The change of one key in one commit.
 
-    ``values`` has the value that was put or, in a family with several values for each key, all values that were put or
-    appended.
+    ``values`` has the value that was put or, in a column family with several values for each key, all values that were
+    put or appended.
     """
 
     version: int

@@ -238,7 +238,7 @@ class CacheDirectory:
 
 
 def remove_leftovers(parent: Path) -> int:
-    """Remove the directories of processes that have ended, and return how many there were."""
+    """Remove the directories that engines of ended processes left in ``parent``, and return how many there were."""
     count = 0
     for lock_path in parent.glob(f"{_PREFIX}*{_LOCK}"):
         # Another process is removing the directory as well, or it belongs to another user, whose processes will remove
