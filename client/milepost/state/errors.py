@@ -4,18 +4,18 @@
 
     MilepostError
     └── StateError
-        ├── CoderError            a value cannot be encoded, or the coder did not write the bytes
+        ├── CoderError            a value cannot be encoded, or the coder never writes the bytes
         ├── InvalidUse            the call is wrong, and nothing was changed
-        │   ├── UnknownFamily     the store has no column family of this name
+        │   ├── UnknownFamily     the state store has no column family of this name
         │   ├── NotDeterministic  a key needs a coder that always encodes equal values equally
-        │   └── StoreEnded        the store was committed, aborted or released before the call
+        │   └── StoreEnded        the state store was committed, aborted or released before the call
         ├── VersionNotFound       no file leads to this version: it was never committed, or is no longer kept
         ├── Diverged              more than one commit has this version; ``ids`` has theirs
-        ├── EpochTaken            another coordinator completed the epoch of a pipeline; restore, and go on from there
+        ├── EpochTaken            another coordinator completed this snapshot of a pipeline; restore, and go on from it
         ├── PipelineStopped       a part of a pipeline is dead, or the pipeline did not finish; make a new one
         ├── Incompatible          the registered states, or the number of tasks, do not match the stored state
         ├── StateDamaged          a file does not have the bytes that were written; ``path`` names it
-        ├── EngineFailed          the engine of an open store failed, such as RocksDB on a full disk; reopen the store
+        ├── EngineFailed          the engine of an open state store failed, such as RocksDB on a full disk; reopen it
         ├── FilesError            the storage of the files refused an operation; certainly nothing was changed
         │   ├── FileMissing       there is no file of this name
         │   └── FilesFenced       another driver leads the job by now: stop, and do not try again
@@ -38,32 +38,34 @@ class StateError(MilepostError):
 
 
 class CoderError(StateError, ValueError):
-    """The coder cannot encode a value, or did not write the bytes to decode."""
+    """The coder cannot encode a value, or the bytes to decode are not bytes that the coder writes."""
 
 
 class InvalidUse(StateError):
-    """The call is wrong in every state of the store; nothing was changed."""
+    """The call is wrong, whatever the state store contains; nothing was changed."""
 
 
 class UnknownFamily(InvalidUse):
-    """The store has no column family of this name."""
+    """The state store has no column family of this name."""
 
 
 class NotDeterministic(InvalidUse):
-    """A coder that may encode equal values differently would make a key, so the key might not be found again."""
+    """The coder for a key may encode equal values differently, so a stored key might not be found again. Nothing was
+    changed.
+    """
 
 
 class StoreEnded(InvalidUse):
-    """The store was committed, aborted or released before this call."""
+    """The state store was committed, aborted or released before this call."""
 
 
 class VersionNotFound(StateError):
-    """The files of the store do not contain this version: it was never committed, or is no longer kept."""
+    """The files of the state store do not contain this version: it was never committed, or is no longer kept."""
 
 
 class Diverged(StateError):
-    """More than one commit has this version, and the files do not say which one counts. ``version`` is that version,
-    and ``ids`` has the id of each commit. A caller that knows which commit was published passes its id.
+    """More than one commit of a state store has this version, and the files do not say which one counts. ``version`` is
+    that version, and ``ids`` has the id of each commit. A caller that knows which commit was published passes its id.
     """
 
     def __init__(self, message: str, version: int, ids: Sequence[str]) -> None:
@@ -76,19 +78,25 @@ class Diverged(StateError):
 
 
 class EpochTaken(StateError):
-    """Another coordinator completed this epoch of a pipeline first. Restore the pipeline to continue from there."""
+    """Another coordinator of a `milepost.state.dialects.barriers` pipeline completed this snapshot number (the
+    pipeline's epoch) first. Restore the pipeline to continue from that snapshot.
+    """
 
 
 class PipelineStopped(StateError):
-    """A part of a pipeline is dead, or the pipeline did not finish. A new pipeline restores the whole state."""
+    """A task or the coordinator of a `milepost.state.dialects.barriers` pipeline is dead, or the pipeline did not
+    finish. A new pipeline restores the whole state.
+    """
 
 
 class Incompatible(StateError):
-    """The registered states, or the number of tasks, do not match the stored state; nothing was changed."""
+    """The states that a task registers, or the number of tasks, do not match the stored state; nothing was changed."""
 
 
 class StateDamaged(StateError):
-    """A file does not have the bytes that were written, so none of them is returned. ``path`` is its path."""
+    """A file of a state store does not have the bytes that were written, so none of them is returned. ``path`` is its
+    path.
+    """
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path} is damaged: {reason}")
@@ -100,11 +108,13 @@ class StateDamaged(StateError):
 
 
 class EngineFailed(StateError):
-    """The engine of an open store failed, such as RocksDB on a full disk. The files of the store are unchanged."""
+    """The engine that holds an open state store failed, such as RocksDB on a full disk. The files of the store are
+    unchanged.
+    """
 
 
 class FilesError(StateError):
-    """The storage of the files failed to carry out an operation; it is certain that nothing was changed."""
+    """The storage of a state store's files failed to carry out an operation; it is certain that nothing was changed."""
 
 
 class FileMissing(FilesError):
@@ -112,14 +122,16 @@ class FileMissing(FilesError):
 
 
 class FilesFenced(FilesError):
-    """The epoch of the files is over, since another driver leads the job. A retry cannot help, so stop."""
+    """The job's epoch under which the files are written is over, since another driver leads the job. A retry cannot
+    help, so stop.
+    """
 
 
 class WriteUnknown(StateError):
-    """The creation of a file was not confirmed: the file may exist, or may come to exist later."""
+    """The storage did not confirm the creation of a file: the file may exist, or may come to exist later."""
 
 
 class CommitUnknown(WriteUnknown):
-    """It is unknown whether a commit is stored. The store may be committed again: that writes the same file under the
-    same name, so the changes cannot be committed twice.
+    """It is unknown whether a commit of a state store is stored. The store may be committed again: that writes the same
+    file under the same name, so the changes cannot be committed twice.
     """

@@ -29,8 +29,8 @@ GROUP_BYTES = 2
 
 @dataclass(frozen=True)
 class KeyGroups:
-    """A division of keys into ``count`` groups, 1 to 32768. The count never changes for a job: with another count, keys
-    would be in other groups than their state. At most ``count`` tasks can work.
+    """A division of keys into ``count`` key groups, 1 to 32768. The count never changes for a job: with another count,
+    keys would be in other groups than their state. At most ``count`` tasks can work.
     """
 
     count: int = DEFAULT_KEY_GROUPS
@@ -40,11 +40,11 @@ class KeyGroups:
             raise ValueError(f"there can be 1 to {MOST_KEY_GROUPS} key groups, not {self.count}")
 
     def group(self, key: bytes) -> int:
-        """Return the group of an encoded ``key``, from 0 (Flink's ``assignToKeyGroup``)."""
+        """Return the number of the key group of an encoded ``key``, from 0 (Flink's ``assignToKeyGroup``)."""
         return crc32(key) % self.count
 
     def groups_of(self, task: int, tasks: int) -> range:
-        """Return the groups of the task number ``task`` of ``tasks``. This is Flink's
+        """Return the key groups of the task number ``task`` of ``tasks``. This is Flink's
         ``computeKeyGroupRangeForOperatorIndex``. The ranges of all tasks are adjacent, cover each group once, and
         differ in size by at most one.
         """
@@ -54,15 +54,17 @@ class KeyGroups:
         return range(_first(task, tasks, self.count), _first(task + 1, tasks, self.count))
 
     def task_of(self, group: int, tasks: int) -> int:
-        """Return which of ``tasks`` tasks has ``group`` (Flink's ``computeOperatorIndexForKeyGroup``)."""
+        """Return the number of the task, of ``tasks``, that has the key group ``group`` (Flink's
+        ``computeOperatorIndexForKeyGroup``).
+        """
         self._check(tasks)
         if not 0 <= group < self.count:
             raise ValueError(f"there is no group {group} of {self.count}")
         return group * tasks // self.count
 
     def moved(self, task: int, tasks: int, before: int) -> dict[int, range]:
-        """Return the groups that this task of ``tasks`` takes over from each of the ``before`` earlier tasks, by its
-        number.
+        """Return where the state of the task number ``task`` of ``tasks`` comes from, if ``before`` tasks wrote the
+        state: for the number of each such earlier task, the range of key groups to take over from it.
         """
         mine = self.groups_of(task, tasks)
         starts = [_first(one, before, self.count) for one in range(before)]
@@ -80,36 +82,44 @@ class KeyGroups:
 
 
 def _first(task: int, tasks: int, count: int) -> int:
-    """Return the first group of a task: the smallest group that `KeyGroups.task_of` assigns to it."""
+    """Return the first key group of a task: the smallest group that `KeyGroups.task_of` assigns to it."""
     return (task * count + tasks - 1) // tasks
 
 
 def with_group(groups: KeyGroups, key: bytes) -> bytes:
-    """Return the stored form of an encoded ``key``: its group, and then the key."""
+    """Return the stored form of an encoded ``key``: its key group in two bytes, and then the key."""
     return groups.group(key).to_bytes(GROUP_BYTES, "big") + key
 
 
 def without_group(kept: bytes) -> tuple[int, bytes]:
-    """Return the group and the encoded key of a key that `with_group` made. Raises `CoderError`."""
+    """Return the key group and the encoded key of a stored key that `with_group` made. Raises `CoderError` if it is too
+    short.
+    """
     if len(kept) < GROUP_BYTES:
         raise CoderError("a key of a store with key groups begins with two bytes of its group")
     return int.from_bytes(kept[:GROUP_BYTES], "big"), kept[GROUP_BYTES:]
 
 
 def entries_of(groups: KeyGroups, key: bytes) -> bytes:
-    """Return the bytes with which every entry of an encoded ``key`` begins, and no entry of another key."""
+    """Return the bytes with which the stored keys of all map entries of an encoded ``key`` begin, and those of no other
+    key.
+    """
     return groups.group(key).to_bytes(GROUP_BYTES, "big") + write_escaped(key)
 
 
 def split_entry(kept: bytes) -> tuple[int, bytes, bytes]:
-    """Return the group, the encoded key, and the bytes behind the key, of the key of an entry. Raises `CoderError`."""
+    """Split the stored key ``kept`` of a map entry, which begins as `entries_of` says: return the key group, the
+    encoded key, and the bytes behind the key. Raises `CoderError` for other bytes.
+    """
     group, rest = without_group(kept)
     key, end = read_escaped(rest, 0)
     return group, key, rest[end:]
 
 
 def range_of_groups(groups: range) -> tuple[bytes, bytes]:
-    """Return the first key that a range of groups can have, and the first key after all of them."""
+    """Return the range of stored keys that a range of key groups covers: the first key it can have, and the first key
+    after it.
+    """
     if groups.step != 1 or not 0 <= groups.start <= groups.stop:
         raise ValueError(f"these are no groups side by side: {groups}")
     return groups.start.to_bytes(GROUP_BYTES, "big"), groups.stop.to_bytes(GROUP_BYTES, "big")

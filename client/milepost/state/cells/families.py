@@ -1,4 +1,6 @@
-"""The values of one column family as bytes, which may expire: one value, or a list of values, for each key."""
+"""Column families of a state store whose values are bytes and may expire: `ValueFamily` has one value for each key, and
+`ListFamily` a list of values for each key.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,11 @@ from milepost.state.store.rows import after_prefix
 
 
 class CellFamily(ABC):
-    """The common part of families of values and families of lists: the removal of expired values that no client reads.
+    """The common part of `ValueFamily` and `ListFamily`, two kinds of column family: it removes expired values that no
+    task reads any more.
 
-    Incremental clean-up checks all keys in turn, a few at each access, as Flink does. It walks over the keys as of the
-    start of the walk, so it reads a value again before it removes the value. A family with an `ExpiryIndex` finds
-    expired values by the index instead.
+    Incremental clean-up checks all keys in turn, a few at each access, as Flink does. A column family with an
+    `ExpiryIndex` finds expired values by the index instead.
     """
 
     def __init__(
@@ -28,8 +30,9 @@ class CellFamily(ABC):
         *,
         checks: int = 0,
     ) -> None:
-        """``lifetime`` is None for values that never expire. ``index`` lists the keys by the expiry of their values;
-        None without an index. Each access to the family also checks ``checks`` other keys for expired values.
+        """``owner`` has the state store, and ``family`` is the name of the column family there. ``lifetime`` is None
+        for values that never expire. ``index`` lists the keys by the expiry of their values; None without an index.
+        Each access to the family also checks ``checks`` other keys for expired values.
         """
         self.family = family
         self._owner = owner
@@ -52,10 +55,12 @@ class CellFamily(ABC):
 
     @abstractmethod
     def expire(self, key: bytes) -> None:
-        """Remove the expired values of a key."""
+        """Remove the values of a key that have expired, if there are any."""
 
     def clean_some(self) -> None:
-        """Check the next keys for expired values, if incremental clean-up is on."""
+        """Check the next few keys, and remove their expired values (incremental clean-up). Do nothing if this object
+        was made with ``checks=0``.
+        """
         if not self._checks:
             return
         if self._walked is not self._store:  # a commit has replaced the store, and ended the walk
@@ -75,7 +80,9 @@ class CellFamily(ABC):
             self.expire(key)
 
     def clean_due(self, groups: Iterable[int]) -> None:
-        """Remove the expired values of the keys that the index lists for these key groups, if there is an index."""
+        """Remove the expired values of the keys in these key groups; the `ExpiryIndex` finds them. Do nothing without
+        an index.
+        """
         if self._index is not None and self._lifetime is not None:
             for key in self._index.take_due(groups, self._lifetime.clock()):
                 self.expire(key)
@@ -85,7 +92,7 @@ class CellFamily(ABC):
 
 
 class ValueFamily(CellFamily):
-    """One value for each key."""
+    """A column family with one value, which may expire, for each key."""
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value of a key, None if it has none or the value has expired."""
@@ -131,8 +138,9 @@ class ValueFamily(CellFamily):
             self._store.remove(key, self.family)
 
     def _seen(self, key: bytes, kept: bytes) -> bytes | None:
-        """Return the value that a reader gets for a stored value; None if the value has expired and is hidden. The read
-        may remove the value or restart its lifetime, as the `Lifetime` says.
+        """Return what a reader of ``key`` gets for the stored value ``kept``: the value without its time, or None if
+        the value has expired and is hidden. As the `Lifetime` says, the read may also remove the value or restart its
+        lifetime.
         """
         if self._lifetime is None:
             return kept
@@ -147,7 +155,9 @@ class ValueFamily(CellFamily):
 
 
 class ListFamily(CellFamily):
-    """A list of values for each key. Appending does not read the list. Each value expires by itself."""
+    """A column family with a list of values for each key. Appending does not read the list. Each value expires by
+    itself.
+    """
 
     def exists(self, key: bytes) -> bool:
         """Return whether a key has a value that has not expired."""
@@ -176,7 +186,9 @@ class ListFamily(CellFamily):
         self._store.merge_list(key, kept, self.family)
 
     def set(self, key: bytes, values: Sequence[bytes]) -> None:
-        """Replace the list of a key. The index keeps its rows for the replaced values until clean-up."""
+        """Replace the list of a key. The `ExpiryIndex` still lists the key by the expiry of the replaced values, which
+        costs clean-up a needless read of the key.
+        """
         self.clean_some()
         self._set(key, self._noted(key, values))
 

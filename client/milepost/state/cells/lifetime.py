@@ -26,21 +26,23 @@ def decode_time(data: bytes) -> int:
 
 
 class StoreOwner(Protocol):
-    """An object that holds the open store of a task, and replaces the store after each commit."""
+    """An object that holds the open state store of a task. Each commit ends the store, and the owner then opens the new
+    version.
+    """
 
     @property
     def store(self) -> StateStore:
-        """The version of the store that is open for changes."""
+        """The state store that is open for changes now; after a commit it is another object."""
 
 
 @dataclass(frozen=True)
 class Lifetime:
     """The time to live of the values of a column family, in milliseconds, and the effects of reading a value.
 
-    A stored value begins with a time in eight bytes: the start of its lifetime, as Flink stores it, or with
-    ``stamps_expiry`` the end, as Spark's dialect stores it. With ``clears_on_read``, reading an expired value removes
-    it; with ``shows_expired`` the reader still gets the value. With ``renews_on_read``, reading a value restarts its
-    lifetime.
+    A stored value begins with a time in eight bytes: the start of its lifetime, as in Flink, or, with
+    ``stamps_expiry``, the end of its lifetime, as in `milepost.state.processors`. With ``clears_on_read``, reading an
+    expired value removes the value; with ``shows_expired`` the reader still gets it. With ``renews_on_read``, reading a
+    value restarts its lifetime.
     """
 
     ttl: int
@@ -55,20 +57,25 @@ class Lifetime:
         return encode_time(self.clock() + (self.ttl if self.stamps_expiry else 0)) + value
 
     def expired(self, kept: bytes) -> bool:
-        """Return whether a stored value has expired. Raises `CoderError` for bytes that are too few for a time."""
+        """Return whether the stored value ``kept``, which begins with its time, has expired. Raises `CoderError` for
+        fewer than eight bytes.
+        """
         return decode_time(kept) + (0 if self.stamps_expiry else self.ttl) <= self.clock()
 
     @staticmethod
     def value(kept: bytes) -> bytes:
-        """Return a stored value without its time. Raises `CoderError` for bytes that are too few for a time."""
+        """Return the stored value ``kept`` without the time at its beginning. Raises `CoderError` for fewer than eight
+        bytes.
+        """
         if len(kept) < TIME_BYTES:
             raise CoderError("a value with a time to live begins with its time in eight bytes")
         return kept[TIME_BYTES:]
 
 
 class ExpiryIndex:
-    """Lists the keys of a column family by the expiry of their values, so that clean-up reads only expired values. The
-    key of an index row is the key group, the time of expiry, and the key without its group.
+    """Lists the keys of a column family by the expiry of their values, so that clean-up reads only expired values. Each
+    listed key has an index row in a column family of its own; the row's key is the key group, the time of expiry, and
+    the listed key without its group.
     """
 
     def __init__(self, owner: StoreOwner, family: str) -> None:
@@ -76,16 +83,20 @@ class ExpiryIndex:
         self._family = family
 
     def add(self, key: bytes, kept: bytes) -> None:
-        """Add the index row of a key. ``kept`` is the stored value, which begins with its time of expiry."""
+        """List a key by the expiry of its stored value ``kept``, which begins with the time of expiry."""
         self._owner.store.put(self._row(key, kept), b"", self._family)
 
     def discard(self, key: bytes, kept: bytes | None) -> None:
-        """Remove the index row of a key and its stored value ``kept``; None means that the key has no value."""
+        """Remove the index row that `add` wrote for a key and its stored value ``kept``. None means that the key has no
+        value, and so no index row; then do nothing.
+        """
         if kept is not None:
             self._owner.store.remove(self._row(key, kept), self._family)
 
     def take_due(self, groups: Iterable[int], now: int) -> Iterator[bytes]:
-        """Remove the index rows of these key groups whose time is ``now`` or earlier, and iterate over their keys."""
+        """Iterate over the keys in these key groups that are listed at the time ``now`` or earlier, and remove their
+        index rows.
+        """
         for group in groups:
             prefix = group.to_bytes(GROUP_BYTES, "big")
             start, end = prefix + encode_time(0), prefix + encode_time(now + 1)

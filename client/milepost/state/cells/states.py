@@ -1,5 +1,5 @@
-"""The state of the current key: one value, a list, or the entries of a map, read and written through coders. The state
-classes of a dialect are subclasses, which add the names and the rules of the dialect's API.
+"""Base classes for the state of the current key: one value, a list, or the entries of a map, read and written through
+coders. Each state API derives its state classes from these, and adds its names and rules.
 """
 
 from __future__ import annotations
@@ -43,35 +43,39 @@ class CurrentKey:
 
     @property
     def group(self) -> bytes:
-        """The key group of the current key, in two bytes."""
+        """The key group of the current key, in two bytes. Raises `InvalidUse` if no key is current."""
         if self._group is None:
             raise InvalidUse(self._missing)
         return self._group
 
     def row(self) -> bytes:
-        """Return the store key of a value or list of the current key (`milepost.state.key_groups.with_group`)."""
+        """Return the key under which the state store keeps a value or a list of the current key: its key group, and
+        then the key (as `milepost.state.key_groups.with_group`).
+        """
         return self.group + self._key
 
     def entries(self) -> bytes:
-        """Return the beginning of the store keys of the current key's map entries
-        (`milepost.state.key_groups.entries_of`).
+        """Return the bytes with which the state store's keys of all map entries of the current key begin (as
+        `milepost.state.key_groups.entries_of`).
         """
         return self.group + write_escaped(self._key)
 
 
 class Cell(Protocol):
-    """The rows that hold one state of one key: a row under the cell's own key, and a row for each part of the cell. The
-    key of a part is the cell's key with more bytes behind it, such as the encoded key of a map entry.
+    """The rows of a state store that hold one state of one key: a row under the cell's own key, and a row for each part
+    of the cell. The key of a part is the cell's key with more bytes behind it, such as the encoded key of a map entry.
     """
 
     def get(self, part: bytes = b"") -> bytes | None:
-        """Return the single value of the cell, or of a part; None if there is none."""
+        """Return the single value of the cell or, if ``part`` is not empty, of that part of the cell; None if there is
+        none.
+        """
 
     def put(self, value: bytes, part: bytes = b"") -> None:
-        """Set the single value of the cell, or of a part."""
+        """Set the single value of the cell or, if ``part`` is not empty, of that part of the cell."""
 
     def remove(self, part: bytes = b"") -> None:
-        """Remove the value of the cell, or of a part, if it exists."""
+        """Remove the value of the cell or, if ``part`` is not empty, of that part of the cell, if it exists."""
 
     def parts(self) -> Iterator[tuple[bytes, bytes]]:
         """Iterate over all parts, sorted by their bytes, each with its value."""
@@ -81,7 +85,9 @@ class Cell(Protocol):
 
 
 class KeyedCell:
-    """A `Cell` in a `ValueFamily`. ``place`` returns the cell's own key, which depends on the current key."""
+    """A `Cell` in a `ValueFamily`. ``place`` returns the cell's own key, which depends on the key that is current at
+    the call.
+    """
 
     def __init__(self, family: ValueFamily, place: Place) -> None:
         self._family = family
@@ -105,7 +111,7 @@ class KeyedCell:
 
 
 class OneValue(ABC, Generic[T]):
-    """State with one value, or none."""
+    """The base class of states with one value, or none."""
 
     def __init__(self, cell: Cell, coder: Coder[T]) -> None:
         self._cell = cell
@@ -124,7 +130,9 @@ class OneValue(ABC, Generic[T]):
 
 
 class Folded(OneValue[T]):
-    """State with one value, which a function of two arguments combines with each added value."""
+    """The base class of states with one value, which the function ``fold`` of two arguments combines with each added
+    value.
+    """
 
     def __init__(self, cell: Cell, coder: Coder[T], fold: Callable[[T, T], T]) -> None:
         super().__init__(cell, coder)
@@ -137,7 +145,7 @@ class Folded(OneValue[T]):
 
 
 class Elements(ABC, Generic[T]):
-    """State with a list of values. Appending does not read the list."""
+    """The base class of states with a list of values. Appending does not read the list."""
 
     def __init__(self, family: ListFamily, place: Place, coder: Coder[T]) -> None:
         self._family = family
@@ -159,7 +167,9 @@ class Elements(ABC, Generic[T]):
 
 
 class Entries(ABC, Generic[K, V]):
-    """State with the entries of a map, sorted by the bytes of their keys. Each entry is a row of its own."""
+    """The base class of states with the entries of a map, sorted by the bytes of their keys. Each entry is a row of its
+    own in the state store.
+    """
 
     def __init__(self, cell: Cell, key_coder: Coder[K], value_coder: Coder[V]) -> None:
         self._cell = cell

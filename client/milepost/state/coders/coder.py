@@ -34,8 +34,8 @@ class Coder(ABC, Generic[T]):
 
 
 def expect(value: Any, kind: type | tuple[type, ...], what: str) -> None:
-    """Raise `CoderError` unless a value has exactly this type, since decoding would turn an instance of a subclass into
-    another type. ``what`` describes the expected value.
+    """Raise `CoderError` unless ``value`` has exactly the type ``kind``, since decoding would turn an instance of a
+    subclass into another type. ``what`` describes the expected value in the message.
     """
     kinds = kind if isinstance(kind, tuple) else (kind,)
     if type(value) not in kinds:
@@ -43,13 +43,15 @@ def expect(value: Any, kind: type | tuple[type, ...], what: str) -> None:
 
 
 def expect_width(data: bytes, width: int, what: str) -> None:
-    """Raise `CoderError` unless ``data`` has ``width`` bytes. ``what`` describes the expected value."""
+    """Raise `CoderError` unless ``data`` has ``width`` bytes. ``what`` describes the expected value in the message."""
     if len(data) != width:
         raise CoderError(f"{what} has {width} bytes, not {len(data)}")
 
 
 class TupleCoder(Coder[tuple[Any, ...]]):
-    """Encodes tuples of a fixed length. It is ordered, or deterministic, if the coders of all parts are."""
+    """Encodes tuples of a fixed length. The coder is ordered if the coders of all positions are, and deterministic if
+    all of them are.
+    """
 
     def __init__(self, *parts: Coder[Any]) -> None:
         """``parts`` has a coder for each position."""

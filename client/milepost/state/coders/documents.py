@@ -14,9 +14,9 @@ from milepost.state.errors import CoderError
 
 
 class JsonCoder(Coder[Any]):
-    """Values that JSON supports, with sorted keys: None, booleans, numbers, text, lists, and dicts whose keys are text.
-    Equal documents of equal types have the same bytes. Since 1, 1.0 and True are equal and are written differently, the
-    coder is not marked as deterministic.
+    """Encodes values that JSON supports, with sorted keys: None, booleans, numbers, text, lists, and dicts whose keys
+    are text. Equal documents of equal types have the same bytes. Since 1, 1.0 and True are equal and are written
+    differently, the coder is not marked as deterministic.
     """
 
     def encode(self, value: Any) -> bytes:
@@ -37,7 +37,9 @@ class JsonCoder(Coder[Any]):
 
 
 class MsgpackCoder(Coder[Any]):
-    """Values that msgpack supports: JSON's, bytes, and dicts with other keys than text. A dict keeps its order."""
+    """Encodes values that msgpack supports: those of JSON, bytes, and dicts with other keys than text. A dict keeps its
+    order.
+    """
 
     def encode(self, value: Any) -> bytes:
         try:
@@ -53,7 +55,9 @@ class MsgpackCoder(Coder[Any]):
 
 
 def _check_json(value: Any) -> None:
-    """Refuse values that ``json`` would write as another type: tuples, subclasses, and keys that are not text."""
+    """Raise `CoderError` for a value that ``json`` would write as another type: tuples, subclasses, and keys that are
+    not text.
+    """
     kind = type(value)
     if kind is dict:
         for key, inner in value.items():

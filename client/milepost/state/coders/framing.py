@@ -15,12 +15,16 @@ MOST_BYTES = 10
 
 
 def write_escaped(data: bytes) -> bytes:
-    """Return the byte string with 00 FF for each 00, and with the end mark 00 01."""
+    """Return the byte string with 00 FF in place of each 00, followed by the end mark 00 01, so that `read_escaped`
+    finds its end.
+    """
     return data.replace(b"\x00", b"\x00\xff") + _END
 
 
 def read_escaped(data: bytes, start: int) -> tuple[bytes, int]:
-    """Return the byte string that begins at ``start``, and the position behind its end mark. Raises `CoderError`."""
+    """Return the byte string that `write_escaped` wrote at ``start``, and the position behind its end mark. Raises
+    `CoderError` for bytes that it never writes.
+    """
     found = bytearray()
     while True:
         zero = data.find(b"\x00", start)
@@ -48,7 +52,9 @@ def write_varint(number: int) -> bytes:
 
 
 def read_varint(data: bytes, start: int = 0) -> tuple[int, int]:
-    """Return the number that begins at ``start``, and the position behind it. Raises `CoderError`."""
+    """Return the number that `write_varint` wrote at ``start``, and the position behind it. Raises `CoderError` for
+    other bytes.
+    """
     number = 0
     for index, byte in enumerate(data[start : start + MOST_BYTES]):
         number |= (byte & 0x7F) << (7 * index)

@@ -10,7 +10,7 @@ from milepost.state.errors import CoderError
 
 
 class PickleCoder(Coder[Any]):
-    """Any value that pickle supports. Dangerous: decoding runs any code that the bytes name.
+    """Encodes any value that pickle supports. Dangerous: decoding runs any code that the bytes name.
 
     A writer of the state can thus run code in every process that reads it. Use this only if all writers are trusted as
     much as the program itself. The bytes also depend on the classes at the time of writing: renaming or moving a class

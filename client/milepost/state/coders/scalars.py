@@ -35,7 +35,7 @@ class BytesCoder(Coder[bytes]):
 
 
 class Utf8Coder(Coder[str]):
-    """Text in UTF-8, whose bytes sort by code points, as Python's strings do."""
+    """Encodes text in UTF-8, whose bytes sort by code points, as Python's strings do."""
 
     deterministic = True
     ordered = True
@@ -55,7 +55,7 @@ class Utf8Coder(Coder[str]):
 
 
 class BoolCoder(Coder[bool]):
-    """A boolean as one byte, 0 or 1."""
+    """Encodes a boolean as one byte, 0 or 1."""
 
     deterministic = True
     ordered = True
@@ -72,7 +72,9 @@ class BoolCoder(Coder[bool]):
 
 
 class FixedIntCoder(Coder[int]):
-    """An integer in a fixed number of bytes, the highest first; the sign bit is inverted, so that the bytes sort."""
+    """Encodes an integer in a fixed number of bytes, the highest first; the sign bit is inverted, so that the bytes
+    sort.
+    """
 
     deterministic = True
     ordered = True
@@ -99,7 +101,9 @@ class FixedIntCoder(Coder[int]):
 
 
 class VarintCoder(Coder[int]):
-    """An integer of 64 bits in one to ten bytes; numbers near zero take fewer. The bytes do not sort as numbers do."""
+    """Encodes an integer of 64 bits in one to ten bytes; numbers near zero take fewer. The bytes do not sort as numbers
+    do.
+    """
 
     deterministic = True
 
@@ -117,8 +121,8 @@ class VarintCoder(Coder[int]):
 
 
 class FloatCoder(Coder[float]):
-    """A double in eight bytes that sort as numbers do. -0.0 becomes 0.0, since the two are equal; all NaNs become one
-    NaN, which is greater than every number.
+    """Encodes a double in eight bytes that sort as numbers do. -0.0 becomes 0.0, since the two are equal; all NaNs
+    become one NaN, which is greater than every number.
     """
 
     deterministic = True
@@ -142,7 +146,9 @@ class FloatCoder(Coder[float]):
 
 
 class TimestampCoder(Coder[datetime]):
-    """A point in time as microseconds since 1970 in eight bytes that sort. Decoding returns an equal time in UTC."""
+    """Encodes a point in time as microseconds since 1970, in eight bytes that sort. Decoding returns an equal time in
+    UTC.
+    """
 
     deterministic = True
     ordered = True

@@ -1,1 +1,3 @@
-"""State APIs of other systems on the stores of `milepost.state.store`: Beam's, Flink's, and snapshots by barriers."""
+"""APIs of other systems over the state stores of `milepost.state.store`: Beam's state and timers, Flink's keyed and
+operator state, and the snapshots of a dataflow that barriers separate (`barriers`).
+"""

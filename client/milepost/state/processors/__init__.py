@@ -2,8 +2,8 @@
 
 A processor of ``transformWithStateInPandas`` or ``transformWithState`` runs here unchanged. Its handle, its value, list
 and map states, and its timers have the methods of ``pyspark.sql.streaming.stateful_processor``. State is kept in a
-store of `milepost.state.store`, and the caller passes the time in. `milepost.spark.stateful` runs one processor in each
-task.
+state store of `milepost.state.store`, and the caller passes the time in. `milepost.spark.stateful` runs one processor
+in each task.
 """
 
 from milepost.state.processors.handle import ProcessorHandle, declared

@@ -1,4 +1,4 @@
-"""Keeps the stores that a worker process has loaded, from batch to batch and within a memory limit."""
+"""Keeps the state stores that a worker process has loaded, from batch to batch and within a memory limit."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Loading:
-    """How the worker processes of an executor load stores. Each task brings it to its worker process.
+    """How the Python worker processes of an executor load state stores. Each task takes this object with it to its
+    worker process.
 
-    ``memory_bytes`` limits the memory of the stores that one worker process keeps loaded; the store in use stays loaded
-    in any case. ``directory`` is a directory on the local disk of the executors, where RocksDB keeps the stores and
-    uses this memory; None keeps the stores in memory. ``keep`` is the number of published snapshots to keep. Raises
-    `InvalidUse` if ``keep`` is below 1.
+    ``files`` is the storage of the state. ``memory_bytes`` limits the memory of the state stores that one worker
+    process keeps loaded; the store in use stays loaded in any case. ``directory`` is a directory on the local disk of
+    the executors, where RocksDB keeps the stores and uses this memory; None keeps the stores in memory. ``keep`` is the
+    number of published snapshots to keep. Raises `InvalidUse` if ``keep`` is below 1.
     """
 
     files: StateFiles
@@ -41,7 +42,7 @@ class Loading:
 
 
 class StoreCache:
-    """The providers of the stores that a process has loaded, the most recently used last."""
+    """The providers of the state stores that a worker process has loaded, in the order of their last use."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -52,12 +53,16 @@ class StoreCache:
         self._memory: dict[tuple[str, StateStoreId], int] = {}
 
     def files(self, pickled: bytes) -> StateFiles:
-        """Return the files of a pickled `Loading`, the same object for all tasks of the process."""
+        """Return the storage of the state that ``pickled``, a pickled `Loading`, names: the same object for all tasks
+        of the process.
+        """
         with self._lock:
             return self._loading(pickled)[1].files
 
     def provider(self, pickled: bytes, store: StateStoreId) -> FileStateStoreProvider:
-        """Return the provider of a store, and note that it was used last. ``pickled`` is a pickled `Loading`."""
+        """Return the provider of a state store, and note that it is the one used last. ``pickled`` is a pickled
+        `Loading`.
+        """
         with self._lock:
             which, loading = self._loading(pickled)
             found = self._providers.pop((which, store), None)
@@ -85,7 +90,10 @@ class StoreCache:
         return which, loading
 
     def used(self, pickled: bytes, store: StateStoreId, memory_bytes: int) -> None:
-        """Note how much memory a store uses. If all stores use too much, close the least recently used ones."""
+        """Note how much memory a loaded state store uses. If the stores in memory together use more than the `Loading`
+        allows, close the least recently used ones. RocksDB limits its memory by itself. ``pickled`` is a pickled
+        `Loading`.
+        """
         with self._lock:
             which = hashlib.sha256(pickled).hexdigest()
             self._memory[which, store] = memory_bytes
@@ -98,8 +106,9 @@ class StoreCache:
                 provider.close()
 
     def close_other_layouts(self, pickled: bytes, store: StateStoreId) -> None:
-        """Close the loaded stores of other layouts of a state. The stores of the current layout have all keys, so no
-        batch continues from the others.
+        """Close the loaded state stores of a state that belong to other layouts (divisions of the state into
+        partitions) than ``store``. The stores of the current layout have all keys, so no batch continues from the
+        others.
         """
         which, state = hashlib.sha256(pickled).hexdigest(), store.name.rpartition(".")[0]
         with self._lock:
@@ -109,8 +118,8 @@ class StoreCache:
                     self._providers.pop((loading, other)).close()
 
     def maintain(self, provider: FileStateStoreProvider, *, in_background: bool = True) -> None:
-        """Make a snapshot of a store and delete its old files: in a background thread, or before this returns if the
-        process ends after the task.
+        """Make a snapshot of a state store and delete its old files: in a background thread, or before this call
+        returns if the process ends after the task.
         """
         if not in_background:
             _maintain(provider)

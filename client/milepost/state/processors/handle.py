@@ -1,5 +1,5 @@
-"""The handle of a processor and its value, list and map states, with the interfaces of PySpark's
-``StatefulProcessorHandle``, ``ValueState``, ``ListState`` and ``MapState``.
+"""The handle that a ``StatefulProcessor`` gets in ``init``, and its value, list and map states, with the interfaces of
+PySpark's ``StatefulProcessorHandle``, ``ValueState``, ``ListState`` and ``MapState``.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class ValueState(OneValue[Row]):
     """One row for each key (``pyspark.sql.streaming.stateful_processor.ValueState``)."""
 
     def exists(self) -> bool:
-        """Return whether the key has a value."""
+        """Return whether the current key has a value."""
         return self._cell.get() is not None
 
     def get(self) -> Row | None:
-        """Return the value, None if there is none."""
+        """Return the value of the current key, None if there is none."""
         return self._get()
 
     def update(self, newValue: Row) -> None:
-        """Set the value."""
+        """Set the value of the current key."""
         self._put(_checked(newValue))
 
 
@@ -44,23 +44,23 @@ class ListState(Elements[Row]):
     """
 
     def exists(self) -> bool:
-        """Return whether the key has a row."""
+        """Return whether the current key has a row."""
         return self._family.exists(self._place())
 
     def get(self) -> Iterator[Row]:
-        """Iterate over the present rows, in the order in which they were added."""
+        """Iterate over the present rows of the current key, in the order in which they were added."""
         return self._get()
 
     def put(self, newState: list[Row]) -> None:
-        """Replace all rows by these, at least one."""
+        """Replace all rows of the current key by ``newState``, which has at least one row."""
         self._set(_at_least_one(newState))
 
     def appendValue(self, newState: Row) -> None:
-        """Add a row."""
+        """Add a row to the list of the current key."""
         self._add([_checked(newState)])
 
     def appendList(self, newState: list[Row]) -> None:
-        """Add rows, at least one."""
+        """Add rows, at least one, to the list of the current key."""
         self._add(_at_least_one(newState))
 
 
@@ -70,11 +70,11 @@ class MapState(Entries[Row, Row]):
     """
 
     def exists(self) -> bool:
-        """Return whether the map has an entry."""
+        """Return whether the map of the current key has an entry."""
         return any(True for _ in self._cell.parts())
 
     def getValue(self, key: Row) -> Row | None:
-        """Return the value of an entry, None if there is none."""
+        """Return the value of the entry with this key, None if there is none."""
         return self._get(_checked_key(key))
 
     def containsKey(self, key: Row) -> bool:
@@ -82,7 +82,7 @@ class MapState(Entries[Row, Row]):
         return self._contains(_checked_key(key))
 
     def updateValue(self, key: Row, value: Row) -> None:
-        """Set an entry."""
+        """Set the value of the entry with this key."""
         self._put(_checked_key(key), _checked(value))
 
     def iterator(self) -> Iterator[tuple[Row, Row]]:
@@ -122,10 +122,14 @@ def _at_least_one(rows: Iterable[Row] | None) -> list[Row]:
 
 
 class ProcessorHandle:
-    """The handle of a task. Its state variables are those that the driver found by `declared`."""
+    """The handle that a processor gets in a task (PySpark's ``StatefulProcessorHandle``). It gives out only the state
+    variables that the driver found when it called the processor's ``init`` with `declared`.
+    """
 
     def __init__(self, current: Current, variables: Mapping[str, StateVariable], *, rows: RowMaker = tuples) -> None:
-        """``variables`` has all state variables by name. ``rows`` makes the rows of structs within values."""
+        """``current`` has the state store and the current key. ``variables`` has all state variables by name. ``rows``
+        makes the rows of structs within values.
+        """
         self._current = current
         self._variables = variables
         self._rows = rows
@@ -135,11 +139,11 @@ class ProcessorHandle:
 
     @property
     def timers(self) -> Timers:
-        """The timers of all keys."""
+        """The timers of all keys in the task's state store."""
         return self._timers
 
     def initialized(self) -> None:
-        """Refuse further variables, since ``init`` has returned."""
+        """Refuse requests for state variables from now on, since the processor's ``init`` has returned."""
         self._open = False
 
     def getValueState(self, stateName: str, schema: Any, ttlDurationMs: int | None = None) -> ValueState:
@@ -166,25 +170,27 @@ class ProcessorHandle:
         return MapState(KeyedCell(self._values(variable), self._current.entries), keys, self._coder(variable))
 
     def clean(self, groups: Iterable[int]) -> None:
-        """Remove the expired values of all keys in these key groups."""
+        """Remove the expired values of all state variables, for all keys in these key groups."""
         for family in self._families.values():
             family.clean_due(groups)
 
     def registerTimer(self, expiryTimestampMs: int) -> None:
-        """Register a timer of the current key. The first batch whose time is later calls ``handleExpiredTimer``."""
+        """Register a timer of the current key. The first batch whose time is later than the timer calls
+        ``handleExpiredTimer``.
+        """
         self._timers.register(expiryTimestampMs)
 
     def deleteTimer(self, expiryTimestampMs: int) -> None:
-        """Remove the timer of the current key at this time."""
+        """Remove the timer of the current key at this time, if it exists."""
         self._timers.delete(expiryTimestampMs)
 
     def listTimers(self) -> Iterator[int]:
-        """Iterate over the timers of the current key, including one that is firing."""
+        """Iterate over the times of the current key's timers, including a timer that is firing."""
         return self._timers.list()
 
     def deleteIfExists(self, stateName: str) -> None:
-        """Accept the removal of a state variable, which the driver has carried out already. Raises `InvalidUse` outside
-        of ``init``, and for a variable that this ``init`` requests.
+        """Accept that ``init`` removes a state variable; the driver has carried this out already. Raises `InvalidUse`
+        outside of ``init``, and for a variable that the same ``init`` also requests.
         """
         self._check_open("removed")
         if stateName in self._families:
@@ -221,7 +227,9 @@ class ProcessorHandle:
 
 @dataclass
 class _Declaring:
-    """The handle of the driver, which records the variables that ``init`` requests."""
+    """The handle with which the driver calls a processor's ``init``: it records the state variables that ``init``
+    requests and removes.
+    """
 
     mode: TimeMode
     parse: SchemaParser
@@ -275,8 +283,9 @@ class _Declaring:
 def declared(
     init: Callable[[Any], None], mode: TimeMode, parse: SchemaParser
 ) -> tuple[dict[str, StateVariable], frozenset[str]]:
-    """Return the state variables that a processor's ``init`` requests, and the names of the variables that it removes.
-    ``parse`` turns the text of a schema into JSON. Raises `InvalidUse` or `CoderError` for a variable that cannot be.
+    """Return the state variables that a processor's ``init`` requests, by name, and the names of the variables that it
+    removes. ``parse`` turns the text of a schema into JSON. Raises `InvalidUse` or `CoderError` for a variable that
+    state cannot have.
     """
     handle = _Declaring(mode, parse)
     init(handle)

@@ -16,17 +16,17 @@ _OFFSET = 1 << 63
 
 
 class GroupingKey:
-    """The columns by which a frame is grouped, and the encoding of their keys.
+    """The columns by which a frame is grouped, and the encoding of their values as one key.
 
-    A null is encoded as 0. Any other value is a 1, and then a number in eight bytes, the highest first and with the
-    sign bit inverted; or, for text and byte strings, the length in four bytes and the bytes. Dates are in days, times
-    in microseconds. No key is a prefix of another.
+    A null is encoded as the byte 0. Any other value is the byte 1, and then a number in eight bytes, the highest first
+    and with the sign bit inverted; or, for text and byte strings, the length in four bytes and the bytes. Dates are in
+    days, times in microseconds. No key is a prefix of another.
     """
 
     def __init__(self, columns: Sequence[tuple[str, JsonType]]) -> None:
-        """``columns`` has the name and the type (Spark's JSON form) of each. Raises `InvalidUse` for types that no key
-        can have: floating point and decimal numbers, intervals, timestamps without a zone, composite types, and text
-        with a collation.
+        """``columns`` has the name and the type of each column; the type is in Spark's JSON form. Raises `InvalidUse`
+        for types that no key can have: floating point and decimal numbers, intervals, timestamps without a zone,
+        composite types, and text with a collation.
         """
         if not columns:
             raise InvalidUse("a key has one column at least")
@@ -35,7 +35,9 @@ class GroupingKey:
         self._readers = [reader(kind, tuples) for _, kind in self.columns]
 
     def encode(self, key: Sequence[Any]) -> bytes:
-        """Turn a key into bytes. Raises `CoderError` for a key that does not match the columns."""
+        """Turn the values of a key's columns into bytes. Raises `CoderError` for a key that does not match the
+        columns.
+        """
         if not isinstance(key, (tuple, list)) or len(key) != len(self.columns):
             raise CoderError(f"a key is a tuple of {', '.join(name for name, _ in self.columns)}, not {key!r}")
         found = b""
@@ -54,7 +56,7 @@ class GroupingKey:
         return found
 
     def decode(self, data: bytes) -> tuple[Any, ...]:
-        """Turn bytes of `encode` back into the key. Raises `CoderError` for other bytes."""
+        """Turn bytes of `encode` back into the values of the key's columns. Raises `CoderError` for other bytes."""
         found: list[Any] = []
         place = 0
         for (_, kind), read in zip(self.columns, self._readers, strict=True):
@@ -88,7 +90,7 @@ class GroupingKey:
         return bool(number) if kind == "boolean" else read(number)
 
     def sql(self) -> str:
-        """Return the Spark SQL expression that computes the bytes of `encode` from a row."""
+        """Return the Spark SQL expression that computes the bytes of `encode` from the columns of a row."""
         return f"concat({', '.join(_sql(name, kind) for name, kind in self.columns)})"
 
 

@@ -60,14 +60,14 @@ _TRIES = 3
 
 
 class Channel:
-    """Sends messages to the server, and receives the server's messages."""
+    """The connection of the lookup process to the server: sends messages, and receives those of the server."""
 
     def __init__(self, incoming: BinaryIO, outgoing: BinaryIO) -> None:
         self._incoming = incoming
         self._outgoing = outgoing
 
     def receive(self) -> tuple[dict[str, Any], bytes] | None:
-        """Return the next message, None at the end of the input."""
+        """Return the JSON and the bytes of the next message, None at the end of the input."""
         lengths = self._incoming.read(_LENGTHS.size)
         if len(lengths) < _LENGTHS.size:
             return None
@@ -75,13 +75,16 @@ class Channel:
         return json.loads(self._incoming.read(of_text)), self._incoming.read(of_bytes)
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Send a message."""
+        """Send a message of JSON without bytes."""
         text = json.dumps(message, separators=(",", ":")).encode()
         self._outgoing.write(_LENGTHS.pack(len(text), 0) + text)
         self._outgoing.flush()
 
     def ask(self, what: str, name: str, **more: int | str) -> tuple[dict[str, Any], bytes]:
-        """Ask the server for files, and return its answer. Raises `FileMissing`, `StateDamaged` and `FilesError`."""
+        """Ask the server for a file, a part of a file or a list of files, as ``what`` says ("handle", "read" or
+        "list"), and return the JSON and the bytes of its answer. Raises `FileMissing`, `StateDamaged` or `FilesError`
+        if the server refuses.
+        """
         self.send({"ask": what, "name": name, **more})
         received = self.receive()
         if received is None:
@@ -98,7 +101,9 @@ class Channel:
 
 
 class AskedFiles(StateFiles):
-    """The files of the job's tree. The server reads them on request, and they cannot be changed."""
+    """The state files in the tree of a job, as the lookup process sees them: the server reads them on request, and they
+    cannot be changed.
+    """
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -123,7 +128,7 @@ class AskedFiles(StateFiles):
 
 
 def answered(channel: Channel, question: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the message for a question: its answer, or a refusal."""
+    """Return the message that answers a question of the server: ``{"answer"}``, or ``{"refusal", "why"}``."""
     record: bytes | None = None
     for _ in range(_TRIES):
         try:
@@ -145,11 +150,13 @@ def answered(channel: Channel, question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class StateReaders:
-    """Makes the readers of a job's states from the job record."""
+    """Makes a `StateReader` for each state of a job, from the job record: the bytes of the handle that names the newest
+    snapshot of each state.
+    """
 
     def __init__(self, channel: Channel, record: bytes) -> None:
-        """``record`` has the bytes of the job record. Raises `VersionNotFound` for bytes of another program, and
-        `StateDamaged` for a job record that cannot be read.
+        """``record`` has the bytes of the job record, the handle in which the driver publishes its batches. Raises
+        `VersionNotFound` for bytes that another program wrote, and `StateDamaged` for a job record that cannot be read.
         """
         job = job_of(record)
         if job is None:
@@ -158,7 +165,7 @@ class StateReaders:
         self._files = FilesWithin(AskedFiles(channel), job)
 
     def of(self, name: str) -> StateReader:
-        """Return the reader of a state. Raises `VersionNotFound` if no state has this name."""
+        """Return the reader of the state ``name``. Raises `VersionNotFound` if the job has no such state."""
         if name not in self._snapshots:
             there = ", ".join(sorted(self._snapshots)) or "none"
             raise VersionNotFound(f"the job has published no state {name!r}, but {there}")
@@ -166,7 +173,9 @@ class StateReaders:
 
 
 def _look_up(readers: StateReaders, question: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one page of the values of a key: at most ``limit`` values, without the first ``after`` ones."""
+    """Return one page of the values of the key in ``question``: at most ``limit`` values, without the first ``after``
+    ones.
+    """
     reader = readers.of(question["state"])
     try:
         given = json.loads(question["key"])
@@ -213,13 +222,13 @@ def _refusal(error: StateError) -> dict[str, Any]:
 
 
 def questions(channel: Channel) -> Iterator[dict[str, Any]]:
-    """Iterate over the questions until the input ends."""
+    """Iterate over the server's questions until the input ends."""
     while (received := channel.receive()) is not None:
         yield received[0]
 
 
 def main() -> None:
-    """Answer all questions until the input ends."""
+    """Answer the server's questions until the input ends."""
     _bound_memory()
     os.environ["TZ"] = "UTC"  # values are read as times without a zone, in the zone of the process
     time.tzset()

@@ -21,10 +21,12 @@ _ATTEMPTS = 3
 
 
 class Outputs:
-    """The output of a task, as compressed Arrow streams of about ``part_bytes`` each, which are called parts."""
+    """Collects the output of a task in compressed Arrow streams of about ``part_bytes`` each, which are called
+    parts.
+    """
 
     def __init__(self, schema: pa.Schema, timezone: str, part_bytes: int) -> None:
-        """``timezone`` is the time zone of the Spark session. It applies to times without a zone."""
+        """``timezone`` is the time zone of the Spark session, which applies to times without a zone."""
         self._schema = schema
         self._names = schema.names
         self._zone = ZoneInfo(timezone)
@@ -36,7 +38,9 @@ class Outputs:
         self.rows = 0
 
     def add_frame(self, frame: Any) -> Iterator[bytes]:
-        """Add a pandas frame, and iterate over the parts that it completes. Raises `InvalidUse` for other columns."""
+        """Add a pandas frame, and iterate over the parts that it completes. Raises `InvalidUse` if its columns are not
+        those of the schema.
+        """
         if not hasattr(frame, "columns") or len(frame.columns) != len(self._names):
             raise InvalidUse(f"a processor has to put out frames with the columns {', '.join(self._names)}: {frame!r}")
         self._nan_is_null = True  # pandas writes a null in a column of numbers as NaN
@@ -56,7 +60,9 @@ class Outputs:
         return self._added(len(frame))
 
     def add_row(self, row: Any) -> Iterator[bytes]:
-        """Add a row, and iterate over the parts that it completes. Raises `InvalidUse` for other fields."""
+        """Add a row, and iterate over the parts that it completes. Raises `InvalidUse` if its fields are not those of
+        the schema.
+        """
         if not isinstance(row, (tuple, list)) or len(row) != len(self._names):
             raise InvalidUse(f"a processor has to put out rows with the fields {', '.join(self._names)}: {row!r}")
         fields = getattr(row, "__fields__", None)
@@ -66,7 +72,9 @@ class Outputs:
         return self._added(1)
 
     def end(self) -> Iterator[bytes]:
-        """Iterate over the parts that are not complete yet. Nothing can be added afterwards."""
+        """Complete the last part, and iterate over it; yield nothing if nothing is left. Nothing can be added
+        afterwards.
+        """
         self._flush()
         if self._writer is not None:
             yield self._part()
@@ -107,8 +115,9 @@ class Outputs:
 
     @staticmethod
     def _cast(values: list[Any], field: pa.Field, first: Exception) -> pa.Array:
-        """Convert values as Spark does: a whole number becomes text or a floating-point number, if its value stays the
-        same. Raises `InvalidUse`.
+        """Convert the values of a column to the type of ``field`` as Spark does: a whole number becomes text or a
+        floating-point number, if its value stays the same. Raises `InvalidUse` with the text of ``first``, the error of
+        the first attempt, if that is impossible.
         """
         try:
             return pa.array(values, from_pandas=True).cast(field.type)
@@ -125,14 +134,14 @@ Add = Callable[[Any], Iterator[bytes]]
 
 
 def output_directory(name: str) -> str:
-    """Return the directory of the outputs that are too large for the driver."""
+    """Return the directory for those outputs of the state ``name`` that are too large to be sent to the driver."""
     return f"outputs/{name}"
 
 
 def store_output(files: StateFiles, name: str, batch: int, partition: int, part: bytes) -> str:
-    """Store a part of a partition's output for a batch as a new file, whose path ends with the part's digest; return
-    the path. If the outcome of a write is unknown, the part is written again under another path: no record names the
-    first file. Raises `StateError`.
+    """Store a part of a partition's output for a batch as a new file, and return the path, which ends with the part's
+    digest. ``name`` is that of the state. If the outcome of a write is unknown, the part is written again under another
+    path; the first file is then never read. Raises `StateError`.
     """
     digest = hashlib.sha256(part).hexdigest()
     for attempt in range(_ATTEMPTS):
@@ -148,8 +157,8 @@ def store_output(files: StateFiles, name: str, batch: int, partition: int, part:
 
 
 def read_output(files: StateFiles, paths: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Iterate over the record batches of stored outputs. Raises `StateDamaged` for a file whose content does not match
-    the digest in its name, and `FilesError`.
+    """Iterate over the record batches of the outputs that `store_output` stored under ``paths``. Raises `StateDamaged`
+    for a file whose content does not match the digest in its name, and `FilesError`.
     """
     for path in paths:
         content = b"".join(iter(_Reading(files, path), b""))

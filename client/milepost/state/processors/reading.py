@@ -22,9 +22,9 @@ from milepost.state.store.settings import ProviderSettings
 
 @dataclass(frozen=True)
 class Entry:
-    """A value of a state variable. ``entry`` is the key of a map entry, and None for other variables. Each row of a
-    list is an `Entry` of its own. ``expires`` is the time of expiry in milliseconds since 1970, None for a value that
-    never expires. An expired value stays until a batch removes it.
+    """A value of a state variable. ``entry`` is the key of a map entry, and None for variables that are not maps. Each
+    row of a list is an `Entry` of its own. ``expires`` is the time of expiry in milliseconds since 1970, None for a
+    value that never expires. An expired value stays until a batch removes it.
     """
 
     key: tuple[Any, ...]
@@ -36,7 +36,9 @@ class Entry:
 
 @dataclass(frozen=True)
 class Changed:
-    """The change of a value in a batch. ``kind`` is ``put``, ``append`` or ``remove``; a removal has no ``values``."""
+    """One change that a batch made to a value. ``version`` is the number of the batch's snapshot. ``kind`` is ``put``,
+    ``append`` or ``remove``; a removal has no ``values``.
+    """
 
     version: int
     kind: str
@@ -47,8 +49,8 @@ class Changed:
 
 
 class StateReader:
-    """Reads the state of a job at its newest snapshot and at earlier ones. It loads no store, and reads only files that
-    may contain the requested keys.
+    """Reads the state of a job at its newest snapshot and at earlier ones. It loads no state store, and reads only
+    files that may contain the requested keys.
     """
 
     def __init__(self, files: StateFiles, snapshot: Snapshot, *, rows: RowMaker = tuples) -> None:
@@ -60,20 +62,22 @@ class StateReader:
 
     @property
     def version(self) -> int:
-        """The number of the newest snapshot."""
+        """The number of the newest snapshot of the state."""
         return self._snapshot.version
 
     @property
     def key(self) -> list[tuple[str, str]]:
-        """The name and the type of each column of the key."""
+        """The name and the type of each column of the grouping key."""
         return list(self._key.columns)
 
     def variable(self, name: str) -> StateVariable:
-        """Return a state variable. Raises `InvalidUse` if no variable has this name."""
+        """Return the state variable ``name``. Raises `InvalidUse` if no variable has this name."""
         return self._chosen(name)[0]
 
     def partitions(self, version: int | None = None) -> int:
-        """Return the number of partitions of a snapshot. Raises `VersionNotFound`."""
+        """Return the number of partitions of the state at the snapshot ``version``, by default the newest. Raises
+        `VersionNotFound` if the snapshot is not kept.
+        """
         return len(self._snapshot.at(self._or_newest(version))[0].commits)
 
     def entries(
@@ -83,8 +87,9 @@ class StateReader:
         version: int | None = None,
         partitions: Sequence[int] | None = None,
     ) -> Iterator[Entry]:
-        """Iterate over the values of a variable, or of all variables, at a snapshot (by default the newest), sorted by
-        key within each partition. Raises `InvalidUse`, `VersionNotFound`, `StateDamaged`.
+        """Iterate over the values of a variable, or of all variables, at the snapshot ``version`` (by default the
+        newest), sorted by key within each partition. Raises `InvalidUse` for an unknown variable, `VersionNotFound` for
+        a snapshot that is not kept, and `StateDamaged`.
         """
         chosen = self._chosen(variable)
         layout, behind = self._snapshot.at(self._or_newest(version))
@@ -92,8 +97,8 @@ class StateReader:
             yield from self._scan(layout, behind, partition, chosen, None, None)
 
     def get(self, key: Sequence[Any], variable: str | None = None, *, version: int | None = None) -> list[Entry]:
-        """Return the values of one key, reading only files that may contain it. Raises the errors of `entries`, and
-        `CoderError`.
+        """Return the values of one key, reading only files that may contain the key. Raises the errors of `entries`,
+        and `CoderError` for a key that does not match the columns.
         """
         return list(self.values_of(key, variable, version=version))
 
@@ -117,7 +122,8 @@ class StateReader:
     def changes(self, start: int, end: int | None = None, *, variable: str | None = None) -> Iterator[Changed]:
         """Iterate over the changes that the snapshots from ``start`` to ``end``, both included, made; one partition
         follows the other. ``end`` is the newest snapshot by default. Raises the errors of `entries`. Raises
-        `InvalidUse` if the snapshots do not all have the same layout, since a new layout writes all keys again.
+        `InvalidUse` if the snapshots do not all have the same layout (division into partitions), since a new layout
+        writes all keys again.
         """
         end = self._or_newest(end)
         layout, behind = self._snapshot.at(end)

@@ -1,4 +1,4 @@
-"""Runs a processor over the rows of one task, and changes one version of the task's store."""
+"""Runs a processor over the rows of one task, and changes one version of the task's state store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ Rows = Iterator[Any]
 
 
 class TimerValues:
-    """The times of the batch (``pyspark.sql.streaming.stateful_processor.TimerValues``)."""
+    """The times of the current batch, as a processor gets them
+    (``pyspark.sql.streaming.stateful_processor.TimerValues``).
+    """
 
     def __init__(self, times: BatchTimes) -> None:
         self._times = times
@@ -35,7 +37,7 @@ class TimerValues:
 
 
 class ExpiredTimerInfo:
-    """The timer that fires (``pyspark.sql.streaming.stateful_processor.ExpiredTimerInfo``)."""
+    """The timer that fires, as a processor gets it (``pyspark.sql.streaming.stateful_processor.ExpiredTimerInfo``)."""
 
     def __init__(self, expiry: int) -> None:
         self._expiry = expiry
@@ -47,7 +49,7 @@ class ExpiredTimerInfo:
 
 @dataclass(frozen=True)
 class Batch:
-    """The parts of a batch that all its tasks share: the encoding of keys, their division into groups, the state
+    """What all tasks of a batch have in common: the encoding of keys, the division of keys into key groups, the state
     variables, and the times.
     """
 
@@ -76,12 +78,15 @@ def run_processor(
     *,
     row_maker: RowMaker = tuples,
 ) -> Iterator[Outcome]:
-    """Run a processor as Spark does, and iterate over its outputs. The caller commits the store.
+    """Run a processor as Spark does, and iterate over its outputs. The changes stay in ``store``, which the caller
+    commits.
 
     Call ``init``, ``handleInitialState`` for all rows of ``initial``, ``handleInputRows`` for each key of ``rows``,
-    ``handleExpiredTimer`` for each timer of ``groups`` that is due, and ``close``. Then remove the expired values.
+    ``handleExpiredTimer`` for each timer in the key groups ``groups`` that is due, and ``close``. Then remove the
+    expired values.
 
-    Keys are encoded by `GroupingKey`, and the rows of one key are consecutive.
+    Keys are encoded by `GroupingKey`, and the rows of one key are consecutive. ``row_maker`` makes the rows of structs
+    within values.
     """
     for variable in batch.variables.values():
         store.create_column_family_if_absent(variable.family, multiple_values_per_key=variable.kind == "list")
@@ -129,7 +134,7 @@ def _outputs(found: Any) -> Iterator[Any]:
 
 
 def drop_variables(store: StateStore, variables: Iterable[StateVariable]) -> None:
-    """Remove state variables with all their values from a store."""
+    """Remove state variables with all their values from a state store."""
     for variable in variables:
         store.remove_column_family_if_exists(variable.family)
         store.remove_column_family_if_exists(variable.expiry_family)

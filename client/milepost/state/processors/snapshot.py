@@ -1,4 +1,6 @@
-"""One consistent state of all partitions, as a document that one compare-and-set publishes."""
+"""Snapshots of a job's state: one consistent state of all partitions, as a document that one compare-and-set
+publishes.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,12 @@ Commits = tuple[tuple[int, str], ...]
 
 @dataclass(frozen=True)
 class Layout:
-    """A division of a state into partitions, each with its own store, and the snapshots that were made with it.
+    """A division of a state into partitions, each with its own state store, and the snapshots that were made with this
+    division.
 
     ``after`` is the number of the snapshot before the first one of the layout, and ``commits`` has the commits of the
-    last one. Each snapshot of a layout is one version of each store. So an earlier snapshot is a lower version of each
-    store, and the history of ``commits`` leads to it.
+    last one. Each snapshot of a layout is one version of each state store. So an earlier snapshot is a lower version of
+    each store, and the history of ``commits`` leads to it.
     """
 
     number: int
@@ -36,15 +39,16 @@ class Layout:
     commits: Commits
 
     def store(self, name: str, partition: int) -> StateStoreId:
-        """Return the store of a partition."""
+        """Return the id of the state store of a partition; ``name`` is that of the state."""
         return store_of(name, self.number, len(self.commits), partition)
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The state of all partitions after a batch. ``version`` counts the snapshots. ``layouts`` has the layouts with
-    snapshots that may still be read, oldest first. ``retired`` has the number and the count of partitions of each
-    layout that has no kept snapshot any more: its stores can be removed once this snapshot is published.
+    """The state of all partitions after a batch. ``version`` counts the snapshots. ``layouts`` has the divisions into
+    partitions of all snapshots that may still be read, oldest first. ``retired`` has the number and the count of
+    partitions of each layout that has no kept snapshot any more: its state stores can be removed once this snapshot is
+    published.
     """
 
     name: str
@@ -59,17 +63,18 @@ class Snapshot:
 
     @property
     def layout(self) -> Layout:
-        """The newest layout."""
+        """The newest layout: the division into partitions with which this snapshot was made."""
         return self.layouts[-1]
 
     @property
     def partitions(self) -> int:
-        """The number of partitions."""
+        """The number of partitions of this snapshot."""
         return len(self.layout.commits)
 
     def at(self, version: int) -> tuple[Layout, int]:
-        """Return the layout of an earlier snapshot, and the number of versions that each of its stores has gone on
-        since. Raises `VersionNotFound` for a snapshot that is not kept.
+        """Return the layout (division into partitions) of the earlier snapshot ``version``, and by how many versions
+        the snapshot's state stores are older than the layout's ``commits``. Raises `VersionNotFound` for a snapshot
+        that is not kept.
         """
         last = self.version
         for layout in reversed(self.layouts):
@@ -83,14 +88,14 @@ class Snapshot:
 
     @property
     def commits(self) -> list[str]:
-        """The paths of the commits that this snapshot names, in the order of the partitions."""
+        """The paths of the files of this snapshot's commits, in the order of the partitions."""
         return [
             f"{self.layout.store(self.name, partition).directory}/{StateFileName(Kind.DELTA, version, id)}"
             for partition, (version, id) in enumerate(self.layout.commits)
         ]
 
     def missing(self, files: StateFiles) -> list[int]:
-        """Return the partitions whose commit this snapshot names and the storage lacks."""
+        """Return the partitions whose commit is not stored, although this snapshot names it."""
         lost = []
         for partition, name in enumerate(self.commits):
             try:
@@ -100,9 +105,9 @@ class Snapshot:
         return lost
 
     def unpublished(self, files: StateFiles) -> list[tuple[int, int]]:
-        """Return the layouts that batches wrote in place of the newest layout and never published. Each is the number
-        of the layout and the count of its partitions. Only the first snapshot of a layout has to look for them, because
-        later attempts have another number.
+        """Return the layouts (divisions into partitions) that failed attempts wrote in place of the newest layout and
+        never published. Each is the number of the layout and the count of its partitions. Only the first snapshot of a
+        layout has to look for them, because later attempts have another layout number.
         """
         layout = self.layout
         if self.version != layout.after + 1:
@@ -120,8 +125,8 @@ class Snapshot:
         keep: int,
         mode: TimeMode,
     ) -> Snapshot:
-        """Return the next snapshot, with ``commits`` in the layout number ``layout``. Older layouts stay as long as
-        they have one of the last ``keep`` snapshots.
+        """Return the next snapshot, whose partitions have the ``commits`` in the layout (division into partitions)
+        number ``layout``. Older layouts stay as long as they have one of the last ``keep`` snapshots.
         """
         version = self.version + 1
         if layout == self.layout.number:
@@ -136,7 +141,7 @@ class Snapshot:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Convert the snapshot to JSON, with a digest over the state's name and the snapshot."""
+        """Convert the snapshot to JSON, with a digest over the name of the state and the rest."""
         document: dict[str, Any] = {
             "format": FORMAT,
             "version": self.version,
@@ -152,7 +157,9 @@ class Snapshot:
 
     @classmethod
     def from_json(cls, name: str, document: Mapping[str, Any]) -> Snapshot:
-        """Read a snapshot from its JSON. Raises `StateDamaged` for any other document."""
+        """Read a snapshot of the state ``name`` from the JSON of `to_json`. Raises `StateDamaged` for any other
+        document.
+        """
         where = f"the snapshot of the state {name!r}"
         try:
             rest = {field: value for field, value in document.items() if field != "digest"}
@@ -181,7 +188,9 @@ class Snapshot:
 
 
 def _check(snapshot: Snapshot) -> None:
-    """Raise ValueError for a snapshot that no driver writes. Its digest may be right, since anyone can compute one."""
+    """Raise ValueError for a snapshot that no driver writes. The digest does not prove that a driver wrote it, since
+    anyone can compute a digest.
+    """
     begins = [layout.after for layout in snapshot.layouts]
     if not begins or begins[0] < 0 or sorted({*begins, snapshot.version}) != [*begins, snapshot.version]:
         raise ValueError("its layouts do not follow each other")
@@ -201,12 +210,16 @@ def first_snapshot(
     variables: Mapping[str, StateVariable],
     mode: TimeMode,
 ) -> Snapshot:
-    """Return snapshot 1 of a state, with ``commits`` in layout 1."""
+    """Return the first snapshot of a state, with the number 1. The ``commits`` of its partitions are in the layout
+    (division into partitions) number 1.
+    """
     return Snapshot(name, 1, batch, groups, tuple(key.columns), mode, dict(variables), (Layout(1, 0, commits),))
 
 
 def snapshots_of(record: bytes) -> dict[str, Snapshot]:
-    """Return the published snapshots of a job's states, from the bytes of its job record. Raises `StateDamaged`."""
+    """Return the last published snapshot of each state of a job, by name. ``record`` has the bytes of the job record,
+    the handle in which the driver publishes its batches. Raises `StateDamaged` if it cannot be read.
+    """
     try:
         document = json.loads(record).get("state") or {}
         return {name: Snapshot.from_json(name, one) for name, one in document.items()}
@@ -215,8 +228,9 @@ def snapshots_of(record: bytes) -> dict[str, Snapshot]:
 
 
 def job_of(record: bytes) -> str | None:
-    """Return the identity of a job, from the bytes of its job record. None for bytes that do not look like a job
-    record: another program may have a handle of the same name.
+    """Return the identity of a job from ``record``, the bytes of its job record (the handle in which the driver
+    publishes its batches). None for bytes that do not look like a job record: another program may have a handle of the
+    same name.
     """
     try:
         document = json.loads(record)
@@ -229,7 +243,9 @@ def job_of(record: bytes) -> str | None:
 
 
 def store_of(name: str, layout: int, partitions: int, partition: int) -> StateStoreId:
-    """Return the store of a partition in a layout. Raises `InvalidUse` if no store can have the state's name."""
+    """Return the id of the state store of a partition. ``layout`` is the number of the state's division into
+    ``partitions`` partitions. Raises `InvalidUse` if the state's name cannot be part of an id.
+    """
     try:
         return StateStoreId(0, partition, f"{name}.{layout}x{partitions}")
     except InvalidUse as error:

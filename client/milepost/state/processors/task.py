@@ -1,5 +1,5 @@
-"""Processes one partition of a batch: splits its rows into keys, loads its store, runs the processor, commits, and
-reports the result.
+"""Processes one partition of a batch: splits its rows into keys, loads its state store, runs the processor, commits,
+and reports the result.
 
 If a task fails or runs twice, the partition is processed again from the same commit. Each attempt makes its own commit,
 and a commit that is never published is never read.
@@ -33,7 +33,8 @@ RESERVED = (KEY, PARTITION)
 
 def frames_by_key(frames: Iterable[Any]) -> Iterator[tuple[int, Iterator[tuple[bytes, Rows]]]]:
     """Split pandas frames that are sorted by `PARTITION` and `KEY` into partitions, and each partition into keys with
-    their frames. The first row of each partition has no key. It makes a partition appear that has no other rows.
+    their frames. The first row of each partition is a marker without a key, so that a partition without other rows
+    appears too.
     """
 
     import pandas
@@ -58,7 +59,8 @@ def frames_by_key(frames: Iterable[Any]) -> Iterator[tuple[int, Iterator[tuple[b
 
 def rows_by_key(batches: Iterable[pa.RecordBatch], row: Any) -> Iterator[tuple[int, Iterator[tuple[bytes, Rows]]]]:
     """Split record batches that are sorted by `PARTITION` and `KEY` into partitions, and each partition into keys with
-    their rows. ``row`` takes names of fields, and returns a function that makes a row.
+    their rows. The first row of each partition is a marker without a key. ``row`` takes names of fields, and returns a
+    function that makes a row.
     """
 
     def each() -> Iterator[tuple[int, bytes | None, Any]]:
@@ -98,10 +100,10 @@ class Work:
     """The work of a task, which is the same for all partitions of the batch ``number``.
 
     ``loading`` is a pickled `milepost.state.processors.cache.Loading`. ``begin`` has the commit from which each
-    partition continues. If it is None, each partition begins a new store, which takes over its keys from the layout
-    ``older``, if there is one. ``dropped`` has variables to remove first. ``schema`` and ``timezone`` are those of the
-    output. ``workers_stay`` says that a worker process outlives its task, so that maintenance can run during the next
-    task.
+    partition continues. If ``begin`` is None, each partition begins a new state store, into which the keys of the
+    ``older`` division into partitions are copied, if there is one. ``dropped`` has variables to remove first.
+    ``schema`` and ``timezone`` are those of the output. ``workers_stay`` says that a worker process outlives its task,
+    so that maintenance can run during the next task.
     """
 
     name: str
@@ -125,7 +127,9 @@ class Work:
 
 @dataclass(frozen=True)
 class Done:
-    """The result of a task: the commit of its partition, and its output, in ``parts`` or in files of the storage."""
+    """The result of a task: the commit of its partition, and its output, in ``parts`` or in ``files`` of the
+    storage.
+    """
 
     partition: int
     version: int
@@ -135,7 +139,7 @@ class Done:
     metrics: dict[str, int]
 
     def info(self) -> str:
-        """Return everything except the inline output as JSON."""
+        """Return everything except the output in ``parts`` as JSON."""
         document = {"commit": [self.version, self.id], "files": self.files, "metrics": self.metrics}
         return json.dumps(document, separators=(",", ":"))
 
@@ -145,8 +149,9 @@ class Done:
 
 
 def work_on(work: Work, partition: int, rows: Iterable[tuple[bytes, Rows]]) -> Done:
-    """Process the rows of a partition, in which the rows of a key are consecutive, and return once its commit is
-    stored. Raises `StateError` and the exceptions of the processor. In that case the work does not count.
+    """Process the rows of a partition, in which the rows of a key are consecutive, and return the result once the
+    commit of the partition's state store is stored. Raises `StateError` and the exceptions of the processor; then
+    nothing is published.
     """
     files = STORES.files(work.loading)
     store_id = store_of(work.name, work.layout, work.partitions, partition)
@@ -191,7 +196,7 @@ def work_on(work: Work, partition: int, rows: Iterable[tuple[bytes, Rows]]) -> D
 
 
 def commit(store: StateStore) -> None:
-    """Commit a store. While the outcome is unknown, repeat the commit, which writes the same file; after three
+    """Commit a state store. While the outcome is unknown, repeat the commit, which writes the same file; after three
     attempts, raise `CommitUnknown`.
     """
     for attempt in range(_COMMITS):
@@ -205,8 +210,9 @@ def commit(store: StateStore) -> None:
 
 
 def _taken_over(work: Work, provider: FileStateStoreProvider, store: StateStore, partition: int) -> StateStore:
-    """Copy the keys of the partition's groups from the stores of the older layout into the partition's new store, and
-    return the store. It is committed on the way if the keys are too many for memory.
+    """Copy the keys of the partition's key groups from the state stores of ``work.older``, the older division into
+    partitions, into the partition's new ``store``. If the keys are too many for memory, commit on the way and open the
+    store again; so return the store to use.
     """
     assert work.older is not None
     groups: KeyGroups = work.batch.groups
@@ -238,7 +244,9 @@ def _taken_over(work: Work, provider: FileStateStoreProvider, store: StateStore,
 
 
 def frames_task(work: Work) -> Any:
-    """Return the function for Spark's ``mapInPandas``, which processes partitions of pandas frames."""
+    """Return the function for Spark's ``mapInPandas`` that processes the partitions of pandas frames as ``work``
+    says.
+    """
 
     def run(frames: Iterator[Any]) -> Iterator[Any]:
         import pandas
@@ -250,7 +258,9 @@ def frames_task(work: Work) -> Any:
 
 
 def rows_task(work: Work, row: Any) -> Any:
-    """Return the function for Spark's ``mapInArrow``, which processes partitions of rows."""
+    """Return the function for Spark's ``mapInArrow`` that processes the partitions of rows as ``work`` says. ``row``
+    takes names of fields, and returns a function that makes a row.
+    """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for partition, rows in rows_by_key(batches, row):
@@ -260,7 +270,9 @@ def rows_task(work: Work, row: Any) -> Any:
 
 
 def output_task(loading: bytes) -> Any:
-    """Return the function for Spark's ``mapInArrow`` that reads stored outputs by the names of their files."""
+    """Return the function for Spark's ``mapInArrow`` that reads stored outputs by the paths of their files. ``loading``
+    is a pickled `milepost.state.processors.cache.Loading`.
+    """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

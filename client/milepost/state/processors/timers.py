@@ -1,5 +1,5 @@
-"""The time of a batch, and the timers of its keys. A timer is stored twice: by key for the processor, and by time to
-find the timers that are due.
+"""The time of a batch, and the timers of its keys. A timer has two rows in the state store: by key, for the processor,
+and by time, to find the timers that are due.
 """
 
 from __future__ import annotations
@@ -48,12 +48,14 @@ class BatchTimes:
     watermark: int = -1
 
     def now(self, mode: TimeMode) -> int | None:
-        """Return the time by which timers fire, None if the mode has no timers."""
+        """Return the time by which timers fire: the time of the batch's beginning or its watermark; None if the mode
+        has no timers.
+        """
         return {TimeMode.NONE: None, TimeMode.PROCESSING: self.processing, TimeMode.EVENT: self.watermark}[mode]
 
 
 class Current(CurrentKey):
-    """The store of a task, the time of its batch, and the key for which the processor is called."""
+    """The state store of a task, the times of its batch, and the key for which the processor is called."""
 
     def __init__(self, store: StateStore, groups: KeyGroups, mode: TimeMode, times: BatchTimes) -> None:
         super().__init__(groups, "state and timers belong to a key, so they can be used only while a key is handled")
@@ -63,18 +65,20 @@ class Current(CurrentKey):
 
 
 class Timers:
-    """The timers of all keys in a store."""
+    """The timers of all keys in a state store."""
 
     def __init__(self, current: Current) -> None:
         self._current = current
 
     def register(self, expiry: Any) -> None:
-        """Register a timer of the current key in milliseconds since 1970, unless it exists. Raises `InvalidUse`."""
+        """Register a timer of the current key at ``expiry``, in milliseconds since 1970, unless it exists. Raises
+        `InvalidUse` for a time that no timer can have, and if the time mode has no timers.
+        """
         for key, family in self._rows(expiry):
             self._current.store.put(key, b"", family)
 
     def delete(self, expiry: Any) -> None:
-        """Remove the timer of the current key at this time, if it exists. Raises `InvalidUse`."""
+        """Remove the timer of the current key at ``expiry``, if it exists. Raises `InvalidUse` as `register` does."""
         for key, family in self._rows(expiry):
             self._current.store.remove(key, family)
 
@@ -87,8 +91,8 @@ class Timers:
 
     def due(self, groups: Iterable[int], now: int) -> Iterator[tuple[bytes, int]]:
         """Iterate over the timers before ``now`` of all keys in these key groups, earliest first: each is a key and a
-        time. The first step of the iteration finds all of them. So a timer that is registered later fires in the next
-        batch.
+        time. All of them are found before the first one is returned. So a timer that is registered during the iteration
+        fires in the next batch.
         """
         end = encode_time(now)
         each = []
@@ -100,7 +104,7 @@ class Timers:
         return ((key, time) for time, key in heapq.merge(*each))
 
     def _rows(self, expiry: Any) -> tuple[tuple[bytes, str], ...]:
-        """Return the key of each of a timer's two rows, with its column family."""
+        """Return the two rows of a timer of the current key: for each, its key and its column family."""
         time, current = encode_time(self._checked(expiry)), self._current
         by_time = current.group + time + current.row()[GROUP_BYTES:]
         return (current.entries() + time, BY_KEY), (by_time, BY_TIME)

@@ -40,26 +40,28 @@ _LAST_YEAR_BEGINS = (datetime(9999, 1, 1) - _EPOCH) // timedelta(seconds=1)
 
 
 def tuples(_names: Sequence[str]) -> Callable[[Sequence[Any]], Any]:
-    """Make rows that are plain tuples."""
+    """Return a function that makes rows that are plain tuples, without names of fields (a `RowMaker`)."""
     return tuple
 
 
 def writer(kind: JsonType) -> Convert:
-    """Return a function that converts a value of this type for msgpack. `writer` raises `CoderError` for a type that
-    state cannot have. The returned function raises `CoderError` for a value of another type.
+    """Return a function that converts a value of this Spark type for msgpack. `writer` raises `CoderError` for a type
+    that state cannot have. The returned function raises `CoderError` for a value of another type.
     """
     one = _writers(kind)
     return lambda value: None if value is None else one(value)
 
 
 def reader(kind: JsonType, rows: RowMaker) -> Convert:
-    """Return a function that converts a value from msgpack back. ``rows`` makes the rows of structs."""
+    """Return the inverse of the function that `writer` returns for this Spark type. ``rows`` makes the rows of
+    structs.
+    """
     one = _readers(kind, rows)
     return lambda value: None if value is None else one(value)
 
 
 def widened(older: JsonType, newer: JsonType) -> bool:
-    """Return whether the newer type includes every value of the older one, with the same encoding."""
+    """Return whether a value of the older Spark type is also a value of the newer one, with the same encoding."""
     if older == newer:
         return True
     if older in _BITS and newer in _BITS:
@@ -159,7 +161,9 @@ def _decimal_limits(kind: str) -> tuple[int, int]:
 
 
 def _decimal(value: Decimal, precision: int, scale: int) -> str:
-    """Return a number's text, rounded half up to the digits of its type, as in Spark. Raises `CoderError`."""
+    """Return the text of a decimal number, rounded half up to the ``scale`` of its type, as in Spark. Raises
+    `CoderError` for a number with too many digits.
+    """
     try:
         rounded = value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, Context(prec=precision))
     except InvalidOperation as error:
@@ -195,8 +199,8 @@ def _fields(value: Any, names: Sequence[str]) -> Sequence[Any]:
 
 def _microseconds_of(value: datetime, *, utc: bool = False) -> int:
     """Return the microseconds since 1970. A datetime without a zone is in this machine's zone, or in UTC if ``utc``. A
-    clock change can skip a wall-clock time. With ``fold=0`` the result for it is after the change, and with ``fold=1``
-    before the change, as PEP 495 says. Raises `CoderError` for a value that is not a time, such as pandas' NaT.
+    wall-clock time that a clock change skips is taken as after the change with ``fold=0``, and as before the change
+    with ``fold=1``, as PEP 495 says. Raises `CoderError` for a value that is not a time, such as pandas' NaT.
     """
     try:
         # A plain datetime, because methods of subclasses differ: pandas.Timestamp takes a time without a zone as UTC.
@@ -210,7 +214,9 @@ def _microseconds_of(value: datetime, *, utc: bool = False) -> int:
 
 
 def _local_datetime(microseconds: int) -> datetime:
-    """Return the time in this machine's zone, with the ``fold`` for which `_microseconds_of` is its inverse."""
+    """Return the datetime without a zone, in this machine's zone, from which `_microseconds_of` computes these
+    microseconds. Its ``fold`` tells apart the two times that a clock change repeats.
+    """
     seconds, rest = divmod(microseconds, _SECOND)
     cycles = _cycles(seconds < _FIRST_YEAR_ENDS, seconds >= _LAST_YEAR_BEGINS)
     found = datetime.fromtimestamp(seconds + cycles * _CYCLE_SECONDS)
@@ -224,8 +230,9 @@ def _local_seconds(plain: datetime) -> int:
 
 
 def _cycles(first: bool, last: bool) -> int:
-    """Return the number of 400-year cycles by which to move a time before Python converts it. Python reads the day
-    before and the day after too, which the first and the last year lack.
+    """Return by how many cycles of 400 years, after which the calendar repeats, to move a time before Python converts
+    it to or from local time: 1 for the first year that Python has, -1 for the last, else 0. The conversion also reads
+    the day before and the day after, which these two years may lack.
     """
     return 1 if first else -1 if last else 0
 
@@ -264,12 +271,14 @@ def json_of(kind: JsonType, value: Any) -> Any:
 
 
 def row_json(kind: JsonType, row: Sequence[Any]) -> dict[str, Any]:
-    """Return a row of a struct as a JSON object."""
+    """Return a row of a struct as a JSON object. ``kind`` is the struct in Spark's JSON form."""
     return {field["name"]: json_of(field["type"], one) for field, one in zip(kind["fields"], row, strict=True)}
 
 
 def key_of(columns: Sequence[tuple[str, str]], given: Any) -> tuple[Any, ...]:
-    """Return the key that a JSON array has for these columns (names and types). Raises `InvalidUse` for other JSON."""
+    """Return the grouping key that a JSON array stands for. ``columns`` has the names and types of the key's columns.
+    Raises `InvalidUse` for other JSON.
+    """
     if not isinstance(given, list) or len(given) != len(columns):
         shown = ", ".join(f"{name} {kind}" for name, kind in columns)
         raise InvalidUse(f"a key is a JSON array of {len(columns)}: {shown}")

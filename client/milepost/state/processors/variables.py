@@ -54,7 +54,9 @@ class RowCoder(Coder[Any]):
         return self._head + bytes(packed)
 
     def decode(self, data: bytes) -> tuple[Any, ...]:
-        """Turn bytes of `encode` back into the row. Raises `CoderError` for other bytes."""
+        """Turn bytes of `encode` back into the row, with the fields of the newest schema. Raises `CoderError` for other
+        bytes.
+        """
         try:
             if not self._head:
                 return self._readers[-1](msgpack.unpackb(data, raw=False))
@@ -64,7 +66,9 @@ class RowCoder(Coder[Any]):
 
 
 def _canonical(value: Any) -> Any:
-    """Return an equal value with one form for all equal numbers: 0.0 for both zeros, and one NaN."""
+    """Return a value that is equal to the given one and has the same bytes for all equal numbers: 0.0 stands for both
+    zeros, and one NaN for all.
+    """
     if isinstance(value, list):
         return [_canonical(one) for one in value]
     if isinstance(value, float):
@@ -82,7 +86,7 @@ def _reader(schema: JsonType, newest: JsonType, rows: RowMaker) -> Callable[[Seq
 
 
 def _fits(older: JsonType, newer: JsonType) -> str | None:
-    """Return the reason why the newer schema cannot read rows of the older one; None if it can."""
+    """Return the reason why the newer schema cannot read rows that were written with the older one; None if it can."""
     before = {field["name"]: field["type"] for field in older["fields"]}
     for field in newer["fields"]:
         kind = before.get(field["name"], field["type"])
@@ -95,9 +99,9 @@ def _fits(older: JsonType, newer: JsonType) -> str | None:
 
 @dataclass(frozen=True)
 class StateVariable:
-    """A state variable as a processor requests it in ``init``. ``schemas`` has the schemas that its values have had,
-    the newest last, as structs in Spark's JSON form. ``key`` is the schema of the keys of a map, None for other
-    variables. ``ttl`` is in milliseconds, None for state that never expires.
+    """A state variable of a processor, as ``init`` requests it. ``kind`` is ``value``, ``list`` or ``map``. ``schemas``
+    has the schemas that its values have had, the newest last, as structs in Spark's JSON form. ``key`` is the schema of
+    the keys of a map, None for other variables. ``ttl`` is in milliseconds, None for state that never expires.
     """
 
     name: str
@@ -108,16 +112,16 @@ class StateVariable:
 
     @property
     def family(self) -> str:
-        """The name of the column family of the values."""
+        """The name of the column family that has the variable's values."""
         return f"{self.kind}:{self.name}"
 
     @property
     def expiry_family(self) -> str:
-        """The name of the column family that lists the keys by the expiry of their values."""
+        """The name of the column family that lists the keys by the expiry of the variable's values."""
         return f"expiry:{self.name}"
 
     def to_json(self) -> dict[str, Any]:
-        """Convert the variable to JSON."""
+        """Convert the variable, without its name, to JSON."""
         document: dict[str, Any] = {"kind": self.kind, "schemas": list(self.schemas)}
         if self.key is not None:
             document["key"] = self.key
@@ -127,7 +131,9 @@ class StateVariable:
 
     @classmethod
     def from_json(cls, name: str, document: Mapping[str, Any]) -> StateVariable:
-        """Read a variable from its JSON. Raises ``ValueError`` for an unknown kind, and ``KeyError``."""
+        """Read a variable from the JSON of `to_json`. Raises ``ValueError`` for an unknown kind, and ``KeyError`` for a
+        missing field.
+        """
         if document["kind"] not in KINDS:
             raise ValueError(f"there is no kind of state {document['kind']!r}")
         schemas = tuple(document["schemas"])
@@ -135,9 +141,9 @@ class StateVariable:
 
 
 def evolved(before: Mapping[str, StateVariable], asked: Mapping[str, StateVariable]) -> dict[str, StateVariable]:
-    """Return the variables with which a query continues. ``before`` has the stored variables, and ``asked`` those that
-    the query requests. A variable that the query does not request stays: only ``deleteIfExists`` removes it. Raises
-    `InvalidUse` if a stored variable cannot change into the requested one.
+    """Return the state variables with which a query continues. ``before`` has the stored variables, and ``asked`` those
+    that the query requests. A variable that the query does not request stays: only ``deleteIfExists`` removes it.
+    Raises `InvalidUse` if a stored variable cannot change into the requested one.
     """
     found = dict(before)
     for name, variable in asked.items():

@@ -1,12 +1,12 @@
-"""Versioned stores of keys and values, with the contract of Spark's state stores.
+"""Versioned state stores of keys and values, with the contract of Spark's state stores.
 
 `FileStateStoreProvider` stores each version as files, in one of three kinds of `StateFiles`: `LocalFiles` is a local
 directory, `TreeFiles` a directory in the tree of a job, fenced by its driver's epoch, and `MemoryFiles` is for tests.
 An engine holds an open version: in memory (`MemoryEngine`) or in RocksDB
 (`milepost.state.store.engines.rocksdb.RocksDBEngines`).
 
-`LoadedStores` tells a `StateStoreCoordinator` which stores this process has loaded, and unloads the stores that another
-executor has loaded since.
+`LoadedStores` reports to a `StateStoreCoordinator` which state stores this process has loaded, and unloads those that
+another executor has loaded since.
 """
 
 from milepost.state.store.contract.stores import ReadStateStore, StateStore, StateStoreProvider

@@ -1,4 +1,6 @@
-"""Removes the files of a store that no kept version, no pin and no snapshot needs."""
+"""Cleans a state store up: removes the files that neither a kept version nor a pin (a version kept under a name)
+needs.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,12 @@ _log = logging.getLogger(__name__)
 
 
 def clean(history: History, newest: Commit, *, keep: int, grace: float) -> int:
-    """Remove the files that neither the last ``keep`` versions up to ``newest`` nor a pin need.
+    """Remove the files that neither the last ``keep`` versions up to ``newest`` nor a pin need, and return their
+    number.
 
-    Only files of versions before the oldest kept one are removed. Some of these may belong to another writer, namely
-    those of commits that are not predecessors of ``newest``, and runs that no snapshot names: they are removed only
-    once they are older than ``grace`` seconds. If the needed files cannot be determined, nothing is removed. Returns
-    the number of removed files.
+    Only files of versions before the oldest kept one are removed. Some of these may belong to another writer: commits
+    that are not predecessors of ``newest``, and merged files (runs) that no snapshot names. These are removed only once
+    they are older than ``grace`` seconds. If the needed files cannot be determined, nothing is removed.
     """
     oldest = newest[0] - keep + 1
     if oldest <= 1:
@@ -47,8 +49,8 @@ def clean(history: History, newest: Commit, *, keep: int, grace: float) -> int:
 
 def _needed(history: History, listing: Listing, newest: Commit, oldest: int) -> Iterable[StateFileName]:
     """Iterate over the files that are needed to open the versions from ``oldest`` to ``newest``, and to list their
-    changes: the newest whole snapshot of ``oldest`` or an earlier version, all commits from that version on, and their
-    whole snapshots.
+    changes. These are the newest snapshot of ``oldest`` or an earlier version whose files all exist, the commits from
+    that version on, and the snapshots of these commits.
     """
     for commit in history.lineage(newest):
         name = StateFileName(Kind.DELTA, *commit)
@@ -90,7 +92,9 @@ def _past(history: History, newest: Commit) -> set[Commit]:
 
 
 def _remove(history: History, doomed: list[StateFileName]) -> int:
-    """Remove files, snapshots first, so that no remaining snapshot names a removed file if a removal fails."""
+    """Remove the files ``doomed``, snapshots first: if a removal fails, no remaining snapshot names a removed file.
+    Return their number.
+    """
     order = [Kind.SNAPSHOT, Kind.RUN, Kind.DELTA, Kind.PIN]
     for name in sorted(doomed, key=lambda name: (order.index(name.kind), name.version)):
         history.files.delete(history.path(name))

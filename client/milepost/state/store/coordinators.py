@@ -1,5 +1,5 @@
-"""A coordinator knows which executor has loaded which store. This module has its contract, and a coordinator for
-executors that run in one process.
+"""Coordinators, which record which executor has loaded which state store. This module has the contract of a
+coordinator, and a coordinator for executors that run in one process.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from milepost.state.store.contract.values import ExecutorLocation, StateStoreId
 
 
 class StateStoreCoordinator(ABC):
-    """Records which executor has loaded which store of one run of a query; one executor reports to it and asks it
-    (``StateStoreCoordinatorRef``).
+    """Records which executor has loaded which state store of one run of a query (Spark's ``StateStoreCoordinatorRef``).
+    Each executor has such an object, through which it reports and asks.
 
     The answers are hints, on which correctness does not depend. So no method raises an error if the coordinator cannot
     be reached; each method documents its answer in that case. Threads may share a coordinator; a forked process makes
@@ -25,41 +25,43 @@ class StateStoreCoordinator(ABC):
 
     @abstractmethod
     def report_active(self, store: StateStoreId, others: Collection[StateStoreId]) -> Collection[StateStoreId]:
-        """Report that this executor has loaded a store, whichever executor had it before (``reportActiveInstance``).
+        """Report that this executor has loaded a state store, whichever executor had it before (Spark's
+        ``reportActiveInstance``).
 
-        Returns those of ``others``, further stores that this executor has loaded, that another executor has loaded
-        since; none if the coordinator cannot be reached.
+        ``others`` has further stores that this executor has loaded. Returns those of them that another executor has
+        loaded since; none if the coordinator cannot be reached.
         """
 
     @abstractmethod
     def verify_active(self, stores: Collection[StateStoreId]) -> Collection[StateStoreId]:
-        """Return those of the stores that still belong to this executor (``verifyIfInstanceActive``); all of them if
-        the coordinator cannot be reached. If the coordinator has forgotten a store, and no other executor has reported
-        it, the store belongs to this executor again.
+        """Return those of the state stores that still belong to this executor (Spark's ``verifyIfInstanceActive``); all
+        of them if the coordinator cannot be reached. A store that the coordinator has forgotten belongs to this
+        executor again, unless another executor has reported it.
         """
 
     @abstractmethod
     def locations(self, stores: Collection[StateStoreId]) -> Mapping[StateStoreId, ExecutorLocation]:
-        """Return the executors that have loaded these stores (``getLocation``).
+        """Return the executor that has loaded each of these state stores (Spark's ``getLocation``).
 
         A store that no executor has loaded is left out. The result is empty if the coordinator cannot be reached.
         """
 
     @abstractmethod
     def snapshot_made(self, store: StateStoreId, version: int) -> None:
-        """Report that a snapshot of this version of a store exists (``snapshotUploaded``)."""
+        """Report that a snapshot of this version of a state store exists (Spark's ``snapshotUploaded``)."""
 
     @abstractmethod
     def deactivate(self, stores: Collection[StateStoreId]) -> None:
-        """Report that this executor no longer has these stores loaded. Stores that another executor has loaded since
-        stay with that executor.
+        """Report that this executor no longer has these state stores loaded. Stores that another executor has loaded
+        since stay recorded for that executor.
         """
 
     def preferred_executors(
         self, operator: int, partitions: Iterable[int], name: str = "default"
     ) -> dict[int, ExecutorLocation]:
-        """Return, by partition, the executor that has an operator's store loaded (``StateStoreRDD``'s preferred
-        locations). Partitions that no executor has loaded are left out.
+        """Return, for each partition, the executor that has loaded the partition's state store of the operator
+        ``operator`` with the name ``name`` (the preferred locations of Spark's ``StateStoreRDD``). Partitions whose
+        store no executor has loaded are left out.
         """
         stores = [StateStoreId(operator, partition, name) for partition in partitions]
         return {store.partition: location for store, location in self.locations(stores).items()}
@@ -68,7 +70,7 @@ class StateStoreCoordinator(ABC):
 def this_executor() -> ExecutorLocation:
     """Return a location for this process, with an id that no other process has or will have.
 
-    Each Python worker process counts as an executor, since it holds its loaded stores in its own memory.
+    Each Python worker process counts as an executor, since it holds its loaded state stores in its own memory.
     """
     host = os.environ.get("SPARK_LOCAL_HOSTNAME") or socket.gethostname()
     executor = os.environ.get("SPARK_EXECUTOR_ID", "python")
@@ -76,7 +78,7 @@ def this_executor() -> ExecutorLocation:
 
 
 class InProcessRecord:
-    """Records which executor has which store loaded. All executors in the process share it."""
+    """Records which executor has which state store loaded, for executors that all run in this process."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -84,7 +86,7 @@ class InProcessRecord:
         self.snapshots: dict[StateStoreId, int] = {}
 
     def coordinator(self, location: ExecutorLocation) -> StateStoreCoordinator:
-        """Return the coordinator of the executor at ``location``."""
+        """Return the coordinator through which the executor at ``location`` reports to this record and asks it."""
         return _InProcessCoordinator(self, location)
 
 

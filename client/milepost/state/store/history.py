@@ -1,4 +1,4 @@
-"""Reads the history of a store from its files: its commits, their predecessors, and their changes."""
+"""Reads the history of a state store from its files: its commits, their predecessors, and their changes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ _KINDS = {Op.PUT: ChangeKind.PUT, Op.REMOVE: ChangeKind.REMOVE, Op.APPEND: Chang
 
 @dataclass(frozen=True)
 class Listing:
-    """The files of a store at the time of a listing, by kind; files with other names than a store's are left out."""
+    """The files of a state store, by kind, at the time when they were listed; files whose names do not fit are left
+    out.
+    """
 
     infos: dict[StateFileName, FileInfo] = field(default_factory=dict)
     commits: dict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -34,7 +36,7 @@ class Listing:
         return [name for name in self.infos if name.kind is kind]
 
     def lacks(self, snapshot: SnapshotHead) -> str | None:
-        """Return the name of a missing file that a snapshot names; None if the snapshot is whole.
+        """Return the name of a file that a snapshot needs and that is missing; None if no file is missing.
 
         A file may be missing because another process made a newer snapshot, and removed older files, while this
         snapshot was being written.
@@ -44,7 +46,7 @@ class Listing:
 
 
 class History:
-    """The commits of one store, as recorded in its files."""
+    """The commits of one state store, as recorded in its files."""
 
     def __init__(self, files: StateFiles, store: StateStoreId) -> None:
         self.files = files
@@ -53,11 +55,11 @@ class History:
         self._lock = threading.Lock()
 
     def path(self, name: StateFileName) -> str:
-        """Return the path of a file of this store in its `StateFiles`."""
+        """Return the path of a file of this state store in its `StateFiles`."""
         return f"{self.store.directory}/{name}"
 
     def list(self) -> Listing:
-        """List the existing files."""
+        """List the existing files of the state store."""
         listing = Listing()
         for info in self.files.list(self.store.directory):
             name = parse_name(info.name.rpartition("/")[2])
@@ -74,7 +76,7 @@ class History:
 
     def find(self, listing: Listing, version: int, id: str | None) -> Commit:
         """Return the commit with this version and ``id``; with None as id, the only commit of the version. Raises
-        `VersionNotFound`, and `Diverged` if there are several.
+        `VersionNotFound` if there is no such commit, and `Diverged` if there are several.
         """
         ids = listing.commits.get(version, [])
         if id is None and len(ids) > 1:
@@ -90,8 +92,8 @@ class History:
         return version, id or ids[0]
 
     def create(self, name: StateFileName, file: Written) -> int:
-        """Create a file, and return its size. If the file exists already with the same content, the call succeeds as
-        well.
+        """Create a file of the state store, and return its size. If the file exists already with the same content, the
+        call succeeds as well.
 
         Raises `WriteUnknown` if it is unknown whether the file exists, `StateDamaged` if the name has other content.
         """
@@ -101,11 +103,11 @@ class History:
         return len(file.content)
 
     def open(self, name: StateFileName) -> OpenedFile:
-        """Open a file. Raises `FileMissing`, `StateDamaged`."""
+        """Open a file of the state store. Raises `FileMissing`, `StateDamaged`."""
         return open_file(self.files, self.store, name)
 
     def open_delta(self, commit: Commit) -> tuple[DeltaHead, OpenedFile]:
-        """Open the file of a commit. Raises `VersionNotFound`, `StateDamaged`."""
+        """Open the file of a commit, and return its header and the file. Raises `VersionNotFound`, `StateDamaged`."""
         try:
             opened = self.open(StateFileName(Kind.DELTA, *commit))
         except FileMissing as error:
@@ -118,20 +120,22 @@ class History:
         return opened.head, opened
 
     def delta(self, commit: Commit) -> DeltaHead:
-        """Return the head of a commit's file, from this object's cache or from the file. Raises the errors of
+        """Return the header of a commit's file, from this object's cache or from the file. Raises the errors of
         `open_delta`.
         """
         return self._heads.get(commit) or self.open_delta(commit)[0]
 
     def remember(self, commit: Commit, head: DeltaHead) -> None:
-        """Put the head of a commit into the cache of `delta`."""
+        """Put the header of a commit's file into the cache that `delta` uses."""
         with self._lock:
             self._heads[commit] = head
             while len(self._heads) > _HEADS_KEPT:
                 self._heads.pop(next(iter(self._heads)))
 
     def snapshot(self, name: StateFileName) -> SnapshotHead:
-        """Read a snapshot. Raises `FileMissing`, `StateDamaged`."""
+        """Read the header of a snapshot's file, which lists the runs that together are the state. Raises `FileMissing`,
+        `StateDamaged`.
+        """
         opened = self.open(name)
         if not isinstance(opened.head, SnapshotHead) or opened.head.id != name.id:
             raise StateDamaged(opened.path, f"it is no snapshot of the commit {name.id}")

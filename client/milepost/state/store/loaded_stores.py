@@ -1,4 +1,6 @@
-"""Keeps track of the stores that this process has loaded, and unloads those that another executor has loaded since."""
+"""Keeps track of the state stores that this process has loaded, and unloads those that another executor has loaded
+since.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +24,19 @@ class Unloading(Protocol):
 
     @property
     def state_store_id(self) -> StateStoreId:
-        """The id of the provider's store."""
+        """The id of the provider's state store."""
 
     def unload(self) -> None:
-        """Unload all loaded versions of the store that are not open."""
+        """Unload all loaded versions of the state store that are not open."""
 
 
 class LoadedStores:
-    """The providers of this process that have loaded a version of their store; the ``coordinator`` gets a report of
-    each.
+    """The providers of this process that have loaded a version of their state store. Each of these stores is reported
+    to the ``coordinator``.
 
-    Make one in each process, for all providers of a run. Like Spark's ``StateStore`` object, it reports each opened
-    store, and unloads a store that another executor has loaded since. It learns of such a store from the answer to a
-    report, or from the check before maintenance.
+    Make one such object in each process, for all providers of a run of a query. Like Spark's ``StateStore`` object, it
+    reports each opened store, and unloads a store that another executor has loaded since. It learns of such a store
+    from the answer to a report, or from the check before maintenance.
     """
 
     def __init__(
@@ -44,8 +46,8 @@ class LoadedStores:
         verified_for: float = 20.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Make an empty registry. A verification covers all stores, and its result is used for ``verified_for``
-        seconds.
+        """Make an empty registry. Asking the ``coordinator`` which state stores still belong to this process covers all
+        of them, and the answer is used for ``verified_for`` seconds.
         """
         self._coordinator = coordinator
         self._verified_for = verified_for
@@ -58,13 +60,13 @@ class LoadedStores:
 
     @property
     def stores(self) -> list[StateStoreId]:
-        """The stores of which this process has a loaded version."""
+        """The state stores of which this process has loaded a version."""
         with self._lock:
             return list({provider.state_store_id: None for provider in self._providers})
 
     def opened(self, provider: Unloading) -> None:
-        """Report that a provider has opened its store; unload the stores that, by the answer, another executor has
-        loaded since.
+        """Report to the coordinator that a provider has opened its state store. Then unload the stores that, by its
+        answer, another executor has loaded since.
         """
         store = provider.state_store_id
         with self._lock:
@@ -76,8 +78,8 @@ class LoadedStores:
         )
 
     def are_ours(self, provider: Unloading) -> bool:
-        """Return whether a provider's store is loaded, and no other executor has loaded it since. Unload all stores
-        that another executor has loaded.
+        """Return whether a provider's state store is loaded, and no other executor has loaded it since. Unload all
+        stores that another executor has loaded.
         """
         with self._verifying:
             at = self._verified_at
@@ -88,11 +90,11 @@ class LoadedStores:
             return provider in self._providers
 
     def snapshot_made(self, provider: Unloading, version: int) -> None:
-        """Report that a snapshot of this version of a provider's store exists."""
+        """Report to the coordinator that a snapshot of this version of a provider's state store exists."""
         self._coordinator.snapshot_made(provider.state_store_id, version)
 
     def closed(self, provider: Unloading) -> None:
-        """Report that a provider was closed, so that it has no loaded version any more."""
+        """Report to the coordinator that a provider was closed, so that it has no loaded version any more."""
         store = provider.state_store_id
         with self._lock:
             was_loaded = provider in self._providers
@@ -110,8 +112,8 @@ class LoadedStores:
     def _ask_and_unload(
         self, stores: Collection[StateStoreId], ask: Callable[[Collection[StateStoreId]], Collection[StateStoreId]]
     ) -> None:
-        """Call ``ask`` with the stores; it returns those that another executor has loaded, and this unloads them. A
-        store that this process opens during the call stays loaded.
+        """Unload those of the state stores that another executor has loaded, as ``ask`` says: it takes the stores, and
+        returns the ones to unload. A store that this process opens during the call of ``ask`` stays loaded.
         """
         with self._lock:
             before = {store: self._times_opened.get(store) for store in stores}

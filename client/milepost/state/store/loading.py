@@ -1,5 +1,5 @@
-"""The loaded versions of a store. This module loads a version into an engine, starting from another loaded version,
-from a snapshot, or from an empty engine; and it keeps loaded versions that are in use or may be needed again.
+"""The loaded versions of a state store. This module loads a version into an engine, starting from another loaded
+version, from a snapshot, or from an empty engine; and it keeps loaded versions that are in use or may be needed again.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _CHUNK = 1024
 
 @dataclass
 class Loaded:
-    """An engine, and the version that the engine holds. ``commit`` is None for version 0. If ``broken``, the content of
-    the engine is not that of any version.
+    """An engine, and the version of a state store that the engine holds. ``commit`` is None for version 0. ``broken``
+    means that the content of the engine is not that of any version.
     """
 
     engine: Engine
@@ -41,8 +41,8 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Plan:
-    """How to load a commit: start from the ``loaded`` version, from the ``snapshot``, or from an empty engine if both
-    are None; then apply the commits ``deltas``, oldest first.
+    """How to load a commit of a state store: start from the ``loaded`` version, from the ``snapshot``, or from an empty
+    engine if both are None; then apply the commits ``deltas``, oldest first.
     """
 
     loaded: Loaded | None
@@ -57,11 +57,11 @@ def plan(
     take: Callable[[Commit], Loaded | None],
     snapshot_version: int | None = None,
 ) -> Plan:
-    """Make the plan that loads a commit with the fewest further commits. ``take`` returns the loaded version of a
-    commit, or None.
+    """Make the plan that loads the commit ``target``, and that must apply as few other commits as possible. ``take``
+    returns the loaded version of a commit, or None.
 
-    With ``snapshot_version``, the plan starts from the snapshot of that version, or fails. Raises `VersionNotFound`,
-    `StateDamaged`.
+    With ``snapshot_version``, the plan starts from the snapshot of that version; without such a snapshot this raises
+    `VersionNotFound`. Also raises `VersionNotFound` if a necessary commit is missing, and `StateDamaged`.
     """
     deltas: list[Commit] = []
     damaged: StateDamaged | None = None
@@ -98,8 +98,8 @@ def _whole(history: History, listing: Listing, name: StateFileName) -> SnapshotH
 
 
 def follow(history: History, way: Plan, target: Commit, loaded: Loaded) -> None:
-    """Carry the plan ``way`` out: change ``loaded`` into the commit ``target``. After a failure ``loaded`` is broken.
-    Raises `StateDamaged`, `EngineFailed`.
+    """Carry out the plan ``way``: change ``loaded`` into the version of the commit ``target``. After a failure
+    ``loaded`` is broken. Raises `StateDamaged`, `EngineFailed`.
     """
     loaded.broken = True  # until all changes up to the commit are applied
     head = history.delta(target)
@@ -116,8 +116,8 @@ def follow(history: History, way: Plan, target: Commit, loaded: Loaded) -> None:
 
 
 def open_part(history: History, run: Run, part: str) -> OpenedFile:
-    """Open a file of a run. Raises `StateDamaged`, also for a missing file, because an existing snapshot names the
-    file.
+    """Open the file named ``part`` of a run (merged changes of several commits). Raises `StateDamaged`, also for a
+    missing file, because an existing snapshot lists the file.
     """
     name = parse_name(part)
     path = f"{history.store.directory}/{part}"
@@ -136,8 +136,8 @@ def open_part(history: History, run: Run, part: str) -> OpenedFile:
 
 
 def apply_rows(engine: Engine, batches: Iterable[list[Row]], families: frozenset[int]) -> None:
-    """Apply the rows of record batches to an engine. Rows of column families whose number is not in ``families`` are
-    skipped.
+    """Apply the changes in the rows of record batches to an engine. Rows of column families whose number is not in
+    ``families`` are skipped, because these families were removed since.
     """
     for batch in batches:
         if _number(batch[0]) == _number(batch[-1]):
@@ -167,7 +167,7 @@ def _number(row: Row) -> int:
 
 
 class VersionCache:
-    """The loaded versions of one store. Several readers share a loaded version; a writer has its version
+    """The loaded versions of one state store. Several readers share a loaded version; a writer has its version
     exclusively.
     """
 
@@ -181,7 +181,9 @@ class VersionCache:
         self._closed = False
 
     def take(self, commit: Commit | None) -> Loaded | None:
-        """Take an idle version of this commit exclusively; None if none is idle."""
+        """Take an idle loaded version of this commit (None for version 0) for exclusive use; return None if there is
+        none.
+        """
         with self._lock:
             for loaded in self._idle:
                 if loaded.commit == commit:
@@ -190,7 +192,9 @@ class VersionCache:
         return None
 
     def join(self, commit: Commit | None) -> Loaded | None:
-        """Share an already loaded copy of this commit; None if none is loaded."""
+        """Share the loaded version of this commit (None for version 0) with its other readers; return None if no reader
+        has one.
+        """
         with self._lock:
             for loaded in self._shared:
                 if loaded.commit == commit and not loaded.broken:
@@ -199,14 +203,14 @@ class VersionCache:
         return None
 
     def share(self, loaded: Loaded) -> None:
-        """Make a version that the caller holds exclusively available to other readers, by `join`."""
+        """Let other readers share, by `join`, a loaded version that the caller has exclusively."""
         with self._lock:
             self._shared.append(loaded)
             self._readers[id(loaded)] = 1
 
     def put_back(self, loaded: Loaded) -> None:
-        """Give back a version that the caller took, joined or loaded. It stays loaded as an idle version, unless there
-        are too many.
+        """Give back a version that the caller took, joined or loaded. Once no reader uses it, it stays loaded as an
+        idle version, unless there are too many idle versions.
         """
         with self._lock:
             if id(loaded) in self._readers:
@@ -224,14 +228,14 @@ class VersionCache:
             one.engine.close()
 
     def clear(self) -> None:
-        """Close the idle versions."""
+        """Close the loaded versions that are not in use."""
         with self._lock:
             idle, self._idle = self._idle, []
         for loaded in idle:
             loaded.engine.close()
 
     def close(self) -> None:
-        """Close the idle versions. A version in use is closed when it is put back."""
+        """Close the loaded versions that are not in use. A version in use is closed when it is put back."""
         with self._lock:
             self._closed = True
         self.clear()

@@ -1,4 +1,4 @@
-"""Maintains the stores of this process at regular intervals, in one daemon thread."""
+"""Maintains the state stores of this process at regular intervals, in one daemon thread."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ log = logging.getLogger(__name__)
 
 
 class Maintained(Protocol):
-    """The method that `Maintenance` calls at regular intervals."""
+    """The method of a state store provider that `Maintenance` calls at regular intervals."""
 
     def do_maintenance(self) -> None:
-        """Make a snapshot if one is due, and clean up."""
+        """Make a snapshot of the state store if one is due, and remove files that are not needed."""
 
 
 class Maintenance:
-    """A daemon thread that maintains all added objects to which the program still refers. The thread ends when none is
-    left.
+    """A daemon thread that maintains all added objects that the program still references. The thread ends when no such
+    object is left.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,9 @@ class Maintenance:
         self._thread: threading.Thread | None = None
 
     def add(self, one: Maintained, interval: float) -> None:
-        """Maintain this object every ``interval`` seconds until it is removed, or is no longer referenced."""
+        """Call ``do_maintenance`` of this object every ``interval`` seconds until it is removed, or is no longer
+        referenced.
+        """
         with self._changed:
             self._due[one] = (time.monotonic() + interval, interval)
             if self._thread is None:
@@ -51,8 +53,8 @@ class Maintenance:
             self._changed.notify()
 
     def after_fork(self) -> None:
-        """Reset this object in a forked process: the process has no maintenance thread, and the inherited lock may be
-        held by a thread of the parent.
+        """Reset this object in a forked process. That process has no maintenance thread, and a thread of the parent may
+        have held the inherited lock at the fork.
         """
         self._begin()
 

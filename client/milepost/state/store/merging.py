@@ -1,5 +1,5 @@
-"""Writes snapshots. A snapshot merges recent commits and runs of similar size into a larger run, and keeps larger runs
-unchanged; so a change is rewritten a few times, not with each snapshot.
+"""Writes snapshots of a state store. A snapshot merges recent commits and runs (earlier merges) of similar size into a
+larger run, and keeps larger runs unchanged; so a change is rewritten a few times, not with each snapshot.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from milepost.state.store.rows import PREFIX_BYTES, Op, Row, fold
 def merged(sources: Sequence[Iterable[Row]], families: frozenset[int], *, bottom: bool) -> Iterator[Row]:
     """Merge sorted rows, oldest source first, into sorted rows in which each key appears once.
 
-    ``bottom`` says that no older rows exist: the result then contains no removals, and puts in place of appends. Rows
+    ``bottom`` says that no older rows exist: then the result leaves out removals, and each append becomes a put. Rows
     of column families whose number is not in ``families`` are dropped.
     """
     newest_first = [_tagged(source, -age) for age, source in enumerate(sources)]
@@ -40,8 +40,9 @@ def runs_to_keep(runs: Sequence[Run], *, merge_after: int, ratio: float) -> int:
     """Return how many of the ``runs``, oldest first, a snapshot keeps unchanged; it merges the remaining ones into one
     run.
 
-    No run is merged as long as fewer than ``merge_after`` of the newest runs are single commits. A run is kept if it is
-    at least ``ratio`` times as large as all newer merged runs together.
+    No run is merged as long as fewer than ``merge_after`` of the newest runs are single commits. Otherwise these
+    commits are merged, together with older runs. The merge stops before a run that is at least ``ratio`` times as large
+    as all newer runs together.
     """
     keep = len(runs)
     while keep > 0 and runs[keep - 1].is_commit:
@@ -64,11 +65,12 @@ def make_snapshot(
     ratio: float,
     part_bytes: int,
 ) -> tuple[SnapshotHead, int]:
-    """Write a snapshot of the last commit in ``deltas``. These are the commits after the snapshot ``before``, oldest
-    first.
+    """Write a snapshot of the last commit in ``deltas``. These are the commits after the snapshot ``before`` (None if
+    there is none), oldest first. `runs_to_keep` explains ``merge_after`` and ``ratio``; ``part_bytes`` is the size at
+    which a run continues in another file.
 
-    Returns its head, and the number of bytes written. After a failure, no snapshot names the files that were already
-    written; clean-up removes them once they are old.
+    Returns the header of the snapshot's file, and the number of bytes written. After a failure, no snapshot lists the
+    files that were already written; clean-up removes them once they are old.
     """
     target = deltas[-1]
     runs = [*(before.runs if before else ()), *(_run_of(history, commit) for commit in deltas)]
@@ -83,7 +85,7 @@ def make_snapshot(
 
 
 def _run_of(history: History, commit: Commit) -> Run:
-    """Return a commit as a run that consists of it alone."""
+    """Return a `Run` that consists of this single commit."""
     _, opened = history.open_delta(commit)
     name = StateFileName(Kind.DELTA, *commit)
     return Run(commit[0] - 1, commit[0], (_part(name, opened.blocks),) if opened.blocks else ())
@@ -95,7 +97,9 @@ def _part(name: StateFileName, blocks: Sequence[Block]) -> RunPart:
 
 
 def _merge(history: History, runs: Sequence[Run], target: Commit, *, bottom: bool, part_bytes: int) -> tuple[Run, int]:
-    """Merge several runs into one, up to the commit ``target``; return the new run and the number of bytes written."""
+    """Merge several runs into one, up to the commit ``target``; return the new run and the number of bytes written.
+    ``bottom`` says that no older runs exist.
+    """
     after, families = runs[0].after, history.delta(target).families.numbers
     parts, written = [], 0
     rows = merged([_rows_of(history, run) for run in runs], families, bottom=bottom)

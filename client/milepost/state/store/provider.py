@@ -1,4 +1,4 @@
-"""The provider of a store whose versions are stored as files."""
+"""The provider of a state store whose versions are stored as files."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _MOST_MERGED = 100
 
 
 class FileStateStoreProvider(StateStoreProvider):
-    """Stores the versions of one store as files: a commit contains the changes of a version, a run the merged changes
-    of several commits, and a snapshot names the runs that together are the state of a version.
+    """Stores the versions of one state store as files: a commit contains the changes of a version, a run the merged
+    changes of several commits, and a snapshot lists the runs that together are the state of a version.
     """
 
     def __init__(
@@ -43,10 +43,10 @@ class FileStateStoreProvider(StateStoreProvider):
         settings: ProviderSettings | None = None,
         loaded_stores: LoadedStores | None = None,
     ) -> None:
-        """``files`` stores the files; each store has its own directory there.
+        """``files`` stores the files; each state store has its own directory there.
 
-        ``loaded_stores`` is the registry of this process; it is necessary only if other executors may load the store as
-        well.
+        ``loaded_stores`` is the registry of all state stores that this process has loaded; it is necessary only if
+        other executors may load the same store as well.
         """
         self._files = files
         self._loaded_stores = loaded_stores
@@ -90,8 +90,8 @@ class FileStateStoreProvider(StateStoreProvider):
         return FileReadStore(self._history.store, loaded, self._versions.put_back)
 
     def get_range_reader(self, version: int, id: str | None = None) -> RangeReader:
-        """Return a reader of key ranges of a version that does not load the version. Raises the errors of
-        `get_read_store`.
+        """Return a reader that reads ranges of keys of a version from its files, without loading the version. Raises
+        the errors of `get_read_store`.
         """
         listing, commit = self._find(version, id)
         if commit is None:
@@ -101,7 +101,8 @@ class FileStateStoreProvider(StateStoreProvider):
         return RangeReader(self._history, head.families, way, {commit[1]: opened})
 
     def id_of(self, version: int, later: Commit) -> str:
-        """Return the id of the commit of ``version`` that precedes the commit ``later``, a version and an id.
+        """Return the id of the commit with the number ``version`` that precedes the commit ``later``, a version and an
+        id.
 
         Raises `VersionNotFound`, `StateDamaged`.
         """
@@ -188,7 +189,8 @@ class FileStateStoreProvider(StateStoreProvider):
         return METRICS
 
     def unload(self) -> None:
-        """Unload the versions that no store has open, since another executor continues with this store (``unload``).
+        """Unload the loaded versions that are not in use, since another executor continues with this state store
+        (Spark's ``unload``).
 
         The provider remains usable, and loads versions again when they are opened.
         """
@@ -220,7 +222,9 @@ class FileStateStoreProvider(StateStoreProvider):
         return self._bring(listing, commit, snapshot_version)
 
     def _bring(self, listing: Listing, commit: Commit | None, snapshot_version: int | None = None) -> Loaded:
-        """Load a commit, or take it from the cache, for the caller's exclusive use."""
+        """Load the version of a commit (None for version 0) for the caller's exclusive use, or take it from the cache.
+        With ``snapshot_version``, load it from the snapshot of that version.
+        """
         if commit is None:
             return self._versions.take(None) or Loaded(self._settings.engines(), None, self._first)
         way = plan(self._history, listing, commit, self._versions.take, snapshot_version)

@@ -1,5 +1,5 @@
-"""Reads ranges of keys of one version from its files, so that a task that needs only a part of a store need not load
-the whole version.
+"""Reads ranges of keys of one version of a state store from its files, so that a task that needs only a part of the
+store need not load the whole version.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ from milepost.state.store.rows import PREFIX_BYTES, Families, Row, after_prefix,
 
 
 class RangeReader:
-    """One version of a store, of which ranges of keys are read directly from the files.
+    """One version of a state store, of which ranges of keys are read directly from the files.
 
-    It reads only the files and the record batches that may contain a range, verifies each batch before using it, and
-    keeps one batch of each file in memory. `FileStateStoreProvider.get_range_reader` makes it. It holds no lock on the
-    files: once clean-up has removed the version, reads fail. Every read may raise `StateDamaged` and `FilesError`.
+    The reader reads only the files and the record batches that may contain a range, verifies each batch before using
+    it, and keeps one batch of each file in memory. `FileStateStoreProvider.get_range_reader` makes it. It holds no lock
+    on the files: once clean-up has removed the version, reads fail. Every read may raise `StateDamaged` and
+    `FilesError`.
     """
 
     def __init__(
         self, history: History, families: Families, way: Plan | None, opened: Mapping[str, OpenedFile]
     ) -> None:
-        """Make a reader; ``way`` is the plan that loads the version, None for the empty version 0. ``opened`` contains
-        files of commits that are open already, by the id of the commit.
+        """Make a reader; ``way`` is the plan by which the version would be loaded, None for the empty version 0.
+        ``families`` has the column families of the version. ``opened`` contains files of commits that are open already,
+        by the id of the commit.
         """
         self._history = history
         self._families = families
@@ -41,24 +43,24 @@ class RangeReader:
         return frozenset(self._families.by_name)
 
     def range_scan(self, start: bytes | None, end: bytes | None, family: str = DEFAULT_FAMILY) -> Pairs:
-        """Iterate over the keys from ``start`` up to, but not including, ``end``, sorted, and their values; None leaves
-        an end open.
+        """Iterate over the keys from ``start`` up to, but not including, ``end``, and their values, sorted by key; None
+        leaves an end open.
         """
         return self._rows(start, end, family, multiple=False)
 
     def range_scan_lists(
         self, start: bytes | None, end: bytes | None, family: str = DEFAULT_FAMILY
     ) -> Iterator[tuple[bytes, list[bytes]]]:
-        """Iterate over a range of a column family with several values for each key, and yield each key with the list of
-        its values.
+        """Iterate over the keys from ``start`` up to, but not including, ``end``, of a column family with several
+        values for each key; yield each key with the list of its values.
         """
         return ((key, list(unframed(value))) for key, value in self._rows(start, end, family, multiple=True))
 
     def entries(
         self, start: bytes | None, end: bytes | None, family: str = DEFAULT_FAMILY
     ) -> Iterator[tuple[bytes, list[bytes]]]:
-        """Iterate over a range of a column family of any kind, and yield each key with the list of its values; the list
-        has one entry if the family has one value for each key.
+        """Iterate over the keys from ``start`` up to, but not including, ``end``, of a column family of any kind, and
+        yield each key with the list of its values; the list has one value if the family has one value for each key.
         """
         if self._families.named(family).multiple:
             return self.range_scan_lists(start, end, family)

@@ -1,4 +1,6 @@
-"""A version of a store that is open for reading, seen through its uncommitted changes."""
+"""A version of a state store that is open for reading, and the uncommitted changes through which a store for writing
+reads it.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ each append would take quadratic time.
 
 
 class Overlay:
-    """The uncommitted changes of a store: for each changed key, the one update that has the effect of all its
-    changes.
+    """The uncommitted changes of a state store: for each changed key, a single update (an operation and a value) that
+    has the effect of all changes of the key.
     """
 
     def __init__(self) -> None:
@@ -32,15 +34,15 @@ class Overlay:
         return len(self._map)
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Replace the update of a key by one that sets its value."""
+        """Let the update of a key be that it sets this value, whatever it was before."""
         self._map.set(key, (Op.PUT, value))
 
     def remove(self, key: bytes) -> None:
-        """Replace the update of a key by one that removes it."""
+        """Let the update of a key be that it removes the key, whatever it was before."""
         self._map.set(key, (Op.REMOVE, b""))
 
     def append(self, key: bytes, value: bytes) -> None:
-        """Add an append to the update of a key."""
+        """Extend the update of a key so that it also appends this value."""
         self._map.to_change(key)  # called first: a view may read the old value, which joins its pieces
         pending = self._map.values.get(key)
         if pending is None:
@@ -65,13 +67,13 @@ class Overlay:
         return op, joined
 
     def view(self, start: bytes, end: bytes | None) -> View[Update]:
-        """Return the present updates of the keys from ``start`` up to, but not including, ``end``, sorted; later
+        """Return the present updates of the keys from ``start`` up to, but not including, ``end``, sorted by key; later
         changes do not affect the result.
         """
         return self._map.view(start, end, self.get)
 
     def all_rows(self) -> Iterator[Row]:
-        """Iterate over all updates, sorted."""
+        """Iterate over the updates of all changed keys, sorted by key."""
         return ((key, *update) for key in sorted(self._map.values) if (update := self.get(key)))
 
     def drop(self, prefix: bytes) -> None:
@@ -81,7 +83,9 @@ class Overlay:
 
 
 def merged_view(pairs: Iterator[tuple[bytes, bytes]], changes: Iterable[Row]) -> Iterator[tuple[bytes, bytes]]:
-    """Iterate over the sorted key-value ``pairs`` of a version with the sorted ``changes`` applied."""
+    """Iterate over the keys and values of a version with the uncommitted ``changes`` applied. ``pairs`` are the keys
+    and values of the version; they and the changes are sorted by key.
+    """
     pair = next(pairs, None)
     for key, op, new in changes:
         while pair is not None and pair[0] < key:
@@ -100,10 +104,12 @@ def merged_view(pairs: Iterator[tuple[bytes, bytes]], changes: Iterable[Row]) ->
 
 
 class FileReadStore(ReadStateStore):
-    """A loaded version with the store's uncommitted changes applied; a store for reading has no changes."""
+    """An open state store: a loaded version with uncommitted changes applied; a store for reading has no changes."""
 
     def __init__(self, store_id: StateStoreId, loaded: Loaded, give_back: Callable[[Loaded], None]) -> None:
-        """Open a store that reads ``loaded``; ``give_back`` is called with it once, when the store ends."""
+        """Open a state store that reads the version ``loaded``. When its use ends, ``give_back`` is called once with
+        ``loaded``.
+        """
         self._id = store_id
         self._loaded = loaded
         self._give_back = give_back
@@ -123,7 +129,7 @@ class FileReadStore(ReadStateStore):
 
     @property
     def commit_read(self) -> Commit | None:
-        """The commit at which the store was opened, None for version 0."""
+        """The commit whose version the state store was opened at, None for version 0."""
         return self._commit
 
     def get(self, key: bytes, family: str = DEFAULT_FAMILY) -> bytes | None:
@@ -187,8 +193,8 @@ class FileReadStore(ReadStateStore):
             raise StoreEnded(f"version {self._version} of the store {self._ended}")
 
     def _family(self, name: str, *, multiple: bool | None = None) -> Family:
-        """Return the column family ``name`` if the store is open and, unless None, ``multiple`` is the family's kind.
-        Raises `StoreEnded`, `UnknownFamily`, `InvalidUse`.
+        """Return the column family ``name``. With ``multiple``, it must have several values for each key (True) or one
+        (False). Raises `StoreEnded`, `UnknownFamily`, or `InvalidUse` for a family of the other kind.
         """
         self._check_open()
         family = self._families.named(name)
@@ -212,8 +218,8 @@ class FileReadStore(ReadStateStore):
             raise
 
     def _scan(self, start: bytes, end: bytes | None) -> Pairs:
-        """Iterate over the keys and values of a range as they are now. Later changes do not show: they change the
-        overlay, of which this reads a view, and never the engine.
+        """Iterate over the keys and values from ``start`` up to, but not including, ``end`` as they are now. Later
+        changes do not show: they change the overlay, of which this reads a view, and never the engine.
         """
         changes = self._overlay.view(start, end) if self._overlay else None
         pairs = self._loaded.engine.scan(start, end)
@@ -221,7 +227,7 @@ class FileReadStore(ReadStateStore):
         return self._guarded((key[PREFIX_BYTES:], value) for key, value in view)
 
     def _guarded(self, found: Iterator[T]) -> Iterator[T]:
-        """Yield the items of ``found``. Raises `StoreEnded` once the store has ended."""
+        """Yield the items of ``found``. Raises `StoreEnded` as soon as the state store is no longer open."""
         self._check_open()
         try:
             for one in found:

@@ -1,5 +1,5 @@
-"""The rows of a store. A row is a key, which begins with the number of its column family, an operation, and a value.
-Several values of one key are stored as one, each after its length.
+"""The rows of a state store. A row is a key, which begins with the number of its column family, an operation, and a
+value. Several values of one key are stored as one, each after its length.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _MOST_NAME_BYTES = 200
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A column family. Its number is never used for another family of the store, even after its removal; so a reader of
-    older files recognizes rows of a removed family.
+    """A column family of a state store. Its number is never used for another family of the store, even after its
+    removal; so a reader of older files recognizes rows of a removed family.
     """
 
     number: int
@@ -27,45 +27,47 @@ class Family:
 
     @property
     def prefix(self) -> bytes:
-        """The bytes with which the keys of this family begin in engines and files."""
+        """The bytes with which the keys of this column family begin in engines and files."""
         return prefix_of(self.number)
 
 
 def prefix_of(number: int) -> bytes:
-    """Return the bytes with which the keys of the family ``number`` begin in engines and files."""
+    """Return the bytes with which the keys of the column family ``number`` begin in engines and files."""
     return number.to_bytes(PREFIX_BYTES, "big")
 
 
 def after_prefix(prefix: bytes) -> bytes | None:
-    """Return the smallest bytes that are greater than all bytes that begin with ``prefix``; None if no bytes are."""
+    """Return the smallest bytes that are greater than all bytes that begin with ``prefix``; None if there are no such
+    bytes.
+    """
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes((stem[-1] + 1,)) if stem else None
 
 
 @dataclass(frozen=True, slots=True)
 class Families:
-    """The column families of a version. The object is immutable; its methods return changed copies."""
+    """The column families of a version of a state store. The object is immutable; its methods return changed copies."""
 
     by_name: Mapping[str, Family] = field(default_factory=dict)
     next_number: int = 0
 
     @classmethod
     def first(cls, *, multiple: bool) -> Families:
-        """Return the families of an empty store: only the default family, with several values for each key if
-        ``multiple``.
+        """Return the column families of an empty state store: only the default family, with several values for each key
+        if ``multiple``.
         """
         return cls().with_family(DEFAULT_FAMILY, multiple=multiple)
 
     def named(self, name: str) -> Family:
-        """Return the family with this name. Raises `UnknownFamily`."""
+        """Return the column family with this name. Raises `UnknownFamily`."""
         found = self.by_name.get(name)
         if found is None:
             raise UnknownFamily(f"the store has no column family {name!r}")
         return found
 
     def with_family(self, name: str, *, multiple: bool) -> Families:
-        """Return a copy with the family ``name`` added, or this object if the family exists. Raises `InvalidUse` if it
-        exists with the other kind.
+        """Return a copy with the column family ``name`` added, or this object if the family exists. ``multiple`` means
+        several values for each key. Raises `InvalidUse` if the family exists with the other kind.
         """
         found = self.by_name.get(name)
         if found is None:
@@ -78,7 +80,7 @@ class Families:
         return self
 
     def without_family(self, name: str) -> Families:
-        """Return a copy without the family ``name``. Raises `InvalidUse` for the default family, which cannot be
+        """Return a copy without the column family ``name``. Raises `InvalidUse` for the default family, which cannot be
         removed.
         """
         if name == DEFAULT_FAMILY:
@@ -87,12 +89,12 @@ class Families:
 
     @property
     def numbers(self) -> frozenset[int]:
-        """The numbers of all families."""
+        """The numbers of all column families."""
         return frozenset(family.number for family in self.by_name.values())
 
 
 class Op(IntEnum):
-    """The operations on a key. Files store their numbers, which must not change."""
+    """The operations on a key of a state store. Files contain the numbers of the operations, which must not change."""
 
     PUT = 1
     REMOVE = 2
@@ -108,7 +110,7 @@ Row = tuple[bytes, int, bytes]
 
 
 def fold(older: Update, newer: Update) -> Update:
-    """Return the update that has the effect of ``older`` followed by ``newer``."""
+    """Return the single update of a key that has the effect of ``older`` followed by ``newer``."""
     if newer[0] != Op.APPEND:
         return newer
     if older[0] == Op.REMOVE:
@@ -117,7 +119,9 @@ def fold(older: Update, newer: Update) -> Update:
 
 
 def outcome(value: bytes | None, update: Update) -> bytes | None:
-    """Return the value of a key after an update of its present ``value``; None stands for a key that does not exist."""
+    """Return the value of a key after an update, if ``value`` is the value before it; None stands for a key that does
+    not exist.
+    """
     op, new = update
     if op == Op.REMOVE:
         return None

@@ -10,8 +10,8 @@ from milepost.state.store.engines.engine import EngineFactory, MemoryEngine
 
 @dataclass(frozen=True, slots=True)
 class ProviderSettings:
-    """The settings of a provider. The docstring of a field contains Spark's setting with the same meaning, if there is
-    one; its values are valid here, too.
+    """The settings of a `FileStateStoreProvider`. If Spark has a setting with the same meaning, the docstring of a
+    field names it, and its values are valid here, too.
     """
 
     engines: EngineFactory = field(default=MemoryEngine)

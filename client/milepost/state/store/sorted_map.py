@@ -21,8 +21,8 @@ because many readers need only the first key.
 
 
 class SortedMap(Generic[V]):
-    """Keys and values. The sorted order of the keys is computed when it is first needed, and maintained from then
-    on.
+    """A dict that can iterate over ranges of its keys in order. The sorted order is computed when it is first needed,
+    and maintained from then on.
     """
 
     def __init__(self) -> None:
@@ -50,14 +50,16 @@ class SortedMap(Generic[V]):
             self._order.remove(key)
 
     def update(self, pairs: Iterable[tuple[bytes, V]]) -> None:
-        """Set the values of many keys, and discard the sorted order of the keys."""
+        """Set the values of many keys, and discard the sorted order of the keys, which is computed anew when it is
+        needed.
+        """
         self._read_views()
         self._order = None
         self.values.update(pairs)
 
     def keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
         """Iterate over the keys from ``start`` up to, but not including, ``end``, in order. The map must not change
-        meanwhile.
+        during the iteration.
         """
         if self._order is None:
             self._order = SortedList(self.values)
@@ -75,13 +77,15 @@ class SortedMap(Generic[V]):
         return view
 
     def to_change(self, key: bytes) -> None:
-        """Let all views save the value of a key. Call this before the value is changed in place."""
+        """Let each `View` of this map save the value of a key. Call this before the value is changed in place."""
         if self._views:
             for view in self._views:
                 view.keep(key)
 
     def _read_views(self) -> None:
-        """Let all views read the rest of their ranges, because keys will be removed."""
+        """Let each `View` of this map read the rest of its range. Call this before keys are removed, or many values are
+        set at once.
+        """
         if self._views:
             for view in list(self._views):
                 view.read_all()
@@ -91,8 +95,8 @@ class SortedMap(Generic[V]):
 class View(Generic[R]):
     """A range of a `SortedMap` as it was when the view was made. It can be iterated once.
 
-    Reading the whole range at once would be slow when the reader needs only its beginning. So the view reads the range
-    step by step, and saves the old values of keys that change before it reads them.
+    Reading the whole range at once would be slow for a reader that needs only its beginning. So the view reads the
+    range step by step, and saves the old value of a key that changes before the view has read it.
     """
 
     def __init__(
@@ -129,8 +133,8 @@ class View(Generic[R]):
             self._found += self._more()
 
     def _more(self) -> list[tuple[bytes, R]]:
-        """Read the next keys, with their values from when the view was made. The result may be empty before the end, if
-        all keys of a step are newer than the view.
+        """Read the next keys, with their values from when the view was made. The result may be empty before the end of
+        the range, if all keys of a step were added after the view was made.
         """
         if self.complete:
             return []

@@ -1,4 +1,4 @@
-"""A store that is open for writing: a loaded version, its changes, and the commit that writes them as the next
+"""A state store that is open for writing: a loaded version, its changes, and the commit that writes them as the next
 version.
 """
 
@@ -33,7 +33,9 @@ METRICS = frozenset({"changes", "bytes_written", "commit_milliseconds"})
 
 
 class FileStateStore(FileReadStore, StateStore):
-    """A store that is open for writing: a loaded version, and changes that `commit` writes as the next version."""
+    """A state store that is open for writing: a loaded version, and changes that `commit` writes as the next
+    version.
+    """
 
     def __init__(
         self, store_id: StateStoreId, loaded: Loaded, give_back: Callable[[Loaded], None], committer: Committer
@@ -124,7 +126,7 @@ class FileStateStore(FileReadStore, StateStore):
 
 
 def _check(key: bytes, *values: bytes) -> None:
-    """Raise `InvalidUse` for a key or value that is not bytes, and for a key of more than `MOST_KEY_BYTES`."""
+    """Raise `InvalidUse` if the key or a value is not bytes, or the key has more than `MOST_KEY_BYTES`."""
     for one in (key, *values):
         if type(one) is not bytes:
             raise InvalidUse("keys and values of a store are bytes; a coder makes them")
@@ -134,7 +136,7 @@ def _check(key: bytes, *values: bytes) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The result of a commit: the report for the driver, and the metrics."""
+    """The result of a state store's commit: the report for the driver, and the metrics."""
 
     info: CheckpointInfo
     metrics: StateStoreMetrics
@@ -142,8 +144,8 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A commit that is ready to be written. A repeated attempt writes the same file, so that at most one commit is
-    made.
+    """A commit of a state store that is ready to be written. If an attempt to write it is repeated, it writes the same
+    file, so that at most one commit is made.
     """
 
     commit: Commit
@@ -154,26 +156,29 @@ class _Prepared:
 
 
 class Committer:
-    """Makes the commit of a store. It may be attempted several times; as long as the store has not changed, every
-    attempt writes the same file.
+    """Makes the commit of a state store. The commit may be attempted several times; as long as the store has not
+    changed, every attempt writes the same file.
     """
 
     def __init__(self, history: History, lineage_of: Callable[[Loaded], tuple[Commit, ...]]) -> None:
-        """``lineage_of`` returns the loaded commit and its predecessors, newest first."""
+        """``history`` has the commits of the state store. ``lineage_of`` returns the commit of a loaded version and its
+        predecessors, newest first.
+        """
         self._history = history
         self._lineage_of = lineage_of
         self._prepared: _Prepared | None = None
 
     def forget(self) -> None:
-        """Discard the prepared commit, because the store was changed; the next attempt prepares a new one."""
+        """Discard the prepared commit, because the state store was changed; the next attempt prepares a new one."""
         self._prepared = None
 
     def commit(self, loaded: Loaded, families: Families, removed: Sequence[int], overlay: Overlay) -> Committed:
-        """Write the changes as the next version, and change ``loaded`` into that version.
+        """Write the changes in ``overlay`` as the next version, and change ``loaded`` into that version. ``families``
+        has its column families, and ``removed`` the numbers of the removed ones.
 
         Raises `CommitUnknown`, or, if certainly nothing was written, `FilesError`, `EngineFailed` or `InvalidUse`. The
-        commit is made as soon as its file exists: if the engine fails after that, the commit stands, and ``loaded`` is
-        ``broken``.
+        commit is made as soon as its file exists. If the engine fails after that, the commit stays valid, and
+        ``loaded`` is ``broken``: the version is loaded again when it is next opened.
         """
         began = time.monotonic()
         if self._prepared is None:

@@ -1,4 +1,6 @@
-"""The graph of a pipeline, and the tasks of its nodes, which align barriers and take snapshots of themselves."""
+"""The graph of a pipeline, and the parallel tasks of its nodes. A task aligns the barriers of its inputs, and takes a
+snapshot of its own state.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ Barrier = int  # an attempt's number: it separates records before the attempt's 
 
 
 class Record(NamedTuple):
-    """A message on an edge, routed to the task that owns its key; the value must be JSON."""
+    """A message on an edge of the graph, routed to the task that owns its key; the value must be JSON."""
 
     key: str
     value: Any
@@ -27,10 +29,10 @@ class Record(NamedTuple):
 class Node:
     """A node of the graph: a source, an operator or a sink.
 
-    A source has ``splits``. It can read a split again from any offset, and the names of the splits are the keys of its
-    state. An operator has ``process``. It takes the state of a record's key, which is None at first, and the record; it
-    returns the new state, which must be JSON, and the records to send on. A sink has neither. It delivers its records
-    once a snapshot that contains them is complete.
+    A source has ``splits``, the records to read by the name of each split. It can read a split again from any offset,
+    and the names of the splits are the keys of its state. An operator has ``process``, which takes the state of a
+    record's key (None at first) and the record, and returns the new state, which must be JSON, and the records to send
+    on. A sink has neither. It delivers its records once a snapshot that contains them is complete.
     """
 
     name: str
@@ -50,9 +52,9 @@ class Edge:
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes, and edges that may form loops. ``back`` has the edges that close the loops: the back edges of a
-    depth-first search (Carbone et al. 2015, section 4.3). Raises `InvalidUse` if a barrier would not reach every node,
-    and `ValueError` unless each node has 1 to 128 tasks.
+    """The graph of a pipeline: nodes, and edges that may form loops. ``back`` has the edges that close the loops: the
+    back edges of a depth-first search (Carbone et al. 2015, section 4.3). Raises `InvalidUse` if a barrier would not
+    reach every node, and `ValueError` unless each node has 1 to 128 tasks.
     """
 
     nodes: Sequence[Node]
@@ -85,9 +87,9 @@ class Graph:
 
 
 class Part(NamedTuple):
-    """One task's part of a snapshot. ``state`` has the state of each key, or a source's offset in each split. ``log``
-    has the records that were in transit to the task, with their senders. ``output`` has the records that a sink
-    delivers once the snapshot is complete.
+    """One task's part of a snapshot of the pipeline. ``state`` has the state of each key or, for a source, the offset
+    in each split. ``log`` has the records that were in transit to the task, with their senders. ``output`` has the
+    records that a sink delivers once the snapshot is complete.
     """
 
     state: dict[str, Any]
@@ -96,7 +98,9 @@ class Part(NamedTuple):
 
 
 class Alignment(Enum):
-    """What a task does with its inputs from the first barrier of an attempt at a snapshot to the last barrier."""
+    """How a task treats its inputs while a snapshot is taken, from the first barrier of the snapshot that arrives to
+    the last one.
+    """
 
     EXACTLY_ONCE = "it blocks those whose barrier has come (Carbone et al. 2015)"
     UNALIGNED = "it takes its snapshot at once, and logs the others (Chandy and Lamport 1985; compare Flink's FLIP-76)"
@@ -106,7 +110,7 @@ class Alignment(Enum):
 class Task:
     """One of the parallel tasks of a node. ``inputs`` has a first-in-first-out channel for each sender, and ``back``
     the senders whose edges close loops. ``refill`` has the records that were in transit at the restored snapshot.
-    ``parts`` has the parts to save, each with the number of its attempt.
+    ``parts`` has the parts of snapshots that are still to be saved, each with the number of its attempt at a snapshot.
     """
 
     def __init__(self, node: Node, number: int, alignment: Alignment) -> None:
@@ -122,7 +126,9 @@ class Task:
         self._part: Part | None = None
 
     def steps(self) -> Iterator[tuple[str, str]]:
-        """Yield the steps that the task can do now: each is an action, and the split or the sender that it concerns."""
+        """Yield the steps that the task can do now: each is an action ("save", "emit", "refill" or "take"), and the
+        split or the sender that it concerns.
+        """
         if self.parts:
             yield "save", ""
         if splits := self.node.splits:
@@ -133,7 +139,9 @@ class Task:
             yield from (("take", one) for one, channel in self.inputs.items() if channel and not self._blocks(one))
 
     def do(self, act: str, place: str) -> Sequence[Record | Barrier]:
-        """Do a step that takes a record or a barrier, and return the records and barriers to send on."""
+        """Do the action ``act`` with the split or the sender ``place``, as `steps` yields them, except "save". Return
+        the records and barriers to send on.
+        """
         if act == "emit" and self.node.splits:
             self.state[place] += 1
             return [self.node.splits[place][self.state[place] - 1]]
@@ -160,8 +168,9 @@ class Task:
         return self.alignment is Alignment.EXACTLY_ONCE and self._part is None and sender in self._arrived
 
     def _meet(self, barrier: Barrier, sender: str) -> list[Record | Barrier]:
-        """Handle a barrier. Take the snapshot as soon as the alignment allows it, and return the barrier to send on, or
-        nothing before that. The part is complete once every input has delivered the barrier.
+        """Handle a barrier from ``sender``. The barrier with which the alignment lets the task take its snapshot is
+        returned, to be sent on; for any other barrier the result is empty. The task's part of the snapshot is complete
+        once every input has delivered the barrier.
         """
         self._attempt, passed = barrier, list[Record | Barrier]()
         self._arrived.add(sender)

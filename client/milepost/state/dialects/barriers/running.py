@@ -1,4 +1,4 @@
-"""A pipeline: the tasks of a graph and their coordinator, run step by step."""
+"""A pipeline: the tasks of a graph and the coordinator of their snapshots, run step by step in one process."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ Deliver = Callable[[int, str, Sequence[Record]], None]
 
 
 class Pipeline:
-    """Runs a graph from its newest complete snapshot, ``epoch``, or from the start, with any number of tasks.
+    """Runs a graph from its newest complete snapshot, or from the start, with any number of tasks. ``epoch`` is the
+    number of that snapshot, 0 before the first one.
 
     Nothing happens by itself: `steps` lists the possible steps, and `perform` does one of them. So a test can try the
     steps in any order, and repeat that order. A task or coordinator that fails stays in ``dead``; a new pipeline
-    restores the whole state. ``deliver`` takes an epoch, the name of a sink's task, and its records; a repeated call
-    for the same epoch and task must do nothing. Raises `InvalidUse` if the snapshot has other nodes than the graph, or
-    splits that the graph does not have.
+    restores the whole state. ``deliver`` takes the number of a snapshot, the name of a sink's task, and its records; a
+    repeated call for the same snapshot and task must do nothing. Raises `InvalidUse` if the snapshot has other nodes
+    than the graph, or splits that the graph does not have.
     """
 
     def __init__(
@@ -72,7 +73,9 @@ class Pipeline:
         return tasks[GROUPS.task_of(GROUPS.group(key.encode()), len(tasks))]
 
     def trigger(self) -> None:
-        """Begin an attempt at a snapshot, and abandon the current one. A dead coordinator raises `PipelineStopped`."""
+        """Begin a new attempt at a snapshot, and abandon the attempt under way. Raises `PipelineStopped` if the
+        coordinator is dead.
+        """
         if COORDINATOR in self.dead:
             raise PipelineStopped("the coordinator is dead")
         self.attempt, self.open, self._saved = self.attempt + 1, True, {}
@@ -83,8 +86,8 @@ class Pipeline:
         """Return the possible next steps, always in the same order.
 
         Each step has an action, the task or the coordinator that does it, and a place. A task can "emit" from a split,
-        "take" from a sender, "refill" a record that was in transit, or "save" and acknowledge its part. The coordinator
-        can "complete" the epoch, or "deliver" records.
+        "take" from a sender, "refill" a record that was in transit, or "save" and acknowledge its part of the snapshot.
+        The coordinator can "complete" the snapshot, or "deliver" the records of a sink.
         """
         living = [task for name, task in self.tasks.items() if name not in self.dead]
         found = [(act, task.name, place) for task in living for act, place in task.steps()]
@@ -97,8 +100,8 @@ class Pipeline:
         return found
 
     def perform(self, step: Step) -> None:
-        """Do one of the steps that `steps` returned. An exception, including one of the graph's functions, kills the
-        task or the coordinator that did the step, and reaches the caller.
+        """Do one of the steps that `steps` returned. An exception, for example of a function of the graph, kills the
+        task or the coordinator that did the step, and is raised to the caller.
         """
         act, who, place = step
         try:
@@ -133,8 +136,8 @@ class Pipeline:
                     self._owner(edge.target, one.key).inputs[task.name].append(copy.deepcopy(one))
 
     def _complete(self) -> None:
-        """Create the manifest, which makes the snapshot count. The sinks then drop the output that the snapshot
-        contains. Raises `EpochTaken`.
+        """Complete the snapshot: store the list of its parts, without which a restore ignores them. The sinks then drop
+        the output that the snapshot contains. Raises `EpochTaken` if another coordinator completed this number first.
         """
         parts = {task: saved for task, (saved, _) in self._saved.items()}
         if self._store.complete(self.epoch + 1, parts) is Created.EXISTS:
@@ -145,8 +148,9 @@ class Pipeline:
             self._deliveries.extend([(self.epoch, name, part.output)] if part.output else [])
 
     def run(self, seed: int, every: int = 50, most: int = 1_000_000) -> None:
-        """Do steps and trigger snapshots, in an order drawn from ``seed``, until all records are delivered. Raises
-        `PipelineStopped` if a task or the coordinator is dead, or after ``most`` steps.
+        """Do steps in a random order, which ``seed`` determines, and trigger snapshots, about one in ``every`` steps,
+        until all records are delivered. Raises `PipelineStopped` if a task or the coordinator is dead, or after
+        ``most`` steps.
         """
         random, last = Random(seed), None
         for number in range(0 if self.dead else most):

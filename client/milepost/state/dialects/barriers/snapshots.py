@@ -1,4 +1,6 @@
-"""Storage for the snapshots of a pipeline: a part for each task, and a manifest that names the parts of a snapshot."""
+"""Storage for the snapshots of a pipeline: a part for each task, and a manifest, which lists the parts of one
+snapshot.
+"""
 
 from __future__ import annotations
 
@@ -15,32 +17,37 @@ from milepost.state.store.files.contract import create_once
 
 
 class SnapshotStore(ABC):
-    """Storage for snapshots. A failed write raises `FilesError`, and a write of unknown outcome `WriteUnknown`."""
+    """Storage for the snapshots of a pipeline. A failed write raises `FilesError`, and a write of unknown outcome
+    `WriteUnknown`.
+    """
 
     @abstractmethod
     def save(self, part: Part) -> str:
-        """Make a part durable, and return its name. The part counts once a manifest names it."""
+        """Make one task's part of a snapshot durable, and return its name. A restore ignores the part until `complete`
+        lists it.
+        """
 
     @abstractmethod
     def complete(self, epoch: int, parts: Mapping[str, str]) -> Created:
-        """Complete the snapshot of an epoch with the name of each task's part. `Created.EXISTS` means that the epoch
-        has another snapshot, which stays.
+        """Complete the snapshot number ``epoch``; ``parts`` has the name of each task's part. `Created.EXISTS` means
+        that another snapshot has this number, and stays.
         """
 
     @abstractmethod
     def latest(self) -> tuple[int, dict[str, Part]]:
-        """Return the newest epoch and the parts of its tasks; 0 and no parts before the first snapshot. Raises
-        `FilesError` or `StateDamaged`.
+        """Return the number of the newest complete snapshot and the parts of its tasks; 0 and no parts before the first
+        snapshot. Raises `FilesError` or `StateDamaged`.
         """
 
 
 class FileSnapshots(SnapshotStore):
-    """Stores snapshots as JSON files.
+    """Stores the snapshots of a pipeline as JSON files: one for each task's part, and a manifest for each complete
+    snapshot.
 
-    The name of a part contains the SHA-256 of its content, so no part replaces another. The name of a manifest is its
-    epoch, and its content begins with a SHA-256 over the epoch and the rest, so it never passes for the manifest of
-    another epoch. A manifest is created only once: if two coordinators continue from one epoch, only one of them
-    completes the next.
+    The name of a part contains the SHA-256 of its content, so no part replaces another. The name of a manifest is the
+    number of its snapshot, and its content begins with a SHA-256 over the number and the rest, so it never passes for
+    the manifest of another snapshot. A manifest is created only once: if two coordinators continue from one snapshot,
+    only one of them completes the next.
     """
 
     def __init__(self, files: StateFiles, directory: str = "pipeline") -> None:

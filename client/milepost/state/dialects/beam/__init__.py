@@ -1,6 +1,6 @@
 """State of keys, windows and triggers, and timers, with the API of Beam, which Gearpump shares. `StateInternalsFactory`
-returns the state of a key, and `TimerInternalsFactory` the timers of a key. Both work on a table: a `StateStore`, whose
-commits contain state and timers, or a `HeapTable` in memory.
+returns the state of a key, and `TimerInternalsFactory` the timers of a key. Both keep their data in a table: a
+`StateStore`, whose commits contain state and timers, or a `HeapTable` in memory.
 """
 
 from milepost.state.dialects.beam.cells import GroupingState, ReadableState, State

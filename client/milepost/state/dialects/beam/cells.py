@@ -1,4 +1,6 @@
-"""Cells of state: the interfaces that all kinds of state share, and the access to the table that keeps the cells."""
+"""Cells of Beam state: the interfaces that all kinds of state share, and the access to the table (a `StateTable`) that
+keeps the cells.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,10 @@ class ReadableState(ABC, Generic[OutputT]):
 
     @abstractmethod
     def read(self) -> OutputT:
-        """Return the value (``read``)."""
+        """Return the value (Beam's ``read``)."""
 
     def read_later(self: ReadableT) -> ReadableT:
-        """Announce a later read (``readLater``): once one announced state is read, all announced states are read
+        """Announce a later read (Beam's ``readLater``): once one announced state is read, all announced states are read
         together. Only state under a single key can be announced: values, accumulators, holds, and single entries of
         maps and sets. For other state the call does nothing.
         """
@@ -45,26 +47,26 @@ class View(ReadableState[OutputT]):
 
 
 class State(ABC):
-    """One cell of state: what a tag names in a namespace of a key (``State``). The object stores nothing itself. Its
-    methods raise the errors of the table that keeps the cell, such as `StoreEnded` for a `StateStore` that has ended. A
-    value that the coder refuses raises `CoderError`, and nothing is changed.
+    """One cell of state: what a tag names in a namespace of a key (Beam's ``State``). The object stores nothing itself.
+    Its methods raise the errors of the table that keeps the cell, such as `StoreEnded` for a `StateStore` that has
+    ended. A value that the coder refuses raises `CoderError`, and nothing is changed.
     """
 
     @abstractmethod
     def clear(self) -> None:
-        """Make the cell empty (``clear``)."""
+        """Make the cell empty (Beam's ``clear``)."""
 
     @abstractmethod
     def is_empty(self) -> ReadableState[bool]:
-        """Return a readable state: whether the cell is empty at the time of each read (``isEmpty``)."""
+        """Return a readable state: whether the cell is empty at the time of each read (Beam's ``isEmpty``)."""
 
 
 class GroupingState(State, ReadableState[OutputT], Generic[InputT, OutputT]):
-    """A cell to which values are added, and whose read returns their combination (``GroupingState``)."""
+    """A cell to which values are added, and whose read returns their combination (Beam's ``GroupingState``)."""
 
     @abstractmethod
     def add(self, value: InputT) -> None:
-        """Add a value (``add``)."""
+        """Add a value (Beam's ``add``)."""
 
 
 class StateKind(Enum):
@@ -87,7 +89,9 @@ class StateKind(Enum):
 
     @property
     def multiple(self) -> bool:
-        """Whether a key of the column family has a list of values. A value is then added without reading the list."""
+        """Whether a key of the column family has a list of values, so that a value is added without reading the
+        list.
+        """
         return self in (StateKind.BAG, StateKind.MULTIMAP, StateKind.ORDERED_LIST)
 
 
@@ -95,9 +99,9 @@ _Place = tuple[StateKind, bytes]
 
 
 class Cells:
-    """Makes every read and every change of the cells of a table. Reads of single keys can be announced, and are then
-    made together. A `Lookup` shows the value that a key had when the lookup was made, even if it is read later. So
-    before each change, all lookups that have no value yet are read.
+    """Makes every read and every change of the cells of a table. Reads of single keys can be announced; all announced
+    keys are then read together. A `Lookup` shows the value that a key had when the lookup was made, even if it is read
+    later. So before each change, all lookups that have no value yet are read.
     """
 
     def __init__(self, table: StateTable) -> None:
@@ -109,7 +113,9 @@ class Cells:
             table.create_column_family_if_absent(kind.family, multiple_values_per_key=kind.multiple)
 
     def get(self, place: _Place) -> bytes | None:
-        """Return the value at a place (a kind and a key), None without one. Announced places are read with it."""
+        """Return the value at a place (a kind and a key), None if there is none. All announced places are read at the
+        same time.
+        """
         if place in self._read:
             return self._read.pop(place)
         if not self._announced:
@@ -118,23 +124,25 @@ class Cells:
         return self._read.pop(place)
 
     def announce(self, place: _Place) -> None:
-        """Announce a place: the next read of any place reads this place too."""
+        """Announce that a place (a kind and a key) will be read: the next read of any place reads this one too."""
         if place not in self._read:
             self._announced[place] = None
 
     def lookup(self, place: _Place, decode: Callable[[bytes | None], R]) -> Lookup[R]:
-        """Return a `Lookup` of the value that a place has now."""
+        """Return a `Lookup` of the value that a place (a kind and a key) has now. ``decode`` makes the result from the
+        value's bytes, or from None if there is no value.
+        """
         found = Lookup(self, place, decode)
         self._lookups.add(found)
         return found
 
     def looked_up(self, lookup: Lookup[R]) -> None:
-        """Stop tracking a lookup that has its value."""
+        """Stop tracking a lookup that has its value, and so need not be read before the next change."""
         self._lookups.discard(lookup)
 
     def to_change(self, place: _Place | None = None) -> StateTable:
-        """Return the table for a change at a place; None stands for a change of any number of places. Lookups without a
-        value are read first, because they must show the value before the change.
+        """Return the table to a caller that is about to change a place; None stands for any number of places. Before
+        that, read all lookups that have no value yet, because they must show the value before the change.
         """
         pending = list(self._lookups)
         if pending:
@@ -150,7 +158,9 @@ class Cells:
         return self._table
 
     def to_read(self) -> StateTable:
-        """Return the table for a read that is not of one single value, and that cannot be announced."""
+        """Return the table for a read of many values, which cannot be announced: a list, a range of keys, or whether a
+        key exists.
+        """
         return self._table
 
     def _read_together(self, *places: _Place) -> None:
@@ -185,7 +195,7 @@ class Lookup(ReadableState[R], Generic[R]):
         return self
 
     def settle(self, value: bytes | None) -> None:
-        """Set the value that the key had when the lookup was made."""
+        """Set the value that the key had when the lookup was made; later reads return it."""
         self._value = value
         self._settled = True
         self._cells.looked_up(self)
@@ -204,7 +214,9 @@ class Cell:
         self._key = key
 
     def get(self, part: bytes = b"") -> bytes | None:
-        """Return the single value of the cell, or of a part of it; None if there is none."""
+        """Return the single value of the cell or, if ``part`` is not empty, of that part of it; None if there is
+        none.
+        """
         return self._cells.get((self._kind, self._key + part))
 
     def announce(self) -> None:
@@ -212,19 +224,23 @@ class Cell:
         self._cells.announce((self._kind, self._key))
 
     def lookup(self, part: bytes, decode: Callable[[bytes | None], R]) -> Lookup[R]:
-        """Return a `Lookup` of the value that a part has now. ``decode`` makes the result of its bytes."""
+        """Return a `Lookup` of the value that a part of the cell has now. ``decode`` makes the result from the value's
+        bytes, or from None if there is no value.
+        """
         return self._cells.lookup((self._kind, self._key + part), decode)
 
     def put(self, value: bytes, part: bytes = b"") -> None:
-        """Set the single value of the cell, or of a part of it."""
+        """Set the single value of the cell or, if ``part`` is not empty, of that part of it."""
         self._to_change(part).put(self._key + part, value, self._family)
 
     def append(self, value: bytes, part: bytes = b"") -> None:
-        """Append a value to the list of the cell, or of a part of it, without reading the list."""
+        """Append a value to the list of the cell or, if ``part`` is not empty, of that part of it, without reading the
+        list.
+        """
         self._to_change(part).merge(self._key + part, value, self._family)
 
     def remove(self, part: bytes = b"") -> None:
-        """Remove the values under the cell's own key, or those of a part of it."""
+        """Remove the values under the cell's own key or, if ``part`` is not empty, those of that part of it."""
         self._to_change(part).remove(self._key + part, self._family)
 
     def remove_parts(self, start: bytes = b"", end: bytes | None = None) -> None:
@@ -232,7 +248,7 @@ class Cell:
         self._cells.to_change().delete_range(*self._range(start, end), self._family)
 
     def values(self, part: bytes = b"") -> Iterator[bytes]:
-        """Iterate over the list of the cell, or of a part of it."""
+        """Iterate over the list of the cell or, if ``part`` is not empty, of that part of it."""
         return self._cells.to_read().values_iterator(self._key + part, self._family)
 
     def parts(self) -> Iterator[tuple[bytes, bytes]]:

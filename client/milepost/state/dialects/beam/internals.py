@@ -1,5 +1,6 @@
-"""The state of keys. A tag names a cell by an id and a kind of state, and `StateInternals` returns the cell of each
-namespace and tag of a key. `take_over` copies the state of keys into another number of tables.
+"""Beam state by key. A tag names a cell of state by an id and a kind of state, and `StateInternals` returns the cell
+for each namespace and tag of a key. `take_over` copies the state of keys from older state stores when the number of
+stores changes.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ OutputT = TypeVar("OutputT")
 
 @dataclass(frozen=True)
 class StateTag(Generic[S]):
-    """The name of a cell within a namespace (Beam's ``StateTag``). `StateTags` makes tags. Tags are equal if their ids
-    and kinds are equal, and both or neither are system tags. Coders and functions do not count, since the table stores
-    only bytes.
+    """The name of a cell of state within a namespace (Beam's ``StateTag``). `StateTags` makes tags. Two tags are equal
+    if their ids and kinds are equal, and both or neither are system tags, that is, tags of the runner and not of the
+    user. Coders and functions do not count, since the table stores only bytes.
     """
 
     id: str
@@ -68,46 +69,52 @@ class StateTag(Generic[S]):
 
 
 class StateTags:
-    """Makes tags, one method for each kind of state (``StateTags``)."""
+    """Makes tags of state, with one method for each kind of state (Beam's ``StateTags``)."""
 
     @staticmethod
     def value(id: str, coder: Coder[T]) -> StateTag[ValueState[T]]:
-        """Return the tag of one value (``value``)."""
+        """Return the tag of one value (Beam's ``value``)."""
         return StateTag(id, StateKind.VALUE, partial(ValueState, coder=coder))
 
     @staticmethod
     def bag(id: str, coder: Coder[T]) -> StateTag[BagState[T]]:
-        """Return the tag of a bag (``bag``)."""
+        """Return the tag of a bag (Beam's ``bag``)."""
         return StateTag(id, StateKind.BAG, partial(BagState, coder=coder))
 
     @staticmethod
     def set(id: str, coder: Coder[T]) -> StateTag[SetState[T]]:
-        """Return the tag of a set (``set``). Raises `NotDeterministic`."""
+        """Return the tag of a set (Beam's ``set``). Raises `NotDeterministic` for a coder that may encode equal
+        elements differently.
+        """
         check_deterministic(coder, "the elements of a set")
         return StateTag(id, StateKind.SET, partial(SetState, coder=coder))
 
     @staticmethod
     def map(id: str, key_coder: Coder[K], value_coder: Coder[V]) -> StateTag[MapState[K, V]]:
-        """Return the tag of a map (``map``). Raises `NotDeterministic`."""
+        """Return the tag of a map (Beam's ``map``). Raises `NotDeterministic` for a coder that may encode equal keys
+        differently.
+        """
         check_deterministic(key_coder, "the keys of a map")
         return StateTag(id, StateKind.MAP, partial(MapState, key_coder=key_coder, value_coder=value_coder))
 
     @staticmethod
     def multimap(id: str, key_coder: Coder[K], value_coder: Coder[V]) -> StateTag[MultimapState[K, V]]:
-        """Return the tag of a multimap (``multimap``). Raises `NotDeterministic`."""
+        """Return the tag of a multimap (Beam's ``multimap``). Raises `NotDeterministic` for a coder that may encode
+        equal keys differently.
+        """
         check_deterministic(key_coder, "the keys of a multimap")
         return StateTag(id, StateKind.MULTIMAP, partial(MultimapState, key_coder=key_coder, value_coder=value_coder))
 
     @staticmethod
     def ordered_list(id: str, coder: Coder[T]) -> StateTag[OrderedListState[T]]:
-        """Return the tag of a list that is sorted by time (``orderedList``)."""
+        """Return the tag of a list that is sorted by time (Beam's ``orderedList``)."""
         return StateTag(id, StateKind.ORDERED_LIST, partial(OrderedListState, coder=coder))
 
     @staticmethod
     def combining(
         id: str, accumulator_coder: Coder[AccumT], fn: CombineFn[InputT, AccumT, OutputT]
     ) -> StateTag[CombiningState[InputT, AccumT, OutputT]]:
-        """Return the tag of an accumulator into which ``fn`` combines the added values (``combiningValue``)."""
+        """Return the tag of an accumulator into which ``fn`` combines the added values (Beam's ``combiningValue``)."""
         return StateTag(id, StateKind.COMBINING, partial(CombiningState, coder=accumulator_coder, fn=fn))
 
     @staticmethod
@@ -117,13 +124,17 @@ class StateTags:
 
     @staticmethod
     def watermark_hold(id: str, timestamp_combiner: TimestampCombiner) -> StateTag[WatermarkHoldState]:
-        """Return the tag of a hold of the watermark (``watermarkStateInternal``)."""
+        """Return the tag of a time at which the output watermark is held back (Beam's ``watermarkStateInternal``).
+        ``timestamp_combiner`` combines several holds.
+        """
         bind = partial(WatermarkHoldState, timestamp_combiner=timestamp_combiner)
         return StateTag(id, StateKind.WATERMARK_HOLD, bind)
 
     @staticmethod
     def system_tag(tag: StateTag[S]) -> StateTag[S]:
-        """Return the system tag of the same id and kind. It never equals a user's tag (``makeSystemTagInternal``)."""
+        """Return the system tag of the same id and kind. It never equals a user's tag (Beam's
+        ``makeSystemTagInternal``).
+        """
         return replace(tag, system=True)
 
 
@@ -139,12 +150,12 @@ class StateInternals(Generic[K]):
 
     @property
     def key(self) -> K:
-        """The key to which the state belongs (``getKey``)."""
+        """The key to which the state belongs (Beam's ``getKey``)."""
         return self._key
 
     def state(self, namespace: StateNamespace, tag: StateTag[S]) -> S:
-        """Return the cell of a tag in a namespace (``state``). It is the same object for each call, as long as the
-        caller holds a reference to it.
+        """Return the cell of a tag in a namespace (Beam's ``state``). It is the same object for each call, as long as
+        the caller holds a reference to it.
         """
         found: Any = self._states.get((namespace, tag))
         if found is None:
@@ -153,7 +164,7 @@ class StateInternals(Generic[K]):
         return found  # type: ignore[no-any-return]
 
     def clear(self, namespace: StateNamespace) -> None:
-        """Empty all cells of a namespace. If it is that of a window, empty the cells of the window's triggers too."""
+        """Empty all cells of a namespace; for the namespace of a window, those of the window's triggers too."""
         prefix = self._prefix + namespace.prefix
         self._delete(prefix, after_prefix(prefix))
 
@@ -182,12 +193,14 @@ class StateInternalsFactory(Generic[K]):
     """Returns the state of each key in one table (Beam's ``StateInternalsFactory``).
 
     If the table is a `StateStore`, its ``commit`` writes the state as the next version, and its ``abort`` drops the
-    changes. A `HeapTable` keeps the state in memory. The factory belongs to the thread of its table, and owns the
-    table's column families whose names begin with ``state:``.
+    changes. A `HeapTable` keeps the state in memory. Use the factory only in the thread that uses the table. The
+    factory owns the table's column families whose names begin with ``state:``.
     """
 
     def __init__(self, table: StateTable, key_coder: Coder[K]) -> None:
-        """``key_coder`` encodes the keys of the state. Raises `NotDeterministic`, and the errors of the table."""
+        """``key_coder`` encodes the keys of the state. Raises `NotDeterministic` if it may encode equal keys
+        differently, and the errors of the table.
+        """
         cells = Cells(table)
         self._keys: PerKey[K, StateInternals[K]] = PerKey(
             key_coder, lambda key, prefix: StateInternals(cells, key, prefix)
@@ -199,19 +212,19 @@ class StateInternalsFactory(Generic[K]):
         return self._keys.coder
 
     def state_internals_for_key(self, key: K) -> StateInternals[K]:
-        """Return the state of a key (``stateInternalsForKey``). It is the same object for each call, as long as the
-        caller holds a reference to it. Raises `CoderError`.
+        """Return the state of a key (Beam's ``stateInternalsForKey``). It is the same object for each call, as long as
+        the caller holds a reference to it. Raises `CoderError` for a key that the coder refuses.
         """
         return self._keys.get(key)
 
 
 def take_over(table: StateTable, older: Iterable[ReadStateStore], mine: Callable[[bytes], bool]) -> None:
-    """Copy the state and the timers of some keys from older stores into a new, empty table.
+    """Copy the state and the timers of some keys from older state stores into a new, empty table.
 
     ``mine`` returns whether an encoded key belongs to the new table. ``older`` has all stores that may have state of
     these keys; each is read completely. Each watermark becomes the earliest one of the older stores, and stays unset if
-    one store has none. The copied rows stay in memory until the new store is committed. Raises `CoderError`, and the
-    errors of the stores.
+    one store has none. The copied rows stay in memory until the new table, a `StateStore`, is committed. Raises
+    `CoderError`, and the errors of the stores.
     """
     watermarks: list[dict[bytes, bytes]] = []
     for source in older:

@@ -21,19 +21,19 @@ OutputT = TypeVar("OutputT")
 
 
 def merge_bags(sources: Iterable[BagState[T]], result: BagState[T]) -> None:
-    """Add the values of the sources to the result (``mergeBags``)."""
+    """Add the values of the sources to the result (Beam's ``mergeBags``)."""
     _move(sources, result)
 
 
 def merge_sets(sources: Iterable[SetState[T]], result: SetState[T]) -> None:
-    """Add the elements of the sources to the result (``mergeSets``)."""
+    """Add the elements of the sources to the result (Beam's ``mergeSets``)."""
     _move(sources, result)
 
 
 def merge_combining_values(
     sources: Iterable[CombiningState[InputT, AccumT, OutputT]], result: CombiningState[InputT, AccumT, OutputT]
 ) -> None:
-    """Merge the accumulators of the sources and of the result into the result (``mergeCombiningValues``)."""
+    """Merge the accumulators of the sources and of the result into the result (Beam's ``mergeCombiningValues``)."""
     filled = [source for source in _others(sources, result) if not source.is_empty().read()]
     if filled:
         result.add_accum(result.merge_accumulators([source.get_accum() for source in filled]))
@@ -44,8 +44,9 @@ def merge_combining_values(
 def merge_watermarks(
     sources: Iterable[WatermarkHoldState], result: WatermarkHoldState, result_window: BoundedWindow
 ) -> None:
-    """Replace the holds of the sources by one hold of the result, which suits the merged window (``mergeWatermarks``).
-    If holds are at the end of the window, the result gets a hold even if no source had one.
+    """Replace the watermark holds of the sources by one hold of the result, at the time that the result's
+    `TimestampCombiner` gives for ``result_window``, the merged window (Beam's ``mergeWatermarks``). With
+    ``END_OF_WINDOW``, the result gets a hold even if no source had one.
     """
     cells = list(sources)
     if not cells:

@@ -38,12 +38,12 @@ class BoundedWindow(ABC):
 
     @abstractmethod
     def max_timestamp(self) -> datetime:
-        """Return the last time in the window (``maxTimestamp``)."""
+        """Return the last time in the window (Beam's ``maxTimestamp``)."""
 
 
 @dataclass(frozen=True)
 class GlobalWindow(BoundedWindow):
-    """The single window that contains all times (``GlobalWindow``)."""
+    """The single window that contains all times (Beam's ``GlobalWindow``)."""
 
     def max_timestamp(self) -> datetime:
         return TIMESTAMP_MAX_VALUE - timedelta(days=1)  # as in Beam: a watermark can still pass this time
@@ -51,7 +51,7 @@ class GlobalWindow(BoundedWindow):
 
 @dataclass(frozen=True)
 class IntervalWindow(BoundedWindow):
-    """The times from ``start`` up to, but not including, ``end``, both with a time zone (``IntervalWindow``)."""
+    """The times from ``start`` up to, but not including, ``end``, both with a time zone (Beam's ``IntervalWindow``)."""
 
     start: datetime
     end: datetime
@@ -113,7 +113,9 @@ FIRST_WINDOW = _WINDOW
 
 
 class StateNamespace(ABC):
-    """One namespace (Beam's ``StateNamespace``). Namespaces are equal if their bytes are equal."""
+    """A namespace of state: that of a key itself, of a window or of a trigger (Beam's ``StateNamespace``). Two
+    namespaces are equal if their bytes are equal.
+    """
 
     @property
     @abstractmethod
@@ -128,12 +130,12 @@ class StateNamespace(ABC):
     @property
     @abstractmethod
     def string_key(self) -> str:
-        """The namespace as text, in a form that does not change between releases (``stringKey``)."""
+        """The namespace as text, in a form that does not change between releases (Beam's ``stringKey``)."""
 
 
 @dataclass(frozen=True)
 class GlobalNamespace(StateNamespace):
-    """The namespace of a key's state outside of all windows (``GlobalNamespace``)."""
+    """The namespace of a key's state outside of all windows (Beam's ``GlobalNamespace``)."""
 
     key = _GLOBAL
     string_key = "/"
@@ -141,7 +143,7 @@ class GlobalNamespace(StateNamespace):
 
 @dataclass(frozen=True)
 class WindowNamespace(StateNamespace):
-    """The namespace of one window (``WindowNamespace``)."""
+    """The namespace of one window (Beam's ``WindowNamespace``)."""
 
     window_bytes: bytes = field(repr=False)
     window: Any = field(compare=False)
@@ -167,7 +169,7 @@ class WindowNamespace(StateNamespace):
 
 @dataclass(frozen=True)
 class WindowAndTriggerNamespace(WindowNamespace):
-    """The namespace of one trigger of a window (``WindowAndTriggerNamespace``)."""
+    """The namespace of one trigger of a window (Beam's ``WindowAndTriggerNamespace``)."""
 
     trigger_index: int
 
@@ -185,22 +187,26 @@ class WindowAndTriggerNamespace(WindowNamespace):
 
 
 class StateNamespaces:
-    """Makes namespaces, and reads them from text and from bytes (``StateNamespaces``)."""
+    """Makes namespaces, and reads them from text and from bytes (Beam's ``StateNamespaces``)."""
 
     @staticmethod
     def global_namespace() -> StateNamespace:
-        """Return the namespace of a key's state outside of all windows (``global``, which is a keyword in Python)."""
+        """Return the namespace of a key's state outside of all windows (Beam's ``global``, which is a keyword in
+        Python).
+        """
         return GlobalNamespace()
 
     @staticmethod
     def window(window_coder: Coder[W], window: W) -> WindowNamespace:
-        """Return the namespace of a window (``window``). Raises `NotDeterministic`, `CoderError`."""
+        """Return the namespace of a window (Beam's ``window``). Raises `NotDeterministic` if ``window_coder`` may
+        encode equal windows differently, and `CoderError` if it refuses the window.
+        """
         return WindowNamespace(_encoded(window_coder, window), window, window_coder)
 
     @staticmethod
     def window_and_trigger(window_coder: Coder[W], window: W, trigger_index: int) -> WindowAndTriggerNamespace:
-        """Return the namespace of the trigger number ``trigger_index`` of a window, from 0 (``windowAndTrigger``).
-        Raises `InvalidUse` for a number that no trigger can have.
+        """Return the namespace of the trigger number ``trigger_index`` of a window, from 0 (Beam's
+        ``windowAndTrigger``). Raises `InvalidUse` for a number that no trigger can have.
         """
         if not 0 <= trigger_index < 1 << 31:
             raise InvalidUse(f"triggers have numbers from 0 to 2147483647, not {trigger_index}")
@@ -208,7 +214,9 @@ class StateNamespaces:
 
     @staticmethod
     def from_string(string_key: str, window_coder: Coder[Any]) -> StateNamespace:
-        """Return the namespace of a text (``fromString``). ``window_coder`` decodes the window. Raises `CoderError`."""
+        """Read a namespace from its text, `StateNamespace.string_key` (Beam's ``fromString``). ``window_coder`` decodes
+        the window. Raises `CoderError` for another text.
+        """
         if string_key == "/":
             return GlobalNamespace()
         found = _FORM.fullmatch(string_key)
@@ -226,7 +234,9 @@ class StateNamespaces:
 
     @staticmethod
     def from_bytes(key: bytes, window_coder: Coder[Any]) -> StateNamespace:
-        """Return the namespace of a `StateNamespace.key`. ``window_coder`` decodes the window. Raises `CoderError`."""
+        """Read a namespace from its bytes, `StateNamespace.key`. ``window_coder`` decodes the window. Raises
+        `CoderError` for other bytes.
+        """
         if key == _GLOBAL:
             return GlobalNamespace()
         if key[:1] != _WINDOW:

@@ -1,4 +1,6 @@
-"""The tables for state, and the keys in them: each `StateStore` is a `StateTable`, and a `HeapTable` is in memory."""
+"""The tables in which Beam state and timers are kept: each `StateStore` is a `StateTable`, and a `HeapTable` is in
+memory. Also helpers for the keys in them.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ class StateTable(Protocol):
     """
 
     def create_column_family_if_absent(self, family: str, *, multiple_values_per_key: bool = ...) -> None:
-        """Create a column family, unless it exists; of lists if ``multiple_values_per_key``."""
+        """Create a column family, unless it exists: a family of lists if ``multiple_values_per_key``, else of single
+        values.
+        """
 
     def get(self, key: bytes, family: str = ...) -> bytes | None:
         """Return the single value of a key, None if the key is absent."""
@@ -33,7 +37,7 @@ class StateTable(Protocol):
         """Return the single value of each key in the order of ``keys``, None for an absent key."""
 
     def key_exists(self, key: bytes, family: str = ...) -> bool:
-        """Return whether a key exists, in a family of single values or of lists."""
+        """Return whether a key exists, in a column family of single values or of lists."""
 
     def values_iterator(self, key: bytes, family: str = ...) -> Iterator[bytes]:
         """Iterate over the list of a key, in the order in which its values were added."""
@@ -42,10 +46,14 @@ class StateTable(Protocol):
         """Iterate over the keys that begin with a prefix and the single value of each, sorted."""
 
     def range_scan(self, start: bytes | None, end: bytes | None, family: str = ...) -> Pairs:
-        """Iterate over the keys from ``start`` up to, but not including, ``end``, sorted, with their single values."""
+        """Iterate over the keys from ``start`` up to, but not including, ``end``, sorted, with their single values;
+        None leaves an end open.
+        """
 
     def range_scan_with_multi_values(self, start: bytes | None, end: bytes | None, family: str = ...) -> Pairs:
-        """Iterate over a range as `range_scan` does, in a family of lists: each value comes with its key."""
+        """Iterate over the keys from ``start`` up to, but not including, ``end``, in a column family of lists: a key
+        comes once for each value of its list, with that value.
+        """
 
     def put(self, key: bytes, value: bytes, family: str = ...) -> None:
         """Set the single value of a key."""
@@ -130,8 +138,8 @@ class PerKey(Generic[K, R]):
     """Makes one object for each key, and returns the same object as long as a caller holds a reference to it."""
 
     def __init__(self, coder: Coder[K], make: Callable[[K, bytes], R]) -> None:
-        """``make`` gets a key and its prefix, the bytes with which all rows of the key begin. Raises `NotDeterministic`
-        for a coder that may encode equal keys differently.
+        """``make`` makes the object for a key and the key's prefix, the bytes with which all rows of the key begin.
+        Raises `NotDeterministic` for a coder that may encode equal keys differently.
         """
         check_deterministic(coder, "the keys of state")
         self.coder = coder
@@ -139,7 +147,7 @@ class PerKey(Generic[K, R]):
         self._known: WeakValueDictionary[bytes, R] = WeakValueDictionary()
 
     def get(self, key: K) -> R:
-        """Return the object of a key. Raises `CoderError`."""
+        """Return the object of a key. Raises `CoderError` for a key that the coder refuses."""
         prefix = write_escaped(self.coder.encode(key))
         found = self._known.get(prefix)
         if found is None:

@@ -1,4 +1,4 @@
-"""The timers of keys, and the watermarks and clocks by which timers fire."""
+"""Beam timers by key, and the watermarks and clocks by which timers fire."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OUTPUT = b"output"
 
 class Times:
     """The watermarks and the clocks of a table. The table stores the watermarks but not the clocks, which begin at
-    `TIMESTAMP_MIN_VALUE` each time. No watermark and no clock goes back.
+    `TIMESTAMP_MIN_VALUE` each time that the table is opened. No watermark and no clock goes back.
     """
 
     def __init__(self, table: StateTable) -> None:
@@ -46,7 +46,9 @@ class Times:
         self.output = self._load(_OUTPUT)
 
     def now(self, domain: TimeDomain) -> datetime:
-        """Return the time by which the timers of a domain fire."""
+        """Return the time by which the timers of a domain fire: the input watermark for event time, else the clock of
+        the domain.
+        """
         return self.input if domain is TimeDomain.EVENT_TIME else self.clocks[domain]
 
     def advance_input(self, to: datetime) -> None:
@@ -57,14 +59,18 @@ class Times:
             self.input = to
 
     def advance_output(self, to: datetime) -> None:
-        """Set and store the output watermark, at most to the input watermark. Raises `InvalidUse` to go back."""
+        """Set and store the output watermark; a time after the input watermark counts as the input watermark. Raises
+        `InvalidUse` if the output watermark would go back.
+        """
         to = _forward(self.output, min(_in_utc(to), self.input), "the output watermark")
         if to != self.output:
             self._table.put(_OUTPUT, _TIME.encode(to), WATERMARKS)
             self.output = to
 
     def advance_clock(self, domain: TimeDomain, to: datetime) -> None:
-        """Set the clock of a domain of processing time. Raises `InvalidUse` if it would go back."""
+        """Set the clock of a domain of processing time, plain or synchronized. Raises `InvalidUse` if it would go
+        back.
+        """
         self.clocks[domain] = _forward(self.clocks[domain], to, domain.name.lower().replace("_", " "))
 
     def _load(self, name: bytes) -> datetime | None:
@@ -73,8 +79,8 @@ class Times:
 
 
 class TimerQueue(ABC, Generic[R]):
-    """Returns the timers of one key, or of all keys, in the order of their times, once these have passed. The queues of
-    a factory share the watermarks and clocks: what advances one of them in a queue advances it for all queues.
+    """Returns the timers of one key, or of all keys, in the order of their times, once these have passed. All queues of
+    a factory share the watermarks and clocks: a time that is advanced through one queue is advanced for all.
     """
 
     def __init__(self, times: Times, queues: dict[TimeDomain, Queue]) -> None:
@@ -82,60 +88,68 @@ class TimerQueue(ABC, Generic[R]):
         self._queues = queues
 
     def current_input_watermark_time(self) -> datetime:
-        """Return the input watermark; `TIMESTAMP_MIN_VALUE` before it is first set (``currentInputWatermarkTime``)."""
+        """Return the input watermark; `TIMESTAMP_MIN_VALUE` before it is first set (Beam's
+        ``currentInputWatermarkTime``).
+        """
         return self._times.input
 
     def current_output_watermark_time(self) -> datetime | None:
-        """Return the output watermark; None before it is first set (``currentOutputWatermarkTime``)."""
+        """Return the output watermark; None before it is first set (Beam's ``currentOutputWatermarkTime``)."""
         return self._times.output
 
     def current_processing_time(self) -> datetime:
-        """Return the processing time; `TIMESTAMP_MIN_VALUE` before it is first set (``currentProcessingTime``)."""
+        """Return the time of the processing-time clock; `TIMESTAMP_MIN_VALUE` before it is first set (Beam's
+        ``currentProcessingTime``).
+        """
         return self._times.clocks[TimeDomain.PROCESSING_TIME]
 
     def current_synchronized_processing_time(self) -> datetime:
-        """Return the synchronized processing time; `TIMESTAMP_MIN_VALUE` before it is first set
-        (``currentSynchronizedProcessingTime``).
+        """Return the synchronized processing time; `TIMESTAMP_MIN_VALUE` before it is first set (Beam's
+        ``currentSynchronizedProcessingTime``).
         """
         return self._times.clocks[TimeDomain.SYNCHRONIZED_PROCESSING_TIME]
 
     def advance_input_watermark(self, to: datetime) -> None:
-        """Set the input watermark, which is stored with the timers (``advanceInputWatermark``). Each method that
+        """Set the input watermark, which is stored with the timers (Beam's ``advanceInputWatermark``). Each method that
         advances a time raises `InvalidUse` if the time would go back, and `CoderError` for a time without a time zone.
         """
         self._times.advance_input(to)
 
     def advance_output_watermark(self, to: datetime) -> None:
-        """Set the output watermark, at most to the input watermark (``advanceOutputWatermark``)."""
+        """Set the output watermark; a time after the input watermark counts as the input watermark (Beam's
+        ``advanceOutputWatermark``).
+        """
         self._times.advance_output(to)
 
     def advance_processing_time(self, to: datetime) -> None:
-        """Set the processing time, which is not stored (``advanceProcessingTime``)."""
+        """Set the processing time, which is not stored (Beam's ``advanceProcessingTime``)."""
         self._times.advance_clock(TimeDomain.PROCESSING_TIME, to)
 
     def advance_synchronized_processing_time(self, to: datetime) -> None:
-        """Set the synchronized processing time, which is not stored (``advanceSynchronizedProcessingTime``)."""
+        """Set the synchronized processing time, which is not stored (Beam's ``advanceSynchronizedProcessingTime``)."""
         self._times.advance_clock(TimeDomain.SYNCHRONIZED_PROCESSING_TIME, to)
 
     def next_timer(self, domain: TimeDomain) -> datetime | None:
-        """Return the time of the earliest timer of a domain, passed or not; None without timers (``getNextTimer``)."""
+        """Return the time of the earliest timer of a domain, passed or not; None without timers (Beam's
+        ``getNextTimer``).
+        """
         return self._queues[domain].first_time()
 
     def remove_next_event_timer(self) -> R | None:
-        """Remove and return the earliest timer whose time the input watermark has passed; None if there is none
-        (``removeNextEventTimer``).
+        """Remove and return the earliest timer whose time the input watermark has passed; None if there is none (Beam's
+        ``removeNextEventTimer``).
         """
         return self._remove_next(TimeDomain.EVENT_TIME)
 
     def remove_next_processing_timer(self) -> R | None:
-        """Remove and return the earliest timer whose processing time has passed; None if there is none
-        (``removeNextProcessingTimer``).
+        """Remove and return the earliest timer whose processing time has passed; None if there is none (Beam's
+        ``removeNextProcessingTimer``).
         """
         return self._remove_next(TimeDomain.PROCESSING_TIME)
 
     def remove_next_synchronized_processing_timer(self) -> R | None:
         """Remove and return the earliest timer whose synchronized processing time has passed; None if there is none
-        (``removeNextSynchronizedProcessingTimer``).
+        (Beam's ``removeNextSynchronizedProcessingTimer``).
         """
         return self._remove_next(TimeDomain.SYNCHRONIZED_PROCESSING_TIME)
 
@@ -145,22 +159,24 @@ class TimerQueue(ABC, Generic[R]):
 
     @abstractmethod
     def _removed(self, row: bytes) -> R:
-        """Remove the timer of a row of the queue from the table, and return it."""
+        """Remove a timer from the table, and return it; ``row`` is its row in this queue."""
 
 
 class TimerInternals(TimerQueue[TimerData]):
-    """The timers of one key (Beam's ``TimerInternals``). A namespace, an id and the id of a family identify a timer."""
+    """The timers of one key (Beam's ``TimerInternals``). A timer is identified by a namespace, its own id and the id of
+    its timer family.
+    """
 
     def __init__(self, timers: _Timers, prefix: bytes) -> None:
-        """`TimerInternalsFactory` makes these objects. ``prefix`` is the beginning of all rows of the key."""
+        """`TimerInternalsFactory` makes these objects. All rows of the key begin with ``prefix``."""
         super().__init__(timers.times, timers.queues(OF_KEY, prefix))
         self._timers = timers
         self._prefix = prefix
 
     def set_timer(self, timer: TimerData) -> None:
-        """Set a timer. It replaces the timer with the same namespace and ids (``setTimer``). Raises `InvalidUse` if the
-        replaced timer has another domain, and `CoderError` for a time without a time zone, or for a window that another
-        coder than the factory's encoded.
+        """Set a timer. It replaces the timer with the same namespace and ids (Beam's ``setTimer``). Raises `InvalidUse`
+        if the replaced timer has another domain, and `CoderError` for a time without a time zone, or for a window that
+        was encoded by another coder than the factory's ``window_coder``.
         """
         rows = TimerRows(self._prefix, timer.domain, self._timers.coder.encode(timer))
         place = self._place(timer.namespace, timer.timer_id, timer.timer_family_id)
@@ -174,7 +190,7 @@ class TimerInternals(TimerQueue[TimerData]):
             self._queues[timer.domain].added(rows.of_key)
 
     def delete_timer(self, namespace: StateNamespace, timer_id: str, timer_family_id: str = "") -> None:
-        """Delete a timer, if it exists (``deleteTimer``)."""
+        """Delete a timer, if it exists (Beam's ``deleteTimer``)."""
         place = self._place(namespace, timer_id, timer_family_id)
         before = self._timers.find(self._prefix, place)
         if before is not None:
@@ -188,21 +204,23 @@ class TimerInternals(TimerQueue[TimerData]):
 
 
 class TimerInternalsFactory(TimerQueue[tuple[K, TimerData]], Generic[K]):
-    """The timers of all keys in one table (Beam's ``TimerInternalsFactory``). The table stores timers and watermarks:
-    the next version of a `StateStore` contains them. A table has only one factory, which owns the column families whose
-    names begin with ``timers:``.
+    """The timers of all keys in one table (Beam's ``TimerInternalsFactory``). The table stores timers and watermarks;
+    the commit of a `StateStore` contains them. A table has only one factory, which owns the column families whose names
+    begin with ``timers:``.
     """
 
     def __init__(self, table: StateTable, key_coder: Coder[K], window_coder: Coder[Any]) -> None:
-        """``window_coder`` encodes the windows of all timers. Raises `NotDeterministic` and the errors of the table."""
+        """``key_coder`` encodes the keys, and ``window_coder`` the windows of all timers. Raises `NotDeterministic` for
+        a coder that may encode equal values differently, and the errors of the table.
+        """
         timers = _Timers(table, TimerDataCoder(window_coder))
         self._timers = timers
         self._keys = PerKey(key_coder, lambda _, prefix: TimerInternals(timers, prefix))
         super().__init__(timers.times, timers.of_all)
 
     def timer_internals_for_key(self, key: K) -> TimerInternals:
-        """Return the timers of a key (``timerInternalsForKey``). It is the same object for each call, as long as the
-        caller holds a reference to it. Raises `CoderError`.
+        """Return the timers of a key (Beam's ``timerInternalsForKey``). It is the same object for each call, as long as
+        the caller holds a reference to it. Raises `CoderError` for a key that the coder refuses.
         """
         return self._keys.get(key)
 
@@ -212,7 +230,7 @@ class TimerInternalsFactory(TimerQueue[tuple[K, TimerData]], Generic[K]):
 
 
 class _Timers:
-    """Reads and writes the rows of all timers of a table."""
+    """Reads and writes the three rows that each timer has in a table."""
 
     def __init__(self, table: StateTable, coder: TimerDataCoder) -> None:
         for family in (BY_ID, OF_KEY, OF_ALL, WATERMARKS):
@@ -223,29 +241,35 @@ class _Timers:
         self.of_all = self.queues(OF_ALL, b"")
 
     def queues(self, family: str, prefix: bytes) -> dict[TimeDomain, Queue]:
-        """Return a queue for each time domain, whose rows begin with ``prefix`` and the domain."""
+        """Return a queue for each time domain; the rows of a queue begin with ``prefix`` and the number of the
+        domain.
+        """
         return {domain: Queue(self._table, family, prefix + bytes((domain.value,))) for domain in TimeDomain}
 
     def find(self, prefix: bytes, place: bytes) -> TimerRows | None:
-        """Return the rows of the timer under this key of the family `BY_ID`, None if there is none."""
+        """Return the rows of the timer with the key ``place`` in the column family `BY_ID`, None if there is none.
+        ``prefix`` is the beginning of all rows of the timer's key.
+        """
         data = self._table.get(place, BY_ID)
         return None if data is None else TimerRows(prefix, self.coder.decode(data).domain, data)
 
     def write(self, place: bytes, rows: TimerRows) -> None:
-        """Write the rows of a new timer; ``place`` is its key in the family `BY_ID`."""
+        """Write the rows of a new timer; ``place`` is the timer's key in the column family `BY_ID`."""
         self._table.put(place, rows.data, BY_ID)
         self._table.put(rows.of_key, b"", OF_KEY)
         self._table.put(rows.of_all, b"", OF_ALL)
         self.of_all[rows.domain].added(rows.of_all)
 
     def remove(self, place: bytes, rows: TimerRows) -> None:
-        """Remove the rows of an existing timer; ``place`` is its key in the family `BY_ID`."""
+        """Remove the rows of an existing timer; ``place`` is the timer's key in the column family `BY_ID`."""
         self._table.remove(place, BY_ID)
         self._table.remove(rows.of_key, OF_KEY)
         self._table.remove(rows.of_all, OF_ALL)
 
     def take(self, prefix: bytes, data: bytes) -> TimerData:
-        """Remove the existing timer with these bytes, and return the timer."""
+        """Remove an existing timer, and return it. ``data`` is the timer as `TimerDataCoder` encodes it, and ``prefix``
+        the beginning of all rows of its key.
+        """
         timer = self.coder.decode(data)
         place = prefix + timer.namespace.key + id_bytes(timer.timer_id, timer.timer_family_id)
         self.remove(place, TimerRows(prefix, timer.domain, data))

@@ -1,6 +1,6 @@
-"""Timers: their data, their rows in a table, and the queues that return due timers in order. A timer has three rows.
-The row under its key, namespace and ids finds the timer. The row in the queue of its key, and the row in the queue of
-all keys, sort by the timer's domain and time.
+"""Beam timers: their data, their rows in a table, and the queues that return due timers in order. A timer has three
+rows. The row under its key, namespace and ids finds the timer. The row in the queue of its key, and the row in the
+queue of all keys, sort by the timer's domain and time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ WATERMARKS = "timers: watermarks"
 
 
 class TimeDomain(Enum):
-    """The kind of time for which a timer waits (Beam's ``TimeDomain``). Stored timers contain the numbers."""
+    """The kind of time for which a timer waits (Beam's ``TimeDomain``). Stored timers contain the numbers of the
+    domains, which must not change.
+    """
 
     EVENT_TIME = 0
     """The input watermark: the progress of the data."""
@@ -46,8 +48,8 @@ class TimeDomain(Enum):
 @total_ordering
 @dataclass(frozen=True)
 class TimerData:
-    """A timer (``TimerInternals.TimerData``). Timers sort by their time, and timers of the same time by their other
-    fields (``compareTo``).
+    """A timer (Beam's ``TimerInternals.TimerData``). Timers sort by their time, and timers of the same time by their
+    other fields (Beam's ``compareTo``).
     """
 
     timer_id: str
@@ -62,7 +64,7 @@ class TimerData:
     @staticmethod
     def of(namespace: StateNamespace, timestamp: datetime, domain: TimeDomain) -> TimerData:
         """Return a timer whose id is made from its domain and time, so that setting it twice sets only one timer
-        (``of``). Raises `CoderError` for a time without a time zone.
+        (Beam's ``of``). Raises `CoderError` for a time without a time zone.
         """
         _TIME.encode(timestamp)  # raises CoderError for a time without a zone
         microseconds = (timestamp - _EPOCH) // timedelta(microseconds=1)
@@ -84,13 +86,15 @@ class TimerData:
 
 
 class TimerDataCoder(Coder[TimerData]):
-    """Encodes a timer as bytes that sort as timers do (``TimerDataCoder``). Decoded times are in UTC."""
+    """Encodes a timer as bytes that sort as timers do (Beam's ``TimerDataCoder``). Decoded times are in UTC."""
 
     deterministic = True
     ordered = True
 
     def __init__(self, window_coder: Coder[Any]) -> None:
-        """``window_coder`` encodes the windows of all timers. Raises `NotDeterministic`."""
+        """``window_coder`` encodes the windows of all timers. Raises `NotDeterministic` if it may encode equal windows
+        differently.
+        """
         check_deterministic(window_coder, "the windows of timers")
         self._windows = window_coder
 
@@ -137,7 +141,7 @@ def id_bytes(timer_id: str, timer_family_id: str) -> bytes:
 
 @dataclass(frozen=True)
 class TimerRows:
-    """The rows of one timer in the two queues."""
+    """The rows of one timer in two queues: that of the timer's key, and that of all keys."""
 
     prefix: bytes
     """The encoded key with its end mark, with which all rows of the key begin."""
@@ -165,9 +169,9 @@ class TimerRows:
 
 
 class Queue:
-    """The timers of one domain in one queue, for taking the earliest one again and again. The start of a scan costs
-    time for each change in its range. So the queue continues one scan from timer to timer, and keeps the rows that were
-    written since its start in a heap.
+    """The timers of one time domain, of one key or of all keys, from which the earliest one is taken again and again.
+    To begin a scan of the table takes time for each change in the range. So the queue continues one scan from timer to
+    timer, and keeps the rows that were written since the scan began in a heap.
     """
 
     def __init__(self, table: StateTable, family: str, prefix: bytes) -> None:
@@ -186,7 +190,9 @@ class Queue:
         return None if found is None else self._time_of(found[0])
 
     def first_before(self, now: datetime) -> bytes | None:
-        """Return the row of the earliest timer before a time, None if there is none. The timer stays in the queue."""
+        """Return the row of the earliest timer whose time is before ``now``, None if there is none. The timer stays in
+        the queue.
+        """
         until = self._prefix + _TIME.encode(now)
         if until != self._until:
             self._until = until
@@ -205,7 +211,7 @@ class Queue:
         return None
 
     def added(self, row: bytes) -> None:
-        """Note a row that was written, since a scan under way does not show it."""
+        """Note a row that was written to the queue, since a scan that has begun does not show the row."""
         if self._until is not None and self._prefix <= row < self._until:
             heapq.heappush(self._added, row)
 

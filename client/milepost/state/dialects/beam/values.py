@@ -22,26 +22,26 @@ OneT = TypeVar("OneT", bound="_Single[Any]")
 
 
 class CombineFn(ABC, Generic[InputT, AccumT, OutputT]):
-    """Combines inputs into an accumulator, and makes an output of an accumulator (Beam's ``Combine.CombineFn``). Inputs
-    and accumulators come in any order and grouping, so the function must be associative and commutative. A method may
-    change its arguments and return one of them.
+    """Combines inputs into an accumulator, and computes an output from an accumulator (Beam's ``Combine.CombineFn``).
+    Inputs and accumulators come in any order and grouping, so the function must be associative and commutative. A
+    method may change its arguments and return one of them.
     """
 
     @abstractmethod
     def create_accumulator(self) -> AccumT:
-        """Return the accumulator of no inputs (``createAccumulator``)."""
+        """Return the accumulator of no inputs (Beam's ``createAccumulator``)."""
 
     @abstractmethod
     def add_input(self, accumulator: AccumT, element: InputT) -> AccumT:
-        """Return the accumulator with one more input (``addInput``)."""
+        """Return the accumulator with one more input (Beam's ``addInput``)."""
 
     @abstractmethod
     def merge_accumulators(self, accumulators: Iterable[AccumT]) -> AccumT:
-        """Return one accumulator for the inputs of all ``accumulators`` (``mergeAccumulators``)."""
+        """Return one accumulator for the inputs of all ``accumulators`` (Beam's ``mergeAccumulators``)."""
 
     @abstractmethod
     def extract_output(self, accumulator: AccumT) -> OutputT:
-        """Return the output for the inputs (``extractOutput``)."""
+        """Return the output for the inputs that ``accumulator`` contains (Beam's ``extractOutput``)."""
 
 
 class TimestampCombiner(Enum):
@@ -52,24 +52,26 @@ class TimestampCombiner(Enum):
     END_OF_WINDOW = "end of window"
 
     def assign(self, window: BoundedWindow, timestamp: datetime) -> datetime:
-        """Return the time of a result that has only one element, with this ``timestamp`` (``assign``)."""
+        """Return the time of a result that has only one element, with this ``timestamp`` (Beam's ``assign``)."""
         return self.merge(window, [timestamp])
 
     def combine(self, timestamps: Iterable[datetime]) -> datetime:
-        """Return the combined time of one or more times of one window, which `assign` has returned (``combine``). With
-        ``END_OF_WINDOW`` all these times are the end of the window, so this returns the first.
+        """Return the combined time of one or more times of one window, which `assign` has returned (Beam's
+        ``combine``). With ``END_OF_WINDOW`` all these times are the end of the window, so this returns the first.
         """
         if self is TimestampCombiner.END_OF_WINDOW:
             return next(iter(timestamps))
         return min(timestamps) if self is TimestampCombiner.EARLIEST else max(timestamps)
 
     def merge(self, window: BoundedWindow, timestamps: Iterable[datetime]) -> datetime:
-        """Return the combined time of one or more times, whose windows were merged into ``window`` (``merge``)."""
+        """Return the combined time of one or more times, whose windows were merged into ``window`` (Beam's
+        ``merge``).
+        """
         return window.max_timestamp() if self.depends_only_on_window else self.combine(timestamps)
 
     @property
     def depends_only_on_window(self) -> bool:
-        """Whether the result is the same for all times of a window (``dependsOnlyOnWindow``)."""
+        """Whether the result is the same for all times of a window (Beam's ``dependsOnlyOnWindow``)."""
         return self is TimestampCombiner.END_OF_WINDOW
 
 
@@ -90,39 +92,41 @@ class ValueState(_Single[T], ReadableState["T | None"]):
     """A cell with a value, or none (Beam's ``ValueState``)."""
 
     def read(self) -> T | None:
-        """Return the value, or None if there is none (``read``)."""
+        """Return the value, or None if there is none (Beam's ``read``)."""
         return self._get()
 
     def write(self, value: T) -> None:
-        """Set the value (``write``). Raises `CoderError`."""
+        """Set the value (Beam's ``write``). Raises `CoderError` for a value that the coder refuses."""
         self._put(value)
 
 
 class CombiningState(_Single[AccumT], GroupingState[InputT, OutputT], Generic[InputT, AccumT, OutputT]):
-    """The accumulator of a `CombineFn` (``CombiningState``). Exceptions of the function reach the caller."""
+    """The accumulator of a `CombineFn` (Beam's ``CombiningState``). Exceptions of the function reach the caller."""
 
     def __init__(self, cell: Cell, coder: Coder[AccumT], fn: CombineFn[InputT, AccumT, OutputT]) -> None:
         super().__init__(cell, coder)
         self._fn = fn
 
     def read(self) -> OutputT:
-        """Return the output for the inputs so far; without inputs, the output of the empty accumulator (``read``)."""
+        """Return the output for the inputs so far; without inputs, the output of the empty accumulator (Beam's
+        ``read``).
+        """
         return self._fn.extract_output(self.get_accum())
 
     def add(self, value: InputT) -> None:
         self._put(self._fn.add_input(self.get_accum(), value))
 
     def get_accum(self) -> AccumT:
-        """Return a copy of the accumulator (``getAccum``)."""
+        """Return a copy of the accumulator (Beam's ``getAccum``)."""
         found = self._cell.get()
         return self._fn.create_accumulator() if found is None else self._coder.decode(found)
 
     def add_accum(self, accumulator: AccumT) -> None:
-        """Add all inputs of an accumulator (``addAccum``)."""
+        """Add all inputs of an accumulator (Beam's ``addAccum``)."""
         self._put(self._fn.merge_accumulators([self.get_accum(), accumulator]))
 
     def merge_accumulators(self, accumulators: Iterable[AccumT]) -> AccumT:
-        """Return one accumulator for several; the cell does not change (``mergeAccumulators``)."""
+        """Return one accumulator for several; the cell does not change (Beam's ``mergeAccumulators``)."""
         return self._fn.merge_accumulators(accumulators)
 
 
@@ -130,12 +134,14 @@ class ReducingState(Folded[T], _Single[T], GroupingState[T, "T | None"]):
     """A value that a function combines with each added value (Flink's ``ReducingState``)."""
 
     def read(self) -> T | None:
-        """Return the combination of all values, or None if none was added (``read``)."""
+        """Return the combination of all values, or None if none was added (Beam's ``read``)."""
         return self._get()
 
 
 class WatermarkHoldState(ReducingState[datetime]):
-    """The time at which the output watermark is held (``WatermarkHoldState``). Reads return it in UTC."""
+    """The time at which a key holds the output watermark back (Beam's ``WatermarkHoldState``). Reads return it in
+    UTC.
+    """
 
     coder = TimestampCoder()
 
@@ -145,7 +151,7 @@ class WatermarkHoldState(ReducingState[datetime]):
 
     @property
     def timestamp_combiner(self) -> TimestampCombiner:
-        """The way in which several holds are combined into one (``getTimestampCombiner``)."""
+        """The way in which several holds are combined into one (Beam's ``getTimestampCombiner``)."""
         return self._timestamp_combiner
 
     def add(self, value: datetime) -> None:

@@ -1,8 +1,8 @@
 """Operator state, and keyed state by key groups, with Flink's interface.
 
-An `OperatorTask` is one of the parallel tasks of an operator, with all its state in one store. The function of a task
-registers states by descriptors, and brings them up to date before each snapshot. A `Checkpoint` has the snapshots of
-all tasks, and any number of tasks can continue from it.
+An `OperatorTask` is one of the parallel tasks of an operator, with all its state in one state store. The function of a
+task registers states by descriptors, and writes its data into them before each snapshot. A `Checkpoint` has the
+snapshots of all tasks, and any number of tasks can continue from it.
 """
 
 from milepost.state.dialects.flink.checkpoints import Checkpoint, TaskSnapshot, discard

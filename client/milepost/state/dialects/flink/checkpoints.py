@@ -1,5 +1,5 @@
-"""Checkpoints: the commits of all tasks, in one document that a compare-and-set can publish. The id of a commit is a
-digest of its content and its predecessors, so the document of a checkpoint proves all state of the checkpoint.
+"""Flink checkpoints: the commits of all tasks' state stores, in one document that a compare-and-set can publish. The id
+of a commit is a digest of its content and its predecessors, so the document proves all state of the checkpoint.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class TaskSnapshot:
-    """A task's report on its part of a checkpoint. It can be pickled, and sent as the document of `to_document`.
+    """A task's report on its part of a checkpoint. It can be pickled, or sent as the JSON of `to_document`.
     ``timestamp`` is the time of the checkpoint, in milliseconds since 1970. ``states`` has the kind of each state, by
     the state's column family, and ``lists`` the number of elements of each operator list.
     """
@@ -38,14 +38,14 @@ class TaskSnapshot:
     lists: Mapping[str, int]
 
     def to_document(self) -> dict[str, Any]:
-        """Return the snapshot as a JSON document."""
+        """Return the task's report as a JSON document."""
         store = {"operator": self.store.operator, "partition": self.store.partition, "name": self.store.name}
         return {**vars(self), "store": store, "states": dict(self.states), "lists": dict(self.lists)}
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> TaskSnapshot:
-        """Return the snapshot of a document that `to_document` made. For another document, raises `InvalidUse` or an
-        error of Python, such as ``KeyError``.
+        """Return the task's report from a document that `to_document` made. For another document, raises `InvalidUse`
+        or an error of Python, such as ``KeyError``.
         """
         numbers = {
             name: int(document[name]) for name in ("checkpoint", "timestamp", "task", "tasks", "key_groups", "version")
@@ -66,9 +66,8 @@ class TaskSnapshot:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One consistent checkpoint of one or several operators: for each operator, the snapshots of all its tasks, in the
-    order of the tasks. `Checkpoint.of` makes a checkpoint of the tasks' reports. A checkpoint counts once it is
-    published.
+    """One consistent checkpoint of one or several operators: for each operator, the reports of all its tasks, in the
+    order of the tasks. `Checkpoint.of` makes a checkpoint of these reports. A checkpoint counts once it is published.
     """
 
     id: int
@@ -96,7 +95,7 @@ class Checkpoint:
         return cls(id, timestamp, found)
 
     def states_of(self, operator: str) -> dict[str, str]:
-        """Return the kind of each state of an operator, by its column family."""
+        """Return the kinds of all states of an operator, each under the name of the state's column family."""
         return {family: kind for one in self.operators[operator] for family, kind in one.states.items()}
 
     def to_json(self) -> bytes:
@@ -107,7 +106,9 @@ class Checkpoint:
 
     @classmethod
     def from_json(cls, data: bytes) -> Checkpoint:
-        """Read a published document. Raises `StateDamaged` if its bytes are not those that were published."""
+        """Read a published checkpoint from ``data``. Raises `StateDamaged` if the bytes are not those that were
+        published.
+        """
         try:
             document = json.loads(data)
             digest = document.pop("sha256")
@@ -121,9 +122,9 @@ class Checkpoint:
 
 
 def discard(files: StateFiles, checkpoint: Checkpoint, keep: Iterable[Checkpoint]) -> int:
-    """Delete the stores of a checkpoint that no checkpoint in ``keep`` uses, and return the number of deleted files. An
-    operator with another number of tasks continues in new stores. Once a checkpoint of the new stores is published, and
-    no older checkpoint is kept, nothing needs the old stores. The call may be repeated after a failure.
+    """Delete the state stores of a checkpoint that no checkpoint in ``keep`` uses, and return the number of deleted
+    files. There are such stores after the number of an operator's tasks has changed, since the new tasks continue in
+    new stores. The call may be repeated after a failure.
     """
     kept = {one.store for other in keep for tasks in other.operators.values() for one in tasks}
     doomed = {one.store for tasks in checkpoint.operators.values() for one in tasks} - kept

@@ -1,5 +1,5 @@
-"""Descriptors of states: the name, the encoding of values, their time to live, and the division of the state among
-another number of tasks. Also the kinds of states, which checkpoints record.
+"""Descriptors of states: the name, the encoding of values, their time to live, and how another number of tasks divides
+the state. Also the kinds of states, which checkpoints record.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class UpdateType(Enum):
-    """The accesses that restart the lifetime of a value (``StateTtlConfig.UpdateType``)."""
+    """Which accesses to a value restart its lifetime (Flink's ``StateTtlConfig.UpdateType``)."""
 
     ON_CREATE_AND_WRITE = auto()
     ON_READ_AND_WRITE = auto()
 
 
 class Visibility(Enum):
-    """Whether a reader may get a value that has expired and was not removed yet (``StateTtlConfig.StateVisibility``). A
-    reader gets such a value at most once, because the read removes it.
+    """Whether a reader may get a value that has expired and was not removed yet (Flink's
+    ``StateTtlConfig.StateVisibility``). A reader gets such a value at most once, because the read removes it.
     """
 
     NEVER_RETURN_EXPIRED = auto()
@@ -79,7 +79,9 @@ class StateTtlConfig:
             raise InvalidUse("incremental clean-up looks at one key at least, each time")
 
     def lifetime(self, clock: Clock) -> Lifetime:
-        """Return the `Lifetime` of the values of a state. ``clock`` is the clock of the task."""
+        """Return the `Lifetime`, the time to live and the effects of a read, of a state's values. ``clock`` is the
+        clock of the task.
+        """
         return Lifetime(
             self.ttl // _MILLISECOND,
             clock,
@@ -101,8 +103,8 @@ class _Named:
 
 @dataclass(frozen=True)
 class ValueStateDescriptor(_Named, Generic[T]):
-    """One value for each key (``ValueStateDescriptor``). ``default`` is the value of a key without one; each reader
-    gets a copy of it, made by the coder.
+    """Describes one value for each key (Flink's ``ValueStateDescriptor``). ``default`` is the value of a key without
+    one; each reader gets a copy of it, made by the coder.
     """
 
     coder: Coder[T]
@@ -112,8 +114,8 @@ class ValueStateDescriptor(_Named, Generic[T]):
 
 @dataclass(frozen=True)
 class ListStateDescriptor(_Named, Generic[T]):
-    """A list for each key, or for the task (``ListStateDescriptor``). ``coder`` encodes an element; only lists of keys
-    may have a ``ttl``.
+    """Describes a list for each key, or for the task (Flink's ``ListStateDescriptor``). ``coder`` encodes an element; a
+    list for the task cannot have a ``ttl``.
     """
 
     coder: Coder[T]
@@ -122,7 +124,9 @@ class ListStateDescriptor(_Named, Generic[T]):
 
 @dataclass(frozen=True)
 class MapStateDescriptor(_Named, Generic[K, V]):
-    """A map for each key, or one for all tasks (``MapStateDescriptor``). Only maps of keys may have a ``ttl``."""
+    """Describes a map for each key, or one for all tasks (Flink's ``MapStateDescriptor``). A map for all tasks cannot
+    have a ``ttl``.
+    """
 
     key_coder: Coder[K]
     value_coder: Coder[V]
@@ -136,7 +140,9 @@ class MapStateDescriptor(_Named, Generic[K, V]):
 
 @dataclass(frozen=True)
 class ReducingStateDescriptor(_Named, Generic[T]):
-    """One value for each key, which ``reduce`` combines with each added value (``ReducingStateDescriptor``)."""
+    """Describes one value for each key, which ``reduce`` combines with each added value (Flink's
+    ``ReducingStateDescriptor``).
+    """
 
     coder: Coder[T]
     reduce: Callable[[T, T], T]
@@ -144,7 +150,7 @@ class ReducingStateDescriptor(_Named, Generic[T]):
 
 
 class AggregateFunction(ABC, Generic[In, Acc, Out]):
-    """Aggregates values into an accumulator, whose result may have another type (``AggregateFunction``)."""
+    """Aggregates values into an accumulator, whose result may have another type (Flink's ``AggregateFunction``)."""
 
     @abstractmethod
     def create_accumulator(self) -> Acc:
@@ -161,7 +167,9 @@ class AggregateFunction(ABC, Generic[In, Acc, Out]):
 
 @dataclass(frozen=True)
 class AggregatingStateDescriptor(_Named, Generic[In, Acc, Out]):
-    """One accumulator for each key (``AggregatingStateDescriptor``); ``coder`` encodes the accumulator."""
+    """Describes one accumulator for each key (Flink's ``AggregatingStateDescriptor``); ``coder`` encodes the
+    accumulator.
+    """
 
     coder: Coder[Acc]
     aggregate: AggregateFunction[In, Acc, Out]
@@ -170,11 +178,12 @@ class AggregatingStateDescriptor(_Named, Generic[In, Acc, Out]):
 
 @dataclass(frozen=True)
 class OperatorStateDescriptor(_Named, Generic[T]):
-    """One value of each task, and two functions that divide the values among another number of tasks.
+    """Describes one value of each task, and two functions that divide the values among another number of tasks.
 
-    ``merge`` makes one value of the values of all old tasks, in the order of the tasks, and ``split`` makes a value for
-    each new task of that one. Tasks that never set the value are left out. Every new task calls both functions itself,
-    so both must return the same result each time. Without the functions, the number of tasks cannot change.
+    ``merge`` combines the values of all old tasks, in the order of the tasks, into one value, and ``split`` divides
+    this value into one for each new task. Tasks that never set the value are left out. Every new task calls both
+    functions itself, so both must return the same result each time. Without the functions, the number of tasks cannot
+    change.
     """
 
     coder: Coder[T]
@@ -198,7 +207,9 @@ KeyedDescriptor = (
 
 
 class Kind(Enum):
-    """The kind of a state. A checkpoint contains its text, followed by `_WITH_TTL` if the state has a time to live."""
+    """The kind of a state, such as a list or a map. A checkpoint records it as text, followed by `_WITH_TTL` if the
+    state has a time to live, so that a task cannot continue a state as another kind.
+    """
 
     VALUE = "value"
     LIST = "list"
@@ -211,7 +222,7 @@ class Kind(Enum):
 
 
 def keyed_kind(descriptor: KeyedDescriptor) -> str:
-    """Return the text with which a checkpoint records the kind of a keyed state."""
+    """Return the text with which a checkpoint records the kind of a keyed state and whether it has a time to live."""
     if isinstance(descriptor, ValueStateDescriptor):
         kind = Kind.VALUE
     elif isinstance(descriptor, ListStateDescriptor):
@@ -226,5 +237,7 @@ def keyed_kind(descriptor: KeyedDescriptor) -> str:
 
 
 def base_kind(kind: str) -> Kind:
-    """Return the kind that a text of a checkpoint stands for, with or without a time to live. Raises ``ValueError``."""
+    """Return the kind for the text ``kind`` of a checkpoint, with or without a time to live. Raises ``ValueError`` for
+    another text.
+    """
     return Kind(kind.removesuffix(_WITH_TTL))

@@ -1,4 +1,6 @@
-"""Keyed states. `KeyedStateStore` registers states and holds the current key, whose state the state objects access."""
+"""Keyed states with Flink's interface. `KeyedStateStore` registers states and holds the current key, whose state the
+state objects access.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ F = TypeVar("F", bound=CellFamily)
 
 
 class State(ABC):
-    """The base class of the states of the current key (``State``)."""
+    """The base class of all keyed states; each shows the state of the current key (Flink's ``State``)."""
 
     @abstractmethod
     def clear(self) -> None:
@@ -46,7 +48,7 @@ class State(ABC):
 
 
 class ValueOrDefault(OneValue[T]):
-    """One value, with a default."""
+    """The base class of states with one value, or a default while none is set."""
 
     def __init__(self, cell: Cell, coder: Coder[T], default: T | None) -> None:
         """``default`` is the value that `value` returns while none is set; it may be None."""
@@ -62,7 +64,7 @@ class ValueOrDefault(OneValue[T]):
 
 
 class ValueState(ValueOrDefault[T], State):
-    """One value (``ValueState``)."""
+    """One value for each key (Flink's ``ValueState``)."""
 
     def update(self, value: T | None) -> None:
         """Set the value; None removes it, as in Flink, so that `value` returns the default again."""
@@ -73,7 +75,7 @@ class ValueState(ValueOrDefault[T], State):
 
 
 class ListState(Elements[T], State):
-    """A list. Adding to it does not read it (``ListState``)."""
+    """A list for each key. Adding to it does not read it (Flink's ``ListState``)."""
 
     def get(self) -> list[T]:
         """Return the elements in the order in which they were added."""
@@ -84,7 +86,7 @@ class ListState(Elements[T], State):
         self._add((value,))
 
     def add_all(self, values: Iterable[T]) -> None:
-        """Add elements at the end (``addAll``)."""
+        """Add elements at the end (Flink's ``addAll``)."""
         self._add(values)
 
     def update(self, values: Iterable[T]) -> None:
@@ -93,7 +95,7 @@ class ListState(Elements[T], State):
 
 
 class ReducingState(Folded[T], State):
-    """One value, which a function combines with each added value (``ReducingState``)."""
+    """One value for each key, which a function combines with each added value (Flink's ``ReducingState``)."""
 
     def get(self) -> T | None:
         """Return the combination of all values so far, None if there were none."""
@@ -101,7 +103,9 @@ class ReducingState(Folded[T], State):
 
 
 class AggregatingState(OneValue[Acc], State, Generic[In, Acc, Out]):
-    """An accumulator, to which values are added, and from which a result is computed (``AggregatingState``)."""
+    """An accumulator for each key, to which values are added, and from which a result is computed (Flink's
+    ``AggregatingState``).
+    """
 
     def __init__(self, cell: Cell, coder: Coder[Acc], aggregate: AggregateFunction[In, Acc, Out]) -> None:
         super().__init__(cell, coder)
@@ -120,22 +124,24 @@ class AggregatingState(OneValue[Acc], State, Generic[In, Acc, Out]):
 
 
 class MapState(Entries[K, V], State):
-    """A map whose entries are read and written one by one (``MapState``). Entries are in the order of their bytes."""
+    """A map for each key, whose entries are read and written one by one (Flink's ``MapState``). Entries are in the
+    order of their bytes.
+    """
 
     def get(self, key: K) -> V | None:
-        """Return the value of an entry, None if there is no such entry."""
+        """Return the value of the entry with this key, None if there is no such entry."""
         return self._get(key)
 
     def contains(self, key: K) -> bool:
-        """Return whether an entry exists."""
+        """Return whether the map has an entry with this key."""
         return self._contains(key)
 
     def put(self, key: K, value: V) -> None:
-        """Set the value of an entry."""
+        """Set the value of the entry with this key."""
         self._put(key, value)
 
     def put_all(self, entries: Mapping[K, V]) -> None:
-        """Set the values of entries (``putAll``)."""
+        """Set the values of several entries, and keep all others (Flink's ``putAll``)."""
         for key, value in entries.items():
             self.put(key, value)
 
@@ -144,7 +150,9 @@ class MapState(Entries[K, V], State):
         self._remove(key)
 
     def items(self) -> Iterator[tuple[K, V]]:
-        """Iterate over the present entries (``entries``). The iterator ends with the next snapshot of the task."""
+        """Iterate over the present entries (Flink's ``entries``). The iterator ends with the next snapshot of the
+        task.
+        """
         return self._items()
 
     def keys(self) -> Iterator[K]:
@@ -156,22 +164,24 @@ class MapState(Entries[K, V], State):
         return (value for _, value in self.items())
 
     def is_empty(self) -> bool:
-        """Return whether there are no entries (``isEmpty``)."""
+        """Return True if the map has no entries (Flink's ``isEmpty``)."""
         return next(self.items(), None) is None
 
 
 class BroadcastState(MapState[K, V]):
-    """A map without a key. Each task writes the same entries to its own copy (``BroadcastState``)."""
+    """A map without a key. Each task writes the same entries to its own copy (Flink's ``BroadcastState``)."""
 
 
 class KeyedStateStore:
-    """The keyed states of one task (``KeyedStateStore``). A stored key begins with its key group, so a range of key
-    groups is a range of the store. Each method that makes a state registers it, and raises `Incompatible` if a state of
-    the same name was stored as another kind.
+    """The keyed states of one task (Flink's ``KeyedStateStore``). A stored key begins with its key group, so a range of
+    key groups is a range of the state store. Each method that makes a state registers it, and raises `Incompatible` if
+    a state of the same name was stored as another kind.
     """
 
     def __init__(self, tasks: TaskStore, key_coder: Coder[Any], groups: KeyGroups, mine: range, clock: Clock) -> None:
-        """``mine`` is the range of the task's key groups."""
+        """``tasks`` is the state store of the task, ``groups`` the division of all keys into key groups, and ``mine``
+        the range of the task's own key groups. ``clock`` is for times to live.
+        """
         if not key_coder.deterministic:
             raise InvalidUse("keys need a deterministic coder, so that equal keys have equal bytes")
         self._tasks = tasks
@@ -186,8 +196,8 @@ class KeyedStateStore:
 
     @property
     def current_key(self) -> Any:
-        """The key whose state all keyed states show (``setCurrentKey``). Raises `InvalidUse` for a key of another task,
-        and before a key is set.
+        """The key whose state all keyed states show (Flink's ``setCurrentKey``). Raises `InvalidUse` for a key of
+        another task, and before a key is set.
         """
         self._current.row()  # raises InvalidUse if no key is current
         return self._key
@@ -207,28 +217,30 @@ class KeyedStateStore:
                 self._families[family].clean_some()
 
     def value_state(self, descriptor: ValueStateDescriptor[T]) -> ValueState[T]:
-        """Return the state of a value for each key (``getState``)."""
+        """Register a state with one value for each key, and return it (Flink's ``getState``)."""
         return ValueState(self._cell(descriptor), descriptor.coder, descriptor.default)
 
     def list_state(self, descriptor: ListStateDescriptor[T]) -> ListState[T]:
-        """Return the state of a list for each key (``getListState``)."""
+        """Register a state with a list for each key, and return it (Flink's ``getListState``)."""
         return ListState(self._family(descriptor, ListFamily), self._current.row, descriptor.coder)
 
     def map_state(self, descriptor: MapStateDescriptor[K, V]) -> MapState[K, V]:
-        """Return the state of a map for each key (``getMapState``)."""
+        """Register a state with a map for each key, and return it (Flink's ``getMapState``)."""
         cell = KeyedCell(self._family(descriptor, ValueFamily), self._current.entries)
         return MapState(cell, descriptor.key_coder, descriptor.value_coder)
 
     def reducing_state(self, descriptor: ReducingStateDescriptor[T]) -> ReducingState[T]:
-        """Return the state of a reduced value for each key (``getReducingState``)."""
+        """Register a state with a reduced value for each key, and return it (Flink's ``getReducingState``)."""
         return ReducingState(self._cell(descriptor), descriptor.coder, descriptor.reduce)
 
     def aggregating_state(self, descriptor: AggregatingStateDescriptor[In, Acc, Out]) -> AggregatingState[In, Acc, Out]:
-        """Return the state of an accumulator for each key (``getAggregatingState``)."""
+        """Register a state with an accumulator for each key, and return it (Flink's ``getAggregatingState``)."""
         return AggregatingState(self._cell(descriptor), descriptor.coder, descriptor.aggregate)
 
     def keys(self, name: str) -> Iterator[Any]:
-        """Iterate over the keys with a value in a registered state, including expired values (``getKeys``)."""
+        """Iterate over the keys that have a value, expired or not, in the registered state ``name`` (Flink's
+        ``getKeys``).
+        """
         values = self._families.get(KEYED + name)
         if values is None:
             raise InvalidUse(f"there is no keyed state {name!r}")
@@ -241,13 +253,15 @@ class KeyedStateStore:
                 last = key
 
     def drop(self, name: str) -> None:
-        """Remove a state of all keys. A restored state need not be registered for that."""
+        """Remove the state ``name`` with the values of all keys. A state that was restored can be removed without
+        registering it.
+        """
         self._families.pop(KEYED + name, None)
         self._ttls.pop(KEYED + name, None)
         self._tasks.drop(KEYED + name)
 
     def before_snapshot(self) -> None:
-        """Remove all expired values of the states whose settings require that before a snapshot."""
+        """Remove all expired values of the states whose `StateTtlConfig` requires that before a snapshot."""
         for family, ttl in self._ttls.items():
             if ttl is not None and ttl.full_snapshot:
                 self._families[family].clean_all()

@@ -1,5 +1,5 @@
-"""Operator states: the state of a task, without a key. `OperatorStateStore` registers the states, and computes each
-task's share of a single value when the number of tasks changes.
+"""Operator states with Flink's interface: the state of a task, without a key. `OperatorStateStore` registers the
+states, and computes each task's share of a single value when the number of tasks changes.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ class OperatorState(ValueOrDefault[T]):
 
     @property
     def is_set(self) -> bool:
-        """Whether a value was set; `value` else returns the default."""
+        """Whether a value was set; if not, `value` returns the default."""
         return self._cell.get() is not None
 
     def update(self, value: T) -> None:
-        """Set the value. A value with the same bytes is not written again."""
+        """Set the value. A value with the same bytes as before is not written to the state store again."""
         encoded = self._coder.encode(value)
         if self._cell.get() != encoded:
             self._cell.put(encoded)
 
 
 class Elements:
-    """The elements of a task's list as bytes, each under its position. An element that did not change is not written
-    again. So a list that is cleared and filled anew before each snapshot, as Flink's ``BufferingSink`` does, costs only
-    its new elements.
+    """The elements of a task's list as bytes, each under its position. An element that did not change is not written to
+    the state store again. So a list that is cleared and filled anew before each snapshot, as Flink's ``BufferingSink``
+    does, costs only its new elements.
     """
 
     def __init__(self, tasks: TaskStore, family: str) -> None:
@@ -59,7 +59,7 @@ class Elements:
         self._kept = self.length = sum(1 for _ in tasks.store.iterator(family))
 
     def get(self) -> list[bytes]:
-        """Return the elements in their order."""
+        """Return the elements of the list, in order."""
         return [value for _, value in self._tasks.store.range_scan(None, INDEX.encode(self.length), self._family)]
 
     def add(self, values: Iterable[bytes]) -> None:
@@ -76,21 +76,23 @@ class Elements:
         self.length = 0
 
     def before_snapshot(self) -> None:
-        """Remove the stored rows behind the last element, which are left of a longer list."""
+        """Remove the stored rows behind the last element, which remain from an earlier, longer list."""
         if self._kept > self.length:
             self._tasks.store.delete_range(INDEX.encode(self.length), None, self._family)
             self._kept = self.length
 
 
 class OperatorListState(Generic[T]):
-    """A list of the task, which a rescaling divides by elements (``ListState`` of an ``OperatorStateStore``)."""
+    """A list of the task. If the number of tasks changes, its elements are divided among the new tasks, or each gets
+    all of them (Flink's ``ListState`` of an ``OperatorStateStore``).
+    """
 
     def __init__(self, elements: Elements, descriptor: ListStateDescriptor[T]) -> None:
         self._elements = elements
         self._coder: Coder[T] = descriptor.coder
 
     def get(self) -> list[T]:
-        """Return the elements in their order."""
+        """Return the elements of the list, in order."""
         return [self._coder.decode(one) for one in self._elements.get()]
 
     def add(self, value: T) -> None:
@@ -98,7 +100,7 @@ class OperatorListState(Generic[T]):
         self._elements.add((self._coder.encode(value),))
 
     def add_all(self, values: Iterable[T]) -> None:
-        """Add elements at the end (``addAll``)."""
+        """Add elements at the end (Flink's ``addAll``)."""
         self._elements.add([self._coder.encode(value) for value in values])
 
     def update(self, values: Iterable[T]) -> None:
@@ -113,14 +115,15 @@ class OperatorListState(Generic[T]):
 
 
 class OperatorStateStore:
-    """The operator states of one task (``OperatorStateStore``). Each method that makes a state registers it. It raises
-    `Incompatible` if a state of the same name was stored as another kind, for example as a union list instead of a
-    split list.
+    """The operator states of one task (Flink's ``OperatorStateStore``). Each method that makes a state registers it,
+    and raises `Incompatible` if a state of the same name was stored as another kind, for example as a union list
+    instead of a split list.
     """
 
     def __init__(self, tasks: TaskStore, task: int, of: int, waiting: Mapping[str, list[bytes]]) -> None:
-        """Make the states of the task number ``task`` of ``of`` tasks. ``waiting`` has, by column family, the values of
-        all earlier tasks that are not merged and split yet, because that needs the functions of a descriptor.
+        """Make the states of the task number ``task`` of ``of`` tasks, in the task's state store ``tasks``. ``waiting``
+        has, by column family, single values that another number of tasks wrote, and that can only be merged and split
+        once a descriptor with the functions for that is registered.
         """
         self._tasks = tasks
         self._task = task
@@ -129,8 +132,9 @@ class OperatorStateStore:
         self._lists: dict[str, Elements] = {}
 
     def state(self, descriptor: OperatorStateDescriptor[T]) -> OperatorState[T]:
-        """Return the state of one value (``getOperatorState``). Raises `Incompatible` if another number of tasks wrote
-        the state, and the descriptor has no functions to merge and split it.
+        """Register a state with one value for each task, and return it (Flink's ``getOperatorState``). Raises
+        `Incompatible` if another number of tasks wrote the state, and the descriptor has no functions to merge and
+        split it.
         """
         family = self._register(descriptor.name, Kind.VALUE)
         cell = KeyedCell(ValueFamily(self._tasks, family), lambda: VALUE_KEY)
@@ -142,31 +146,33 @@ class OperatorStateStore:
         return state
 
     def list_state(self, descriptor: ListStateDescriptor[T]) -> OperatorListState[T]:
-        """Return a list that another number of tasks divides evenly (``getListState``)."""
+        """Register a list of the task, and return it. If the number of tasks changes, all elements are divided evenly
+        among the new tasks (Flink's ``getListState``).
+        """
         return self._list(descriptor, Kind.SPLIT_LIST)
 
     def union_list_state(self, descriptor: ListStateDescriptor[T]) -> OperatorListState[T]:
-        """Return a list of which a restore gives each task the elements of all tasks (``getUnionListState``). The task
-        keeps the elements that it needs, and its next snapshot contains only those.
+        """Register a list of the task, and return it. A restore gives each task the elements of all tasks (Flink's
+        ``getUnionListState``). The task keeps the elements that it needs, and its next snapshot contains only those.
         """
         return self._list(descriptor, Kind.UNION_LIST)
 
     def broadcast_state(self, descriptor: MapStateDescriptor[K, V]) -> BroadcastState[K, V]:
-        """Return a map that is equal in all tasks (``getBroadcastState``)."""
+        """Register a map that is equal in all tasks, and return it (Flink's ``getBroadcastState``)."""
         self._check_no_ttl(descriptor)
         family = self._register(descriptor.name, Kind.BROADCAST)
         cell = KeyedCell(ValueFamily(self._tasks, family), lambda: b"")
         return BroadcastState(cell, descriptor.key_coder, descriptor.value_coder)
 
     def drop(self, name: str) -> None:
-        """Remove a state. A restored state need not be registered for that."""
+        """Remove the state ``name``. A state that was restored can be removed without registering it."""
         self._lists.pop(OPERATOR + name, None)
         self._waiting.pop(OPERATOR + name, None)
         self._tasks.drop(OPERATOR + name)
 
     def before_snapshot(self) -> dict[str, int]:
-        """Prepare the store for a commit, and return the number of elements of each list. Raises `Incompatible` if
-        restored values still wait for the descriptor that merges and splits them, because the commit would lose them.
+        """Prepare the state store for a commit, and return the number of elements of each list. Raises `Incompatible`
+        if restored values still wait for a descriptor that merges and splits them, because the commit would lose them.
         """
         if self._waiting:
             names = ", ".join(sorted(family.removeprefix(OPERATOR) for family in self._waiting))
@@ -201,9 +207,9 @@ class OperatorStateStore:
 def _split_and_merged(
     descriptor: OperatorStateDescriptor[T], values: Sequence[bytes], task: int, tasks: int
 ) -> Iterator[T]:
-    """Yield the value that this task of ``tasks`` gets of the values of all earlier tasks; yield nothing if there are
-    none. Raises `Incompatible` if the descriptor has no functions, or if its ``split`` returns another number of
-    values.
+    """Yield the value of the task number ``task`` of ``tasks``, from the ``values`` that another number of tasks wrote:
+    the descriptor merges these into one, and splits it. Yield nothing if there are no values. Raises `Incompatible` if
+    the descriptor has no functions for that, or its ``split`` returns another number of values than ``tasks``.
     """
     if not values:
         return

@@ -1,4 +1,6 @@
-"""Copies a task's share of a checkpoint, which other tasks wrote, into the task's store."""
+"""Restores a task from a checkpoint that another number of tasks wrote: copies the task's share into its own state
+store.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,9 @@ Open = Callable[[TaskSnapshot], RangeReader]
 
 
 class Takeover:
-    """Copies one task's share of the snapshots ``before`` into the task's store. It reads the snapshots in the order of
-    their tasks, and only those with key groups or list elements for this task. Raises `StateDamaged` if a store does
-    not have what its snapshot reports.
+    """Copies one task's share of a checkpoint into the task's state store ``into``. ``before`` has the reports of the
+    tasks that wrote the checkpoint. They are read in the order of these tasks, and only those with key groups or list
+    elements for this task. Raises `StateDamaged` if a state store does not have what its report says.
     """
 
     def __init__(self, before: Sequence[TaskSnapshot], task: int, tasks: int, into: TaskStore, open_one: Open) -> None:
@@ -37,8 +39,8 @@ class Takeover:
         self._bytes = 0
 
     def all_states(self) -> dict[str, list[bytes]]:
-        """Copy the task's share of all states. Return, by column family, the values of all earlier tasks that a
-        descriptor must merge and split.
+        """Copy the task's share of all states. Return the single values that a descriptor must merge and split first,
+        by column family: all values that the tasks of the checkpoint wrote.
         """
         kinds = {family: base_kind(kind) for one in self._before for family, kind in one.states.items()}
         waiting: dict[str, list[bytes]] = {}
@@ -58,14 +60,16 @@ class Takeover:
         return {family: values for family, values in waiting.items() if values}
 
     def union_lists(self) -> None:
-        """Copy only the union lists, because a restore gives each task all elements of these."""
+        """Copy only the union lists. Unlike other states, these are copied even if the number of tasks stays the same,
+        because a restore gives each task the elements of all tasks.
+        """
         for family in {family: None for one in self._before for family in one.states}:
             if any(base_kind(one.states.get(family, Kind.VALUE.value)) is Kind.UNION_LIST for one in self._before):
                 self._into.register(family, Kind.UNION_LIST.value)
                 self.union_list(family)
 
     def union_list(self, family: str) -> None:
-        """Copy the elements of all earlier tasks of one union list."""
+        """Copy the elements of one union list from all tasks of the checkpoint."""
         elements = Elements(self._into, family)
         elements.clear()
         elements.add(
@@ -108,7 +112,7 @@ class Takeover:
             self._count(len(key) + len(value))
 
     def _all(self, family: str) -> Iterator[tuple[bytes, bytes]]:
-        """Iterate over the values that the earlier tasks have for a state with a single value."""
+        """Iterate over the keys and values that the tasks of the checkpoint wrote for a state with a single value."""
         for number, one in enumerate(self._before):
             if family in one.states:
                 yield from self._reader(number).range_scan(VALUE_KEY, VALUE_KEY + b"\0", family)
@@ -141,9 +145,9 @@ class Takeover:
 
 
 def even_split(lengths: Sequence[int], task: int, tasks: int) -> Iterator[tuple[int, range]]:
-    """Iterate over this task's pieces of lists with these lengths: each is the number of a list, and a range of
-    positions. The lists are joined, and cut into a piece for each of ``tasks``. The pieces differ in length by at most
-    one, each element goes to one task, and the order stays.
+    """Iterate over the pieces of several lists that the task number ``task`` of ``tasks`` gets; each piece is the
+    number of a list, and a range of positions in it. ``lengths`` has the lengths of the lists. They are joined, and
+    divided in order into one run of elements for each task; the runs differ in length by at most one.
     """
     total = sum(lengths)
     begin, end = task * total // tasks, (task + 1) * total // tasks

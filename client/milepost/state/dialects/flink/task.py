@@ -1,5 +1,5 @@
-"""One task of an operator, from its start or restore to its end, and its snapshots. Also the interfaces of the function
-that a task calls, and of listeners to checkpoints.
+"""One task of an operator, with Flink's interface, from its start or restore to its end, and its snapshots. Also the
+interfaces of the function that a task calls, and of listeners to checkpoints.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class InitializationContext:
-    """The context in which a function registers its states (``FunctionInitializationContext``). ``restored_checkpoint``
-    is the id of the checkpoint from which the task continues, None for a new task.
+    """The context in which a function registers its states (Flink's ``FunctionInitializationContext``).
+    ``restored_checkpoint`` is the id of the checkpoint from which the task continues, None for a new task.
     """
 
     task: int
@@ -39,20 +39,22 @@ class InitializationContext:
 
     @property
     def is_restored(self) -> bool:
-        """Whether the task continues from a checkpoint (``isRestored``)."""
+        """Whether the task continues from a checkpoint (Flink's ``isRestored``)."""
         return self.restored_checkpoint is not None
 
 
 @dataclass(frozen=True)
 class SnapshotContext:
-    """The id of the checkpoint of a snapshot, and its time in milliseconds since 1970 (``FunctionSnapshotContext``)."""
+    """The id of the checkpoint of a snapshot, and its time in milliseconds since 1970 (Flink's
+    ``FunctionSnapshotContext``).
+    """
 
     checkpoint_id: int
     timestamp: int
 
 
 class CheckpointedFunction(ABC):
-    """A function that keeps its state in states that it registers (``CheckpointedFunction``)."""
+    """A function of an operator that keeps its state in states that it registers (Flink's ``CheckpointedFunction``)."""
 
     @abstractmethod
     def initialize_state(self, context: InitializationContext) -> None:
@@ -60,8 +62,8 @@ class CheckpointedFunction(ABC):
 
     @abstractmethod
     def snapshot_state(self, context: SnapshotContext) -> None:
-        """Write the function's data that is not in its states yet into the states. Called before each snapshot, and
-        again if the snapshot fails.
+        """Write the data that the function's states do not contain yet into these states. Called before each snapshot,
+        and again if the snapshot fails.
         """
 
 
@@ -75,25 +77,29 @@ class Checkpointed(ABC, Generic[T]):
 
     @abstractmethod
     def snapshot_state(self, checkpoint_id: int, timestamp: int) -> T:
-        """Return the state (``snapshotState``). Called for each snapshot, and again if the snapshot fails."""
+        """Return the function's whole state (Flink's ``snapshotState``). Called for each snapshot, and again if the
+        snapshot fails.
+        """
 
     @abstractmethod
     def restore_state(self, state: T) -> None:
-        """Take a restored state (``restoreState``). Called once, before any other method, if the checkpoint has a state
-        of this function.
+        """Take a restored state (Flink's ``restoreState``). Called once, before any other method, if the checkpoint has
+        a state of this function.
         """
 
 
 class CheckpointListener:
-    """Listens to the outcome of checkpoints (``CheckpointListener``). A listener may miss an outcome, since a task can
-    end before the call.
+    """Receives the outcome of each checkpoint (Flink's ``CheckpointListener``). A listener may miss an outcome, since a
+    task can end before the call.
     """
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Note that the checkpoint was published (``notifyCheckpointComplete``)."""
+        """Note that the checkpoint was published (Flink's ``notifyCheckpointComplete``)."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Note that the checkpoint was abandoned (``notifyCheckpointAborted``). A later one contains its changes."""
+        """Note that the checkpoint was abandoned (Flink's ``notifyCheckpointAborted``). A later checkpoint contains its
+        changes.
+        """
 
 
 def milliseconds() -> int:
@@ -104,8 +110,8 @@ def milliseconds() -> int:
 class OperatorTask:
     """One of the ``tasks`` parallel tasks of an operator, with its keyed state and its operator state.
 
-    All state of the task is in one store, so one commit is a consistent snapshot of it. `snapshot` commits, and returns
-    the report for a `Checkpoint`. The coordinator of the tasks publishes the checkpoint, and calls
+    All state of the task is in one state store, so one commit is a consistent snapshot of it. `snapshot` commits, and
+    returns the report for a `Checkpoint`. The coordinator of the tasks publishes the checkpoint, and calls
     `notify_checkpoint_complete` of each task. A task that is made with a published checkpoint continues from it, with
     the same or another number of tasks, and ignores later commits. A task belongs to one thread.
     """
@@ -128,8 +134,9 @@ class OperatorTask:
         """Open the state, and let ``function`` register and read its states.
 
         ``files`` is the storage of all state, and ``operator`` is the number of the operator there; ``name`` is the
-        operator's name in checkpoints. ``key_coder`` encodes the keys of keyed state; by default keys are bytes.
-        ``settings`` choose whether open state is in memory or in RocksDB. ``clock`` is for times to live.
+        operator's name in checkpoints. ``restored`` is the checkpoint from which the task continues; None for a new
+        task. ``key_coder`` encodes the keys of keyed state; by default keys are bytes. ``settings`` choose whether open
+        state is in memory or in RocksDB. ``clock`` is for times to live.
 
         Raises `Incompatible` if the checkpoint does not contain the operator, or has it with another number of key
         groups; `StateDamaged`, `VersionNotFound` and `FilesError` if the state cannot be read.
@@ -200,12 +207,14 @@ class OperatorTask:
         )
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Tell the function that a checkpoint was published."""
+        """Pass on to the task's function that a checkpoint was published."""
         if isinstance(self._function, CheckpointListener):
             self._function.notify_checkpoint_complete(checkpoint_id)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Tell the function that a checkpoint was abandoned. The next checkpoint contains the task's state."""
+        """Pass on to the task's function that a checkpoint was abandoned. The next checkpoint contains the task's
+        state.
+        """
         if isinstance(self._function, CheckpointListener):
             self._function.notify_checkpoint_aborted(checkpoint_id)
 
@@ -253,7 +262,9 @@ class OperatorTask:
 
 
 class _Readers:
-    """Opens commits of other tasks to read ranges of keys, without loading or maintaining their stores."""
+    """Opens the commits of the state stores of other tasks, to read ranges of keys without loading the whole stores and
+    without maintaining them.
+    """
 
     def __init__(self, files: StateFiles, settings: ProviderSettings) -> None:
         self._files = files

@@ -1,4 +1,4 @@
-"""The store of one task, and the kinds of the states in it."""
+"""The state store of one task, with the kinds of the states in it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from milepost.state.store import CheckpointInfo, FileStateStoreProvider, StateSt
 
 
 class TaskStore:
-    """The store of one task. It opens a version, commits it, and opens the committed version again when it is next
-    used. ``states`` has the kind of each state that was ever registered, by the name of its column family.
+    """The state store of one task. It opens a version, commits it, and opens the committed version again when it is
+    next used. ``states`` has the kind of each state that was ever registered, by the name of its column family.
     """
 
     def __init__(
         self, provider: FileStateStoreProvider, states: Mapping[str, str], version: int = 0, id: str | None = None
     ) -> None:
-        """Open a version of the store. `close` closes ``provider`` too."""
+        """Open a version of the state store; 0 is the empty version. `close` closes ``provider`` too."""
         self.states = dict(states)
         self._provider = provider
         self._at: tuple[int, str | None] = (version, id)
@@ -28,18 +28,20 @@ class TaskStore:
 
     @property
     def id(self) -> StateStoreId:
-        """The id of the store."""
+        """The id of the state store."""
         return self._provider.state_store_id
 
     @property
     def store(self) -> StateStore:
-        """The version that is open for changes. After a commit it is another object."""
+        """The version of the state store that is open for changes. After a commit it is another object."""
         if self._store is None:
             self._store = self._provider.get_store(*self._at)
         return self._store
 
     def register(self, family: str, kind: str, *, multiple: bool = False) -> None:
-        """Create a state of this kind, unless it exists. Raises `Incompatible` if it exists as another kind."""
+        """Create the column family of a state of this kind, unless it exists. Raises `Incompatible` if it exists as
+        another kind.
+        """
         before = self.states.get(family, kind)
         if before != kind:
             raise Incompatible(f"the state {family} was written as {before!r}, and cannot go on as {kind!r}")

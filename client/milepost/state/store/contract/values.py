@@ -18,7 +18,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}\Z")
 
 @dataclass(frozen=True, slots=True)
 class StateStoreId:
-    """The id of a store: its operator, its partition and its name (``StateStoreId``).
+    """The id of a state store: its operator, its partition and its name (Spark's ``StateStoreId``).
 
     Spark's id also contains the location of the checkpoint (``checkpointRootLocation``); here the `StateFiles` of a
     provider have it.
@@ -38,13 +38,13 @@ class StateStoreId:
 
     @property
     def directory(self) -> str:
-        """The directory of the store's files, relative to the root of its `StateFiles`."""
+        """The directory of the state store's files, relative to the root of its `StateFiles`."""
         return f"{self.operator}/{self.partition}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointInfo:
-    """A task's report on a commit to its driver (``StateStoreCheckpointInfo``).
+    """A task's report to the driver on the commit of a state store (Spark's ``StateStoreCheckpointInfo``).
 
     ``id`` is the id of the commit, and ``base_id`` the id of the commit before it; None at version 1.
     """
@@ -56,7 +56,7 @@ class CheckpointInfo:
 
 
 class ChangeKind(Enum):
-    """The kind of a change to a key (``RecordType``)."""
+    """The kind of a change to a key (Spark's ``RecordType``)."""
 
     PUT = "put"
     REMOVE = "remove"
@@ -67,8 +67,8 @@ class ChangeKind(Enum):
 class Change:
     """The change of one key in one commit.
 
-    ``values`` has the value that was put or, in a family with several values for each key, all values that were put or
-    appended.
+    ``values`` has the value that was put or, in a column family with several values for each key, all values that were
+    put or appended.
     """
 
     version: int
@@ -80,7 +80,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class StateStoreMetrics:
-    """Metrics of one store, or the sums of the metrics of several stores (``StateStoreMetrics``).
+    """Metrics of one state store, or the sums of the metrics of several state stores (Spark's ``StateStoreMetrics``).
 
     ``num_keys`` is the number of keys in the version at which the store was opened or, after a commit, in the new
     version.
@@ -92,7 +92,7 @@ class StateStoreMetrics:
 
     @staticmethod
     def combine(all_metrics: Iterable[StateStoreMetrics]) -> StateStoreMetrics:
-        """Add up the metrics of several stores (``StateStoreMetrics.combine``)."""
+        """Add up the metrics of several state stores (Spark's ``StateStoreMetrics.combine``)."""
         keys = memory = 0
         custom: Counter[str] = Counter()
         for one in all_metrics:

@@ -1,1 +1,1 @@
-"""Engines: each holds one version of a store, in memory or in RocksDB, while the version is open."""
+"""Engines: each holds one version of a state store, in memory or in RocksDB, while the version is open."""

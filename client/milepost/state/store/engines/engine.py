@@ -1,5 +1,5 @@
-"""The contract of an engine, which holds the keys and values of one version of a store and is changed into the next
-version in place; and the engine in memory.
+"""The contract of an engine, which holds the keys and values of one version of a state store and is changed into the
+next version in place; and the engine in memory.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from milepost.state.store.sorted_map import SortedMap
 
 
 class Engine(ABC):
-    """Sorted keys and their values. A new engine is empty, and only one thread at a time uses it. An engine need not be
-    durable, because the files of the store contain the same data. Its methods raise `EngineFailed`.
+    """The sorted keys and the values of one version of a state store. A new engine is empty, and only one thread at a
+    time uses it. An engine need not be durable, because the files of the store contain the same data. Its methods raise
+    `EngineFailed`.
     """
 
     @abstractmethod
@@ -21,8 +22,8 @@ class Engine(ABC):
 
     @abstractmethod
     def scan(self, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        """Iterate over the keys from ``start`` up to, but not including, ``end``, sorted. The caller must not change
-        the engine during the iteration.
+        """Iterate over the keys from ``start`` up to, but not including, ``end``, and their values, sorted by key; None
+        leaves the end open. The caller must not change the engine during the iteration.
         """
 
     @abstractmethod
@@ -52,7 +53,9 @@ computed anew.
 
 
 class MemoryEngine(Engine):
-    """Keys and values as Python objects: the fastest engine, as long as they fit into memory."""
+    """An engine that keeps keys and values as Python objects: the fastest one, as long as the state fits into
+    memory.
+    """
 
     def __init__(self) -> None:
         self._map: SortedMap[bytes] = SortedMap()

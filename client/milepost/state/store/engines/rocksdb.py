@@ -1,4 +1,4 @@
-"""Engines in RocksDB, on local disk. They use a limited amount of memory for a state of any size."""
+"""Engines that hold state in RocksDB, on a local disk. They use a limited amount of memory for a state of any size."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def _check_process() -> None:
 
 
 def _keep_what_is_open() -> None:
-    """Keep references to all open engines in a forked process, so that they are never closed there: the close would
-    wait for ever for RocksDB's threads.
+    """Keep a reference to each open RocksDB database in a forked process, so that it is never closed there: the close
+    would wait for ever for RocksDB's threads.
     """
     for database in _databases.values():
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(database))
@@ -58,15 +58,15 @@ if hasattr(os, "register_at_fork"):
 
 
 class RocksDBEngines:
-    """Makes engines in RocksDB. All engines of one `RocksDBEngines` share its memory."""
+    """Makes engines in RocksDB. All engines that one `RocksDBEngines` makes share one amount of memory."""
 
     def __init__(self, directory: str | os.PathLike[str], *, memory_bytes: int = 128 * 1024 * 1024) -> None:
         """``directory`` is on a local disk. Each engine has its own directory there, which is removed when the engine
-        is closed.
+        is closed. Directories that ended processes left are removed now. They cannot be used again: without RocksDB's
+        write-ahead log, they may lack the data that was in memory.
 
-        ``memory_bytes`` is for blocks of files, their indexes and filters, and for data that is not in files yet.
-        Directories of processes that have ended are removed. They cannot be used again: without RocksDB's write-ahead
-        log, they may lack the data that was in memory.
+        ``memory_bytes`` is the memory of all engines together, for blocks of files, their indexes and filters, and for
+        data that is not in files yet.
         """
         if memory_bytes < _LEAST_MEMORY:
             raise InvalidUse(f"RocksDB needs {_LEAST_MEMORY} bytes of memory at least")
@@ -80,13 +80,15 @@ class RocksDBEngines:
         self._open = 0
 
     def __call__(self) -> Engine:
-        """Make an empty engine. Raises `EngineFailed`, also in a fork of a process that has used RocksDB."""
+        """Make an empty engine. Raises `EngineFailed` if RocksDB fails, and in a fork of a process that has used
+        RocksDB.
+        """
         _check_process()
         with _translated():
             return RocksDBEngine(CacheDirectory(self._directory), self)
 
     def options(self) -> rocksdict.Options:
-        """Return the options of a database."""
+        """Return RocksDB's options for the database of one engine."""
         table = rocksdict.BlockBasedOptions()
         table.set_block_cache(self._cache)
         table.set_block_size(16 * 1024)
@@ -108,17 +110,19 @@ class RocksDBEngines:
         return options
 
     def opened(self, change: int) -> None:
-        """Add ``change`` to the number of open engines, which share the memory."""
+        """Add ``change`` to the number of open engines, among which `share_of_cache` divides the memory."""
         self._open += change
 
     def share_of_cache(self) -> int:
-        """Return one engine's share of the shared memory, in bytes, if all engines have equal shares."""
+        """Return the part of the used shared memory, in bytes, that counts for one open engine: an equal part for
+        each.
+        """
         return int(self._cache.get_usage()) // max(self._open, 1)
 
 
 class RocksDBEngine(Engine):
-    """Keys and values in a RocksDB database. It has no write-ahead log, because the files of the store contain the same
-    data.
+    """An engine that keeps keys and values in a RocksDB database. It has no write-ahead log, because the files of the
+    state store contain the same data.
     """
 
     def __init__(self, directory: CacheDirectory, engines: RocksDBEngines) -> None:
@@ -154,8 +158,8 @@ class RocksDBEngine(Engine):
             yield pair  # type: ignore[misc]
 
     def _check_end(self, start: bytes, last: bytes | None) -> None:
-        """Raise `EngineFailed` if a scan that found no key after ``last`` ended because of a read error: RocksDB then
-        ends the scan without raising.
+        """Raise `EngineFailed` if a scan from ``start`` ended after the key ``last`` (None for no key) because of a
+        read error. This is necessary because RocksDB then ends the scan without raising.
         """
         behind = self._database.iter()
         behind.seek(start if last is None else last)
@@ -210,8 +214,8 @@ def _translated() -> Iterator[None]:
 
 
 class CacheDirectory:
-    """A new directory for an engine, and a lock file beside it. The lock shows other processes that this process still
-    uses the directory.
+    """A new directory for the database of an engine, and a lock file beside it. The lock shows other processes that
+    this process still uses the directory.
     """
 
     def __init__(self, parent: Path) -> None:
@@ -226,15 +230,15 @@ class CacheDirectory:
         self.path.mkdir()
 
     def remove(self) -> None:
-        """Remove the directory and its content. Files that cannot be removed stay, and another process may remove them
-        later.
+        """Remove the directory and its content. Files that cannot be removed now stay, and another process may remove
+        them later.
         """
         shutil.rmtree(self.path, ignore_errors=True)
         _unlink_and_close(self._lock_path, self._lock)
 
 
 def remove_leftovers(parent: Path) -> int:
-    """Remove the directories of processes that have ended, and return how many there were."""
+    """Remove the directories that engines of ended processes left in ``parent``, and return how many there were."""
     count = 0
     for lock_path in parent.glob(f"{_PREFIX}*{_LOCK}"):
         # Another process is removing the directory as well, or it belongs to another user, whose processes will remove
@@ -257,7 +261,9 @@ def remove_leftovers(parent: Path) -> int:
 
 
 def _unlink_and_close(path: Path, descriptor: int) -> None:
-    """Remove the lock file that this process holds. Windows removes it only once it is closed."""
+    """Remove the lock file at ``path``, which this process holds as ``descriptor``. Windows removes it only once it is
+    closed.
+    """
     with suppress(OSError):
         path.unlink()
     os.close(descriptor)

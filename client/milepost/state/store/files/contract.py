@@ -18,7 +18,9 @@ _PATH = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)*[A-Za-z0-9_-][A-Za-z0-9._
 
 
 class Created(Enum):
-    """The result of `StateFiles.create`: the file was created, or a file of that name existed before."""
+    """The result of `StateFiles.create`: the file was created (DONE), or a file of that name existed before
+    (EXISTS).
+    """
 
     DONE = auto()
     EXISTS = auto()
@@ -42,7 +44,8 @@ class StateFiles(ABC):
 
     @abstractmethod
     def create(self, name: str, content: bytes) -> Created:
-        """Create a file, with its directories, and make it durable; an existing file stays unchanged.
+        """Create a file, with its directories, and make it durable. `Created.EXISTS` means that a file of this name
+        existed before, and stays unchanged.
 
         Readers see the whole file or nothing of it. Raises `WriteUnknown` if the file may exist now, or later.
         """
@@ -61,7 +64,7 @@ class StateFiles(ABC):
 
 
 def checked_path(path: str) -> str:
-    """Return ``name`` if every `StateFiles` can store a file under it. Raises `InvalidUse` otherwise."""
+    """Return ``path`` if every `StateFiles` can store a file under it. Raises `InvalidUse` otherwise."""
     if not _PATH.match(path):
         raise InvalidUse(f"no path of a state file: {path!r}")
     return path
@@ -71,8 +74,8 @@ def create_once(files: StateFiles, path: str, content: bytes) -> Created:
     """Create a file: `Created.DONE` means that it exists with this content, `Created.EXISTS` with other content.
 
     So the call is safe to repeat, from any process. If the outcome is unknown, or the file exists already, this reads
-    the file back; if it does not exist, this tries to create it once more. Raises `WriteUnknown` if the outcome is
-    still unknown after that.
+    the file back; if the file does not exist then, this tries once more to create it. Raises `WriteUnknown` if the
+    outcome is still unknown after that.
     """
     unknown: WriteUnknown | None = None
     for _ in range(2):

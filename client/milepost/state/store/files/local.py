@@ -1,5 +1,5 @@
-"""Files in a local directory, also on a mounted file system that supports hard links; and files in memory, for
-tests.
+"""State files in a local directory, also on a mounted file system that supports hard links; and state files in memory,
+for tests.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ the link may still appear.
 
 
 class LocalFiles(StateFiles):
-    """A directory. A file is written under a hidden name, made durable, and then linked to its own name, which fails if
-    the name is taken. Calls have no time limit, because a thread that waits for a disk cannot be interrupted.
+    """Stores state files in a local directory. A file is written under a hidden name, made durable, and then linked to
+    its own name, which fails if the name is taken. Calls have no time limit, because a thread that waits for a disk
+    cannot be interrupted.
     """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
@@ -123,8 +124,8 @@ class LocalFiles(StateFiles):
 
 @contextmanager
 def _translated(act: str, path: Path) -> Iterator[None]:
-    """Translate an OSError into an error below `FilesError`. The message contains ``path``, because the error of a full
-    disk names no file.
+    """Translate an OSError into an error below `FilesError`. The message contains ``act``, what was being done, and
+    ``path``, because the error of a full disk names no file.
     """
     try:
         yield
@@ -136,7 +137,7 @@ def _translated(act: str, path: Path) -> Iterator[None]:
 
 
 class MemoryFiles(StateFiles):
-    """Files in the memory of this process, for tests."""
+    """Stores state files in the memory of this process, for tests."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """``clock`` returns the present time in seconds; it determines the age of files."""

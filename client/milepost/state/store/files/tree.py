@@ -1,4 +1,4 @@
-"""Files in the tree of a job, which the service fences by the epoch of the job's driver."""
+"""State files in the tree of a job, which the service fences by the epoch of the job's driver."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ DEFAULT_DIRECTORY = "_milepost/state"
 
 
 class TreeFiles(StateFiles):
-    """A directory in the tree of a job, as storage for state. The driver makes such an object, and each executor makes
-    its own with the epoch that it got from the driver.
+    """Stores state files in a directory of a job's tree. The driver makes such an object, and each executor makes its
+    own with the epoch that it got from the driver.
 
     A write under an old epoch raises `FilesFenced`: the service checks the epoch when the write begins, and again after
     the last byte. The object can be pickled if its token can; the unpickled copy has its own connections.
@@ -89,8 +89,8 @@ class TreeFiles(StateFiles):
         self._client.close()
 
     def create(self, name: str, content: bytes) -> Created:
-        """See `StateFiles.create`. Raises `FilesFenced` under an old epoch, and `InvalidUse` for a name that the
-        service would treat as temporary.
+        """Create a file in the tree, as `StateFiles.create` says. Raises `FilesFenced` under an old epoch, and
+        `InvalidUse` for a name that the service would treat as temporary.
         """
         path = self._path(name)
         if name.rpartition("/")[2].startswith("__temp"):
@@ -103,16 +103,19 @@ class TreeFiles(StateFiles):
         return Created.DONE
 
     def read(self, name: str, start: int, length: int) -> bytes:
-        """See `StateFiles.read`. Raises `StateDamaged` if the service reports damaged bytes.
+        """Return ``length`` bytes of a file from ``start`` on, as `StateFiles.read` says. Raises `StateDamaged` if the
+        service reports damaged bytes.
 
-        The bytes are verified if they are a whole file, or belong to a file of at most 1 MiB. The reader itself must
+        The bytes are verified if they are a whole file, or belong to a file of at most 1 MiB. The caller itself must
         verify a part of a larger file.
         """
         with _translated(name):
             return self._files.read(self._path(name), start, length)
 
     def list(self, directory: str) -> list[FileInfo]:
-        """See `StateFiles.list`. The ages are by the service's clock."""
+        """Return the files of a directory in the tree, as `StateFiles.list` says. Their ages are by the service's
+        clock.
+        """
         path = self._path(directory)
         with _translated(directory):
             try:
@@ -125,7 +128,7 @@ class TreeFiles(StateFiles):
                 return []
 
     def delete(self, name: str) -> None:
-        """See `StateFiles.delete`. Raises `FilesFenced` under an old epoch."""
+        """Delete a file in the tree, as `StateFiles.delete` says. Raises `FilesFenced` under an old epoch."""
         with _translated(name):
             self._files.delete(self._path(name))
 
@@ -135,8 +138,8 @@ class TreeFiles(StateFiles):
 
 @contextmanager
 def _translated(name: str) -> Iterator[None]:
-    """Translate an error of the SDK into an error below `FilesError`; into `WriteUnknown` only if the SDK's error says
-    that the outcome is unknown.
+    """Translate an error of the SDK about the file ``name`` into an error below `FilesError`; into `WriteUnknown` only
+    if the SDK's error says that the outcome is unknown.
     """
     try:
         yield

@@ -1,1 +1,1 @@
-"""The format of a store's files: their names, their content, and how a reader verifies it."""
+"""The format of a state store's files: their names, their content, and how a reader verifies them."""

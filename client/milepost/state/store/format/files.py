@@ -1,4 +1,5 @@
-"""Writes and reads files: a head and record batches, which together are an Arrow stream that any Arrow library reads.
+"""Writes and reads the files of a state store. A file is a header and record batches, which together are an Arrow
+stream that any Arrow library reads.
 
 No part of a file is used before its digest is verified.
 
@@ -73,8 +74,8 @@ _SCHEMA_MESSAGE = SCHEMA.serialize().to_pybytes()
 
 
 class Written(NamedTuple):
-    """A file that is ready to be created: ``digest`` is the hex digits of its name, which verify its head, and
-    ``content`` its bytes.
+    """A file that is ready to be created. ``content`` is its bytes, and ``digest`` the hex digits in its name, with
+    which a reader verifies its header.
     """
 
     digest: str
@@ -94,8 +95,8 @@ class Body(NamedTuple):
 
 
 def file_of(store: StateStoreId, head: Head, body: Body) -> Written:
-    """Assemble a file of ``store`` from its head and its record batches. Each call returns a different file, because
-    the head contains a random number.
+    """Assemble a file of the state store ``store`` from its header and its record batches. Each call returns a
+    different file, because the header contains a random number.
     """
     document = {
         "format": FORMAT,
@@ -110,8 +111,8 @@ def file_of(store: StateStoreId, head: Head, body: Body) -> Written:
 
 
 def bodies_of(rows: Iterable[Row], most_bytes: int | None = None) -> Iterator[Body]:
-    """Turn sorted rows into bodies of about ``most_bytes`` of keys and values each, or into a single body if
-    ``most_bytes`` is None.
+    """Turn sorted rows into the bodies (record batches) of one or several files, with about ``most_bytes`` of keys and
+    values each, or of a single file if ``most_bytes`` is None.
 
     Without rows there is no body.
     """
@@ -145,13 +146,13 @@ def bodies_of(rows: Iterable[Row], most_bytes: int | None = None) -> Iterator[Bo
 
 
 def body_of(rows: Iterable[Row]) -> Body:
-    """Turn all rows into one body, which may be empty."""
+    """Turn all rows into the record batches of one file; without rows there are none."""
     return next(bodies_of(rows), Body((), ()))
 
 
 def _message(rows: Sequence[Row]) -> bytes:
-    """Return the rows as the Arrow message of a record batch, without the message of the schema that precedes it in a
-    stream.
+    """Return the rows as the Arrow message of a record batch. In a stream, the message of the schema precedes it; that
+    is not part of the result.
     """
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, SCHEMA, options=_OPTIONS) as writer:
@@ -161,7 +162,9 @@ def _message(rows: Sequence[Row]) -> bytes:
 
 @dataclass(frozen=True)
 class OpenedFile:
-    """A file with a verified head, whose record batches are read and verified one at a time."""
+    """A file of a state store whose header is verified, and whose record batches are read and verified one at a
+    time.
+    """
 
     head: Head
     blocks: tuple[Block, ...]
@@ -172,8 +175,8 @@ class OpenedFile:
     _format: int
 
     def rows(self, start: bytes = b"", end: bytes | None = None) -> Iterator[Row]:
-        """Iterate over the rows from the key ``start`` up to, but not including, ``end``, reading only the record
-        batches that may contain some.
+        """Iterate over the rows from the key ``start`` up to, but not including, ``end``. Only the record batches that
+        may contain such rows are read.
         """
         for batch in self.batches(start, end):
             if not batch or (batch[0][0] >= start and (end is None or batch[-1][0] < end)):
@@ -182,7 +185,9 @@ class OpenedFile:
                 yield from (row for row in batch if row[0] >= start and (end is None or row[0] < end))
 
     def batches(self, start: bytes = b"", end: bytes | None = None) -> Iterator[list[Row]]:
-        """Iterate over the rows of each record batch that may contain keys of the range. Raises `StateDamaged`."""
+        """Iterate over the record batches that may contain keys from ``start`` up to, but not including, ``end``, each
+        as a list of all its rows. Raises `StateDamaged`.
+        """
         for block in self.blocks:
             if block.last >= start and (end is None or block.first < end):
                 yield self._read(block)
@@ -205,7 +210,7 @@ class OpenedFile:
 
 
 def open_file(files: StateFiles, store: StateStoreId, name: StateFileName) -> OpenedFile:
-    """Read and verify the head of a file. Raises `FileMissing`, `StateDamaged`."""
+    """Open a file of the state store ``store``: read and verify its header. Raises `FileMissing`, `StateDamaged`."""
     path = f"{store.directory}/{name}"
     beginning = files.read(path, 0, _FIRST_READ)
     if beginning[:4] != _CONTINUATION or len(beginning) < 8:
@@ -233,7 +238,7 @@ def open_file(files: StateFiles, store: StateStoreId, name: StateFileName) -> Op
 
 
 def batch_of(rows: Sequence[Row]) -> pa.RecordBatch:
-    """Turn sorted rows into a record batch."""
+    """Turn sorted rows of a state store into an Arrow record batch."""
     keys, ops, values = zip(*rows, strict=True)
     shared = list(_shared(keys))
     return pa.record_batch(
@@ -250,7 +255,9 @@ def batch_of(rows: Sequence[Row]) -> pa.RecordBatch:
 
 
 def rows_of(batch: pa.RecordBatch) -> list[Row]:
-    """Turn a record batch back into rows. Raises ValueError for a batch that was not made from rows."""
+    """Turn an Arrow record batch back into the rows from which `batch_of` made it. Raises ValueError for another
+    batch.
+    """
     if batch.num_rows != 1:
         raise ValueError(f"it has {batch.num_rows} rows of lists")
     ops, shared, key_lengths, suffixes, value_lengths, values = batch.columns
@@ -265,7 +272,7 @@ def rows_of(batch: pa.RecordBatch) -> list[Row]:
 
 
 def rows_of_format_1(batch: pa.RecordBatch) -> list[Row]:
-    """Turn a record batch of `ROWS_SCHEMA` into rows."""
+    """Turn a record batch with the schema `ROWS_SCHEMA`, which older files have, into rows."""
     numbers, keys, ops, values = (column.to_pylist() for column in batch.columns)
     if numbers[0] == numbers[-1]:  # rows are sorted by family, so all are of the same family
         prefix = prefix_of(numbers[0])
@@ -288,7 +295,7 @@ def _shared(keys: Iterable[bytes]) -> Iterator[int]:
 
 
 def _numbers(lists: pa.Array, kind: Literal["B", "I"]) -> list[int]:
-    """Return the only list of a column of lists as Python numbers. This is much faster than Arrow's ``to_pylist``."""
+    """Return the only list in a column of lists as Python numbers. This is much faster than Arrow's ``to_pylist``."""
     numbers = lists.flatten()
     if len(numbers) == 0:
         return []

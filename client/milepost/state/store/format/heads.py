@@ -1,4 +1,4 @@
-"""The heads of a store's files, which are stored as JSON in the metadata of the file's Arrow schema."""
+"""The headers of a state store's files, which are stored as JSON in the metadata of the file's Arrow schema."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Commit = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The description of a record batch in the head of its file: its offset in bytes from the end of the head, its
-    length, its digest, its number of rows, and its first and last key.
+    """The description of a record batch in the header of its file: the offset in bytes from the end of the header, the
+    length, the digest, the number of rows, and the first and the last key.
 
     Keys begin with the number of their column family.
     """
@@ -33,10 +33,11 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class DeltaHead:
-    """The head of a commit.
+    """The header of a commit's file.
 
     ``lineage`` lists some of the commits before this one, newest first and without a gap, but not necessarily back to
-    version 1. ``families`` and ``keys``, the number of keys, describe the version that the commit made.
+    version 1. ``families``, the column families, and ``keys``, the number of keys, describe the version that the commit
+    made.
     """
 
     version: int
@@ -47,8 +48,8 @@ class DeltaHead:
 
 @dataclass(frozen=True, slots=True)
 class RunHead:
-    """The head of a file of a run, which contains changes of the versions after ``after``, up to and including
-    ``version``.
+    """The header of a file of a `Run`. The file contains merged changes of the versions after ``after``, up to and
+    including ``version``.
     """
 
     after: int
@@ -57,7 +58,7 @@ class RunHead:
 
 @dataclass(frozen=True, slots=True)
 class RunPart:
-    """A file of a run, as a snapshot names it; ``size`` is the size of its record batches in bytes."""
+    """A file of a `Run`, as a snapshot lists it; ``size`` is the size of its record batches in bytes."""
 
     name: str
     size: int
@@ -68,8 +69,8 @@ class RunPart:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Sorted rows in which each key appears once: the combined changes of the versions after ``after``, up to and
-    including ``version``.
+    """The merged changes of several commits: sorted rows in which each key appears once, for the versions after
+    ``after``, up to and including ``version``.
 
     Its parts are files whose ranges of keys do not overlap, sorted by key. A run of a single version may consist of the
     file of the commit itself.
@@ -92,7 +93,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotHead:
-    """The head of a snapshot: the runs, oldest first, that together are the state of one commit."""
+    """The header of a snapshot's file. It lists the runs, oldest first, that together are the state of one commit."""
 
     version: int
     id: str
@@ -103,7 +104,7 @@ Head = DeltaHead | RunHead | SnapshotHead
 
 
 def head_to_json(head: Head) -> dict[str, Any]:
-    """Turn a head into a JSON document."""
+    """Turn the header of a file into a JSON document."""
     if isinstance(head, DeltaHead):
         return {
             "kind": "delta",
@@ -136,8 +137,8 @@ def head_to_json(head: Head) -> dict[str, Any]:
 
 
 def head_from_json(document: dict[str, Any]) -> Head:
-    """Turn a JSON document into a head. Raises a built-in exception such as KeyError or ValueError if the document is
-    not a head.
+    """Turn a JSON document into the header of a file. Raises a built-in exception such as KeyError or ValueError if the
+    document is not a header.
     """
     kind, version = document["kind"], int(document["version"])
     if kind == "delta":
@@ -190,7 +191,7 @@ def block_from_json(document: dict[str, Any]) -> Block:
 
 
 def key_to_json(key: bytes) -> list[Any]:
-    """Write a key as the number of its family and its bytes in base64."""
+    """Write a key as the number of its column family and the rest of its bytes in base64."""
     return [int.from_bytes(key[:4], "big"), base64.b64encode(key[4:]).decode()]
 
 

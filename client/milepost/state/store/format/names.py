@@ -1,8 +1,8 @@
-"""The names of the files of a store.
+"""The names of the files of a state store.
 
-The 32 digits at the end of a name are the first half of the SHA-256 of the file's head. The head contains the digests
-of the file's record batches, and a random number. So the name verifies the content of its file, two different commits
-never have the same name, and a process that repeats the creation of a file creates the same file.
+The 32 digits at the end of a name are the first half of the SHA-256 of the file's header. The header contains the
+digests of the file's record batches, and a random number. So the name verifies the content of its file, two different
+commits never have the same name, and a process that repeats the creation of a file creates the same file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ID_DIGITS = 32
 
 
 class Kind(Enum):
-    """The kind of a file, which is the extension of its name."""
+    """The kind of a state store's file, which is the extension of its name."""
 
     DELTA = "delta"
     RUN = "run"
@@ -33,11 +33,11 @@ _PIN_NAME = re.compile(r"[A-Za-z0-9-]{1,100}\Z")
 
 @dataclass(frozen=True, slots=True)
 class StateFileName:
-    """The parts of a file's name.
+    """The parts of the name of a state store's file.
 
-    ``id`` is the id of a commit: of the commit itself in the name of a delta, of the commit whose state the file
-    contains or keeps in that of a snapshot or pin. In the name of a run it is the file's digest. ``extra`` is the
-    digest of a snapshot or the name of a pin, else "".
+    In the name of a commit's file (kind DELTA), ``id`` is the id of the commit. In the name of a snapshot or a pin,
+    ``id`` is the id of the commit whose state the file contains or keeps. In the name of a run, ``id`` is the digest of
+    the file. ``extra`` is the digest of a snapshot or the name of a pin, else "".
     """
 
     kind: Kind
@@ -50,12 +50,12 @@ class StateFileName:
 
     @property
     def digest(self) -> str:
-        """The hex digits in the name that verify the file's head."""
+        """The hex digits in the name that verify the file's header."""
         return self.extra if self.kind is Kind.SNAPSHOT else self.id
 
 
 def parse_name(name: str) -> StateFileName | None:
-    """Split a name into its parts; None if it is not the name of a state file."""
+    """Split the name of a file into its parts; None if it is not the name of a state store's file."""
     match = _NAME.match(name)
     if match is None:
         return None
@@ -75,5 +75,5 @@ def is_pin_name(name: str) -> bool:
 
 
 def digest_of_head(head: bytes) -> str:
-    """Return the 32 hex digits that belong into the name of a file with this head."""
+    """Return the 32 hex digits that the name of a file with this header must contain."""
     return hashlib.sha256(head).hexdigest()[:ID_DIGITS]
