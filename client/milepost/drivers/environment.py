@@ -1,5 +1,7 @@
-"""The addresses of the service and the caller's credentials: from a program's arguments or, without an address, from
-the environment. A token may be in a file, which another program rewrites before the token expires.
+"""Finds the addresses of the service and the caller's credentials: in a program's arguments or, if these have no
+address, in the environment.
+
+A token may be in a file, which another program rewrites before the token expires.
 """
 
 from __future__ import annotations
@@ -69,7 +71,7 @@ def access(
     cert: File | None = None,
     key: File | None = None,
 ) -> Access:
-    """Return the arguments; without ``url``, complete them from the environment.
+    """Return the `Access` that the arguments describe; without ``url``, take missing ones from the environment.
 
     The environment describes one service. So its token and its certificate are used only with the addresses of the
     environment, never with a ``url`` argument. Raises ValueError if there is no address, and for files and settings
