@@ -80,8 +80,8 @@ class QueryGuard:
 
 
 def check_retained(batches: str | None) -> None:
-    """Raise `UnsafeQuery` if Spark would retain only the state of so few ``batches`` (None: Spark's default) that its
-    maintenance could delete state that the next driver needs.
+    """Raise `UnsafeQuery` if Spark retains the state of too few ``batches`` (None: Spark's default, which is enough):
+    its maintenance could then delete state that the next driver needs.
     """
     if batches is not None and int(batches) < LEAST_RETAINED:
         raise UnsafeQuery(

@@ -90,7 +90,8 @@ def recover(
     epoch was granted.
 
     ``setting`` returns the value of a key in the Spark session, ``modified_ms`` the modification time of a file (None:
-    it is gone). ``damaged`` and ``went_back_to`` are those of `JobRecovery`.
+    it is gone). The result includes ``damaged``, the damaged files that the driver found, and ``went_back_to``, the
+    batch to whose snapshot it rolled back because of them (None: no rollback).
 
     Raises `NoSafeCheckpoint` if the checkpoint is behind the record, `InputMissing` if input files of a batch that must
     run again were deleted, and the errors of reading the checkpoint.
@@ -188,7 +189,10 @@ def newest(checkpoint: Checkpoint, log: str) -> int:
 
 
 def set_aside(checkpoint: Checkpoint) -> int:
-    """Return the batch whose offsets are set aside; -1 if there is none."""
+    """Return the batch whose offsets a rollback has moved out of Spark's log ``offsets``; -1 if there is none.
+
+    Spark must run the batch before it first. Then the offsets are moved back.
+    """
     return newest(checkpoint, SET_ASIDE)
 
 

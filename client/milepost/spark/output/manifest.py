@@ -108,7 +108,7 @@ def pages(newest: PageLink | None, read: Callable[[str], bytes | None], since: i
     """Yield, newest first, every page that lists the batch ``since`` or a later one; the last yielded page may list
     older batches, too.
 
-    Raises the errors of `load`.
+    ``read`` is as in `load`, whose errors this raises.
     """
     link = newest
     while link is not None and link.last >= since:
