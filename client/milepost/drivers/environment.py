@@ -123,10 +123,10 @@ def _verify(verify: Verify | None, cert: File | None, key: File | None) -> Verif
 
 
 class TokenFile:
-    """A function that returns the token in a file. Threads may share it.
+    """Returns the token that a file contains, each time that it is called. Threads may share it.
 
     Each call reads the file, so a new token takes effect at once. While the file cannot be read, or is empty because
-    its replacement is not complete, the function returns the token that it read last.
+    its replacement is not complete, the call returns the token that was read last.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -150,7 +150,7 @@ class TokenFile:
             return False
 
     def __call__(self) -> str:
-        """Return the token."""
+        """Return the token in the file or, if the file has none now, the token that was read last."""
         try:
             self._token = _token_in(self._path)
             self._troubled = False

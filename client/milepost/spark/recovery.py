@@ -130,9 +130,11 @@ def recover(
 
 
 def conf_differences(offsets: bytes, session: Callable[[str], str | None]) -> list[ConfDifference]:
-    """Return the settings in ``offsets``, a file of Spark's offset log, that differ from those of the session.
+    """Return the settings in ``offsets``, a file of Spark's offset log, whose values differ from those in the Spark
+    session.
 
-    ``session`` returns the session's value of a setting, or None; a setting without a value there does not differ.
+    ``session`` returns the session's value of a setting, or None if the session does not set it. Such a setting does
+    not count as different.
     """
     lines = offsets.decode().splitlines()
     if len(lines) < 2:

@@ -70,8 +70,8 @@ class SessionSettings:
     def put(self, settings: Mapping[str, str], fence: Mapping[str, str]) -> None:
         """Make ``settings`` the job's settings, and put them in place.
 
-        Raises `UnsafeQuery` if the session or the application has a different value for a setting in ``fence``, those
-        that carry the job's epoch: other code may need that value.
+        Raises `UnsafeQuery` if the session or the application has a different value for a setting in ``fence``: other
+        code may need that value. By the settings in ``fence``, requests carry the job's epoch.
         """
         with _lock:
             conf = check_free(self._spark, fence)

@@ -52,8 +52,8 @@ class JobQueries:
         self.awaited = query
 
     def any(self) -> bool:
-        """Return whether the job has a query to stop. If the program waits for none, this asks Spark, for at most
-        `_ASKED_SECONDS`.
+        """Return whether the job has a query to stop. If the program waits for none, this asks Spark; if Spark does not
+        answer within `_ASKED_SECONDS`, the result is False.
         """
         if self.awaited is not None:
             return True

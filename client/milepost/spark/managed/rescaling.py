@@ -21,7 +21,9 @@ pandas turn a column of whole numbers into floats.
 
 
 def grouping_key(frame: DataFrame, columns: Sequence[str]) -> GroupingKey:
-    """Return the encoding of keys of these columns. Raises `UnsafeQuery` for columns that cannot be a key."""
+    """Return the encoding of keys that consist of these ``columns``. Raises `UnsafeQuery` for columns that cannot be a
+    key.
+    """
     types = {field.name: field.dataType for field in frame.schema.fields}
     for column in columns:
         if column not in types:

@@ -185,8 +185,8 @@ def _chain(files: Files, output: str, newest: PageLink) -> list[tuple[PageLink, 
 
 
 def _of_newest(frame: str, raw: Mapping[str, Any]) -> list[str]:
-    """Return the schema of each batch of a page that an older release wrote. Such a page has only the schema of its
-    newest batch; the schemas of all other batches are "", which means unknown.
+    """Return the schema of each batch of a page that an older release wrote: ``frame`` for the newest batch, and ""
+    (unknown) for all others, whose schemas the page does not contain.
     """
     return [""] * (len(raw["batches"]) - 1) + [frame]
 
