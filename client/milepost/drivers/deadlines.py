@@ -33,7 +33,7 @@ class Deadline(threading.local):
     def within(self, seconds: float) -> Iterator[None]:
         """Limit the attempt that the block makes to ``seconds``.
 
-        Blocks may be nested: an attempt reads bytes from the program, which may call the SDK for them.
+        Blocks may be nested: an attempt reads its bytes from the program, which may call the SDK to produce them.
         """
         before, self.at = self.at, monotonic() + seconds
         try:

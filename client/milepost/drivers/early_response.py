@@ -26,8 +26,8 @@ _HEARD = 64 * 1024
 
 
 def listen(http: httpx.AsyncClient) -> Connected[httpcore.AsyncNetworkStream]:
-    """Make every connection of ``http`` able to receive early answers, and return the collection of its open
-    connections.
+    """Make every connection of ``http`` able to receive an answer while a request is still being sent, and return the
+    collection of its open connections.
     """
     connected: Connected[httpcore.AsyncNetworkStream] = Connected()
     wrap_backend(http, lambda backend: _Backend(backend, connected))

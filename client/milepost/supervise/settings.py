@@ -100,7 +100,9 @@ def _of_options(words: Sequence[str], where: str) -> Iterator[Found]:
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield name and value of each option of Spark's launcher among ``words``, whichever program they belong to."""
+    """Yield the name and the value of each option that Spark's launcher has, such as ``--conf``, wherever it is in
+    ``words``.
+    """
     for position, word in enumerate(words):
         name, joined, value = word.partition("=")
         if name not in _OPTIONS:

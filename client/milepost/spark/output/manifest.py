@@ -93,8 +93,8 @@ def extended(newest: tuple[PageLink, Page] | None, batch: PublishedBatch, column
     page.
 
     ``newest`` is the page that the job record names, with the link to it; None if nothing was published yet. If the
-    newest page is full, the new page lists only ``batch`` and links to the newest page. ``columns`` are those of the
-    returned page.
+    newest page is full, the new page lists only ``batch`` and links to the newest page. ``columns`` are all columns
+    published so far, including those of ``batch``.
     """
     if newest is None:
         return Page((batch,), columns)
