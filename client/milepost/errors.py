@@ -117,12 +117,12 @@ class LabelsLost(MilepostError):
 
 
 class CleanUpLags(MilepostError):
-    """Old checkpoints could not be removed yet, also after another try; no new checkpoint was added."""
+    """Too many old checkpoints could not be removed, even at another attempt; no new checkpoint was added."""
 
 
 class NoIntactCheckpoint(MilepostError):
-    """All stored checkpoints of the job are damaged; none was removed. The job must not start without a checkpoint
-    unnoticed.
+    """All stored checkpoints of the job are damaged; none was removed. This error keeps a job from starting without a
+    checkpoint unnoticed.
     """
 
 
@@ -278,7 +278,7 @@ class Problem(MilepostError):
 
 
 def _again(kind: type[Problem], code: Code, detail: str, fields: dict[str, Any], request_id: str | None) -> Problem:
-    """Rebuild a pickled problem, for example an error that an executor sends to its driver."""
+    """Make a problem again from its pickled parts, for example when an executor has sent it to its driver."""
     problem = kind(code, detail, **fields)
     if request_id is not None:
         problem.request_id = request_id
@@ -364,7 +364,7 @@ class SessionLost(Problem):
 
 
 class SessionExpired(SessionLost):
-    """The session ended within the last hour."""
+    """The session ended within the last hour, for which the service remembers ended sessions."""
 
 
 class SessionUnknown(SessionLost):
@@ -384,7 +384,9 @@ class BlobMissing(Damaged):
 
 
 class Compacted(Problem):
-    """The service no longer keeps the requested events; list the handles, and follow the events from there."""
+    """The service no longer keeps the requested events. List the handles, and follow the events from the revision of
+    that listing.
+    """
 
 
 class NotSupported(Problem):
@@ -396,7 +398,7 @@ class DiscardFailed(Problem):
 
 
 class OutcomeUnknown(Problem):
-    """A write was sent, and its outcome is not known. Read back before anything else."""
+    """A write was sent, and its outcome is not known. Read back what is stored before you do anything else."""
 
 
 class StorageFull(Problem):

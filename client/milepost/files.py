@@ -145,10 +145,11 @@ class JobFiles(NotPicklable):
     def roll_back(self, revision: int, *, keep: Collection[str] = (), timeout: float | None = None) -> int:
         """Roll the files back to a snapshot or a savepoint, under this store's epoch, while no query of the job runs.
 
-        The paths ``keep``, and everything below them, stay unchanged. Later snapshots and the present files are kept as
-        passed over (`KeptSnapshots`). The call does not compare the snapshot with the record of a Spark job; ``milepost
-        files roll-back`` does, and refuses a snapshot without the offsets of the job's newest batch. Raises `NotExist`
-        and `Fenced`; `Unavailable` while the service still removes files that were deleted earlier.
+        The paths in ``keep``, and everything below them, stay unchanged. The service keeps later snapshots, and one of
+        the present files, as `KeptSnapshots.passed_over`: rolling back to one of them undoes this rollback. The call
+        does not compare the snapshot with the record of a Spark job; ``milepost files roll-back`` does, and refuses a
+        snapshot without the offsets of the job's newest batch. Raises `NotExist` and `Fenced`; `Unavailable` while the
+        service still removes files that were deleted earlier.
         """
         return self._driver.run(self._operations.roll_back(revision, keep, timeout))
 
@@ -157,6 +158,7 @@ class JobFiles(NotPicklable):
 
         ``snapshot`` is `Savepoint.name` or `Snapshot.name`. This job must have no files yet; afterwards it has all of
         them or none. Copying many bytes takes long, so pass a ``timeout`` above the client's. Raises `NotExist`,
-        `NotEmpty`, `Fenced`, and `InvalidRequest` if the content of a file names the directory of ``source``.
+        `NotEmpty`, `Fenced`, and `InvalidRequest` if a file contains the path of the directory of ``source``, to which
+        the copy would still refer.
         """
         return self._driver.run(self._operations.clone(source, snapshot, timeout))

@@ -22,8 +22,8 @@ _NAMED: Final = 5
 class IfDamaged(str, Enum):
     """What a driver does when it finds damaged files of its job.
 
-    The driver refuses to start, falls back to the newest whole snapshot that is safe, or continues: the service never
-    returns damaged bytes, so a query that needs them fails.
+    With ``REFUSE`` it does not start. With ``FALL_BACK`` it rolls the files back to the newest whole snapshot that is
+    safe. With ``GO_ON`` it continues: the service never returns damaged bytes, so only a query that needs them fails.
     """
 
     REFUSE = "refuse"
@@ -87,8 +87,11 @@ def refusal(found: Verification, why: str) -> CheckpointDamaged:
 
 def go_back(store: StateHandleStore, found: Verification | None, if_damaged: IfDamaged) -> None:
     """If files of the job are damaged and ``if_damaged`` allows it, roll back to the newest whole snapshot of any
-    query. All batches after the snapshot run again, and their input may be divided differently. So this is for jobs
-    whose output Milepost does not publish. Raises `CheckpointDamaged`, `Fenced`.
+    query.
+
+    All batches after the snapshot run again, and Spark may divide their input into batches differently. So this is only
+    for jobs whose output Milepost does not publish. Raises `CheckpointDamaged` if the job must not continue, and
+    `Fenced`.
     """
     if found is None or found.intact:
         return

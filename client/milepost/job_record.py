@@ -71,8 +71,8 @@ class JobRecord:
         return replace(self, epoch=epoch, published=batch, manifest=manifest, entries=0, state=state)
 
     def replayed(self, epoch: int) -> JobRecord:
-        """Return the record after a driver evaluated the last published batch once more: the number of unfinished
-        beginnings is 0 again.
+        """Return the record after a driver evaluated the last published batch once more: that batch then has no
+        unfinished beginnings (``entries`` is 0).
         """
         return replace(self, epoch=epoch, entries=0)
 

@@ -217,7 +217,9 @@ class FileCredential:
 
 @dataclass(frozen=True)
 class SessionInfo:
-    """A session as the service sees it. ``ttl`` and ``expires_in`` are seconds; ``locks`` are ``store/handle``."""
+    """A session as the service sees it. ``ttl`` and ``expires_in`` are seconds; ``locks`` names the locked handles as
+    ``store/handle``.
+    """
 
     session: str
     ttl: float

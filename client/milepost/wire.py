@@ -180,10 +180,11 @@ _UNESCAPED: Final = {escape[1]: character for character, escape in _ESCAPES.item
 
 
 def job_epoch_header(job: str, epoch: int) -> str:
-    """Return the header whose name contains a job and its epoch, in letters, digits and ``-`` only.
+    """Return the name of the header by which a request carries the epoch of a job: the name itself contains job and
+    epoch.
 
-    nginx and Envoy drop headers with other characters in their names. A job name without other characters is not
-    escaped.
+    It consists of letters, digits and ``-``, because nginx and Envoy drop headers with other characters in their names.
+    So other characters of the job's name are escaped, and a job's name without them is not.
     """
     plain, escaped = _JOB_EPOCH_PREFIXES
     if not {"_", "."} & set(job):
@@ -192,8 +193,8 @@ def job_epoch_header(job: str, epoch: int) -> str:
 
 
 def job_epoch_of(header: str) -> tuple[str, str] | None:
-    """Return the job, in lower case, and the digits of its epoch from a header's name in one of the two forms; None for
-    any other name.
+    """Return the job, in lower case, and the digits of its epoch from a header's name as `job_epoch_header` makes it;
+    None for any other name.
     """
     plain, escaped = (prefix.lower() for prefix in _JOB_EPOCH_PREFIXES)
     name = header.lower()
@@ -240,7 +241,8 @@ def parse_digest_header(value: str) -> str | None:
 
 
 def is_state_metadata(path: str, size: int) -> bool:
-    """Return whether the file at a path is metadata in which Spark wrote the job's directory; a clone must change that
-    directory.
+    """Return whether the file at ``path`` is one of Spark's metadata files of an operator's state. Such a file contains
+    the path of the job's directory, which a clone must replace. Files too large to be one, by their ``size`` in bytes,
+    are not.
     """
     return size <= MAX_STATE_METADATA_BYTES and STATE_METADATA.fullmatch(path) is not None

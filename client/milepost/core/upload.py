@@ -37,7 +37,7 @@ _BUSY = frozenset({408, 409, 429, 500, 502, 503, 504})  # 409: another condition
 
 
 class _End(Enum):
-    """How the attempts to put the bytes by one signed URL ended."""
+    """How an upload by one signed URL ended, after all its attempts."""
 
     THERE = auto()  # the bytes are in the blob store
     EXPIRED = auto()
@@ -47,8 +47,8 @@ class _End(Enum):
 
 @dataclass(frozen=True)
 class Upload:
-    """An announced upload: for ``expires_in`` seconds, the blob store accepts the bytes by a PUT to ``url``, which is a
-    secret, with ``headers``.
+    """An upload that the client has announced: for ``expires_in`` seconds, the blob store accepts the bytes of the
+    state in a PUT request to ``url``, with ``headers``. The URL is a secret.
     """
 
     id: str
@@ -72,11 +72,11 @@ def upload_of(document: Mapping[str, Any]) -> Upload:
 
 
 def put(caller: Caller, announce: Announce, body: Body, deadline: float) -> Operation[str | None]:
-    """Put the bytes of ``body`` into the blob store; return the upload's id, or None if they must go through the
-    service.
+    """Put the bytes of ``body`` into the blob store, by a URL for which ``announce`` asks the service. Return the
+    upload's id; None if the client must send the bytes through the service instead.
 
     An upload changes no handle, whatever its result: its blob has a new key, to which no handle points yet. Raises the
-    error with which the service refuses the upload, and the error of the source of the bytes.
+    error with which the service refuses the upload, and the error of the program's source of bytes.
     """
     refused = False
     for _ in range(URLS):
@@ -97,8 +97,8 @@ def put(caller: Caller, announce: Announce, body: Body, deadline: float) -> Oper
 
 
 def _put(caller: Caller, upload: Upload, body: Body, deadline: float) -> Operation[_End]:
-    """Send the bytes until the blob store has them. Each attempt stores all of them or nothing, so repeating it is
-    safe.
+    """Send the bytes to the signed URL of ``upload`` until the blob store has them or another attempt is useless;
+    return how this ended. Each attempt stores all bytes or none, so repeating it is safe.
     """
     until = caller.clock() + upload.expires_in
     for tries in range(TRIES_PER_URL):

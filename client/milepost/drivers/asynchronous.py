@@ -1,5 +1,5 @@
-"""The asynchronous driver of `milepost.aio.AsyncClient`: it sends requests, waits, and calls functions on an event
-loop.
+"""The HTTP driver of `milepost.aio.AsyncClient`: on an event loop, it sends requests, waits, and calls functions, as
+the operations of `milepost.core` ask.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ _ASKERS = 8
 
 
 class AsyncDriver:
-    """Carries out operations in the calling task, and runs functions that block in a worker thread."""
+    """The asynchronous HTTP driver: it carries out operations of `milepost.core` in the calling task, and runs
+    functions that block in a worker thread.
+    """
 
     def __init__(self, connections: Connections) -> None:
         self._http = connections.client(httpx.AsyncClient)
@@ -64,7 +66,7 @@ class AsyncDriver:
             await opened.close()
 
     async def stream(self, operation: Operation[None]) -> AsyncGenerator[Any, None]:
-        """Carry ``operation`` out, and yield what it emits. Closing the generator ends the operation."""
+        """Carry ``operation`` out, and yield each item that it emits. Closing the generator ends the operation."""
         opened = _Opened()
         resumed: Any = None
         try:
@@ -126,10 +128,11 @@ class AsyncDriver:
         return overdue(send, begun.connected, sent, via)
 
     async def _asked(self, ask: Ask) -> Any:
-        """Call a plain function in a thread, because it may block, and await a coroutine function.
+        """Call the function of ``ask``, for example one that returns a token: a coroutine function in this task, a
+        plain function in a thread, because it may block. Return its result, or the `AskFailed` that it raised.
 
-        The threads for token functions are separate from those that read states, so that a call does not wait for its
-        token behind slow reads of other calls.
+        These threads are separate from those that read states. So a call that needs a token does not wait behind slow
+        reads of other calls.
         """
         try:
             if ask.awaited:
@@ -141,7 +144,7 @@ class AsyncDriver:
 
 
 class _Opened:
-    """Holds the one response whose body an operation is reading."""
+    """Holds the one response whose body an operation is reading, so that it is closed when the operation ends."""
 
     def __init__(self) -> None:
         self._response: httpx.Response | None = None
@@ -158,9 +161,11 @@ class _Opened:
 
 
 class _Begun:
-    """Follows httpcore's trace of a request, to know whether there was a connection and whether sending began on it.
+    """Follows httpcore's trace of a request: ``connected`` says whether the request had a connection and began to be
+    sent.
 
-    A ``foreign`` transport may emit no trace, so its requests count as possibly sent.
+    With ``foreign``, the transport is the program's own and may emit no trace. ``connected`` is then true from the
+    start, so that the request counts as possibly sent.
     """
 
     def __init__(self, foreign: bool) -> None:
@@ -171,8 +176,8 @@ class _Begun:
 
 
 async def _pieces(response: httpx.Response) -> AsyncIterator[bytes]:
-    """Yield the bytes of a response as they arrive; a transport that the caller passed may have read all of them
-    before.
+    """Yield the bytes of a response as they arrive. If the program's own transport has read the body already, yield it
+    in one piece.
     """
     if response.is_stream_consumed:
         yield response.content

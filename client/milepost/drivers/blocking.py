@@ -1,4 +1,6 @@
-"""The blocking driver of `milepost.Client`: it sends requests, waits, and calls functions in the calling thread."""
+"""The HTTP driver of `milepost.Client`: in the calling thread, it sends requests, waits, and calls functions, as the
+operations of `milepost.core` ask.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ Pause = Callable[[float], None]
 
 
 class BlockingDriver:
-    """Carries out operations in the calling thread. Threads may share a driver; a forked process makes new
-    connections.
+    """The blocking HTTP driver: it carries out operations of `milepost.core` in the calling thread. Threads may share
+    it; in a forked process it makes new connections.
     """
 
     def __init__(self, connections: Connections) -> None:
@@ -45,7 +47,7 @@ class BlockingDriver:
                 stream.close()
 
     def run(self, operation: Operation[T], pause: Pause = time.sleep) -> T:
-        """Carry ``operation`` out and return its result."""
+        """Carry ``operation`` out and return its result. ``pause`` waits for a number of seconds."""
         run = self.stream(operation, pause)
         try:
             while True:
@@ -56,7 +58,9 @@ class BlockingDriver:
             run.close()
 
     def stream(self, operation: Operation[T], pause: Pause = time.sleep) -> Generator[Any, None, T]:
-        """Carry ``operation`` out, and yield what it emits. Closing the generator ends the operation."""
+        """Carry ``operation`` out, yield each item that it emits, and return its result. Closing the generator ends the
+        operation. ``pause`` waits for a number of seconds.
+        """
         opened = _Opened()
         resumed: Any = None
         try:
@@ -124,8 +128,9 @@ class BlockingDriver:
             return lost(error)
 
     def _kept_to_the_deadline(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        """Check the deadline between two chunks of a response. Only a transport that the caller passed needs this; the
-        driver's own connections check the deadline themselves.
+        """Yield the chunks of a response; raise `httpx.ReadTimeout` between two chunks once the attempt's deadline has
+        passed. Only the program's own transport needs this check: the connections of this driver check the deadline
+        themselves.
         """
         for chunk in chunks:
             if self._connections.transport is not None:
@@ -150,7 +155,7 @@ class BlockingDriver:
 
 
 class _Opened:
-    """Holds the one response whose body an operation is reading."""
+    """Holds the one response whose body an operation is reading, so that it is closed when the operation ends."""
 
     def __init__(self) -> None:
         self._response: httpx.Response | None = None
@@ -166,8 +171,8 @@ class _Opened:
 
 
 def _pieces(response: httpx.Response) -> Iterator[bytes]:
-    """Return an iterator over the bytes of a response as they arrive; a transport that the caller passed may have read
-    all of them before.
+    """Return an iterator over the bytes of a response as they arrive. If the program's own transport has read the body
+    already, it comes in one piece.
     """
     return iter((response.content,)) if response.is_stream_consumed else response.iter_raw()
 

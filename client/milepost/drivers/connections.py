@@ -1,4 +1,6 @@
-"""The parts of httpx that both drivers use: settings, requests, and the translation of answers and exceptions."""
+"""What both HTTP drivers share: the settings of the connections, and the translation of the core's requests to httpx
+and of httpx's answers and exceptions to the core.
+"""
 
 from __future__ import annotations
 
@@ -64,11 +66,12 @@ class Connections:
     """The settings of the connections to the service and the blob store.
 
     ``verify`` says which certificates of the service are trusted: True trusts those of public authorities, a path those
-    of the authorities in that file (PEM), and False any. An `ssl.SSLContext` decides itself, and may present a
-    certificate, too.
+    of the authorities in that file (PEM), and False any. An `ssl.SSLContext` is used unchanged; it may also contain a
+    certificate that the client presents.
 
     ``proxy`` is the URL of a proxy for all requests. ``trust_env`` enables `HTTPS_PROXY` and similar variables, and
-    `SSL_CERT_FILE`. ``transport`` carries requests instead of new connections, so it excludes all other settings.
+    `SSL_CERT_FILE`. ``transport`` is the program's own httpx transport. It sends all requests, so ``verify`` and
+    ``proxy`` cannot be given with it, and ``trust_env`` has no effect.
     """
 
     verify: Verify = True
@@ -121,8 +124,8 @@ class Connections:
 def trusting(
     ca: str | PathLike[str] | None, cert: str | PathLike[str] | None = None, key: str | PathLike[str] | None = None
 ) -> ssl.SSLContext:
-    """Return a context that trusts the authorities in a file (None: public ones), and presents a certificate if one is
-    given.
+    """Return a TLS context that trusts the authorities in the file ``ca`` (None: public ones), and presents the
+    certificate in the file ``cert``, if given.
 
     Raises ValueError for a file that cannot be used.
     """
@@ -166,8 +169,8 @@ class Sent:
             self.complete = self._left <= 0
 
     def end(self) -> None:
-        """Record that all chunks were sent. For a body of unknown size, the end mark of the chunked encoding
-        follows.
+        """Note that all chunks were sent. Only this completes a body of unknown size: a mark that is sent after the
+        last chunk ends it (chunked encoding).
         """
         self.complete = True
 
@@ -180,8 +183,8 @@ class _Secret(httpx.URL):
 
 
 def request_of(http: httpx.Client | httpx.AsyncClient, send: Send, content: Any) -> httpx.Request:
-    """Make the httpx request for ``send``, with its timeouts. The connect timeout is shorter, so that the client soon
-    gives up on a host that does not answer at all.
+    """Make the httpx request for ``send``, with the body ``content`` and with timeouts. The timeout for connecting is
+    shorter than the others, so that the client soon gives up on a host that does not answer at all.
 
     Raises `httpx.UnsupportedProtocol` for a URL that httpx cannot use.
     """
@@ -199,20 +202,24 @@ def request_of(http: httpx.Client | httpx.AsyncClient, send: Send, content: Any)
 
 
 def _without_signature(record: logging.LogRecord) -> bool:
-    """Remove the query of a Location, which may be a signature, from what httpcore logs of an answer's headers."""
+    """A logging filter that lets every record pass. It removes the query of a Location header, which may be a
+    signature, from httpcore's records about the headers of an answer.
+    """
     record.msg = _LOCATION.sub(r"\1", str(record.msg))
     return True
 
 
 def answer(response: httpx.Response, body: bytes, stream: object = None, via: str = "") -> Answer:
-    """Translate an httpx response into the core's `Answer`."""
+    """Translate an httpx response into the core's `Answer`, with its ``body``, or with the ``stream`` from which to
+    read it. ``via`` describes the request's proxy in words.
+    """
     return Answer(response.status_code, dict(response.headers), body, stream, via)
 
 
 def is_strange(send: Send, response: httpx.Response) -> bool:
-    """Return whether the headers of an answer already show that the answer did not come from the service.
+    """Return whether the headers of a response show that the service did not send it.
 
-    The driver does not read the body of such an answer, which may be endless.
+    The driver does not read the body of such a response, which may be endless.
     """
     return not send.signed and Header.TERM not in response.headers
 
@@ -223,15 +230,16 @@ def lost(
     body: Sent | None = None,
     via: str = "",
 ) -> Lost:
-    """Translate an httpx exception into the core's `Lost`. ``Lost.sent`` is false if the request was not sent
-    completely, so that the service cannot have applied it.
+    """Translate the httpx exception of a request that got no answer into the core's `Lost`. ``Lost.sent`` is false if
+    the service certainly has not applied the request: it was not sent completely, or the two sides did not agree on
+    TLS.
 
-    ``via`` names the request's proxy. A UnicodeError comes from an answer: httpx decodes the host of every Location
-    header, although it does not follow redirects here.
+    ``body`` counts how much of the body was sent; ``via`` describes the request's proxy in words. A UnicodeError comes
+    from an answer: httpx decodes the host of every Location header, although it does not follow redirects here.
 
-    A server that refuses the client's certificate does so in the handshake, and has then read no request. In TLS 1.3
-    the client may already have sent the request when the refusal arrives, because the client ends its part of the
-    handshake first.
+    A server that refuses the client's certificate does so in the handshake, before it reads a request. In TLS 1.3 the
+    client may already have sent the request when the refusal arrives, because the client ends its part of the handshake
+    first.
     """
     advice = _advice(error)
     sent = not isinstance(error, _NOT_SENT) and (body is None or body.complete) and not advice
@@ -279,9 +287,10 @@ def _of_tls(error: BaseException | None) -> ssl.SSLError | None:
 
 
 def overdue(send: Send, connected: bool, body: Sent, via: str = "") -> Lost:
-    """Make the `Lost` for an attempt that was given up because its time was over.
+    """Make the `Lost` for an attempt that the driver gave up at its timeout.
 
-    ``connected`` says whether the attempt had a connection, and ``via`` names the proxy.
+    ``connected`` says whether the attempt had a connection, ``body`` how much of the request was sent, and ``via``
+    describes the proxy in words.
     """
     way = f", by way of {via}" if via else ""
     if not connected:

@@ -25,15 +25,15 @@ _SLICE = 16 * 1024
 
 
 class Deadline(threading.local):
-    """The monotonic time at which the current attempt of the calling thread must have ended."""
+    """The monotonic time by which an attempt at a request, including its answer, must end; each thread has its own."""
 
     at = float("inf")
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Limit an attempt to ``seconds``.
+        """Limit the attempt that the block makes to ``seconds``.
 
-        Attempts may be nested, because a caller's source of bytes may call the SDK, too.
+        Blocks may be nested: an attempt reads its bytes from the program, which may call the SDK to produce them.
         """
         before, self.at = self.at, monotonic() + seconds
         try:
@@ -142,7 +142,7 @@ class _Stream(httpcore.NetworkStream):
 
     @contextmanager
     def _closed_by_an_error(self) -> Iterator[None]:
-        """Close a new stream if the block raises, because no caller would close it then."""
+        """If the block raises, close this stream, because no caller would close it then."""
         try:
             yield
         except BaseException:
@@ -151,7 +151,9 @@ class _Stream(httpcore.NetworkStream):
 
 
 def _addresses(host: str, port: int) -> list[str]:
-    """Return the addresses of ``host`` in the order in which to try them. Raises `httpcore.ConnectError`."""
+    """Return the addresses of ``host`` in the order in which to try them. Raises `httpcore.ConnectError` if the name
+    cannot be resolved.
+    """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:

@@ -1,9 +1,9 @@
 """Asynchronous connections that can receive an answer while the request is still being sent.
 
-A server that refuses a request answers, closes, and so resets the connection while the rest of the bytes arrive. The
-answer is then still in the socket's buffer. A thread can read the answer there, but asyncio discards it together with
-the socket once a write fails. So these connections read while they send. Connections with TLS do not: anyio cannot read
-from a TLS stream whose write has failed, so such a request ends as a broken connection.
+A server that refuses a request answers and closes the connection. The bytes of the request that still arrive then reset
+the connection, while the answer is in the client's socket buffer. A thread can read the answer there, but asyncio
+discards it together with the socket once a write fails. So these connections read while they send. Connections with TLS
+do not: anyio cannot read from a TLS stream whose write has failed, so such a request ends as a broken connection.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _HEARD = 64 * 1024
 
 
 def listen(http: httpx.AsyncClient) -> Connected[httpcore.AsyncNetworkStream]:
-    """Make every connection of ``http`` able to receive early answers, and return the collection of its open
-    connections.
+    """Make every connection of ``http`` able to receive an answer while a request is still being sent, and return the
+    collection of its open connections.
     """
     connected: Connected[httpcore.AsyncNetworkStream] = Connected()
     wrap_backend(http, lambda backend: _Backend(backend, connected))
@@ -117,8 +117,8 @@ class _Listening(httpcore.AsyncNetworkStream):
 async def _noted(
     stream: httpcore.AsyncNetworkStream, connected: Connected[httpcore.AsyncNetworkStream]
 ) -> httpcore.AsyncNetworkStream:
-    """Add a new stream to the client's open streams and return it. Closes it and raises `httpcore.ConnectError` if the
-    client was closed meanwhile.
+    """Add a new stream to ``connected``, the open streams of the client, and return the stream. If the client was
+    closed meanwhile, close the stream and raise `httpcore.ConnectError`.
     """
     try:
         connected.add(stream)

@@ -1,5 +1,7 @@
-"""The addresses of the service and the caller's credentials: from a program's arguments or, without an address, from
-the environment. A token may be in a file, which another program rewrites before the token expires.
+"""Finds the addresses of the service and the caller's credentials: in a program's arguments or, if these have no
+address, in the environment.
+
+A token may be in a file, which another program rewrites before the token expires.
 """
 
 from __future__ import annotations
@@ -69,7 +71,7 @@ def access(
     cert: File | None = None,
     key: File | None = None,
 ) -> Access:
-    """Return the arguments; without ``url``, complete them from the environment.
+    """Return the `Access` that the arguments describe; without ``url``, take missing ones from the environment.
 
     The environment describes one service. So its token and its certificate are used only with the addresses of the
     environment, never with a ``url`` argument. Raises ValueError if there is no address, and for files and settings
@@ -121,10 +123,10 @@ def _verify(verify: Verify | None, cert: File | None, key: File | None) -> Verif
 
 
 class TokenFile:
-    """A function that returns the token in a file. Threads may share it.
+    """Returns the token that a file contains, each time that it is called. Threads may share it.
 
     Each call reads the file, so a new token takes effect at once. While the file cannot be read, or is empty because
-    its replacement is not complete, the function returns the token that it read last.
+    its replacement is not complete, the call returns the token that was read last.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -148,7 +150,7 @@ class TokenFile:
             return False
 
     def __call__(self) -> str:
-        """Return the token."""
+        """Return the token in the file or, if the file has none now, the token that was read last."""
         try:
             self._token = _token_in(self._path)
             self._troubled = False

@@ -35,16 +35,16 @@ def wrap_backend(http: httpx.Client | httpx.AsyncClient, wrap: Callable[[Any], A
 def let_through(
     http: httpx.Client | httpx.AsyncClient, ways: Mapping[P, Any], way_of: Callable[[httpx.URL], P | None]
 ) -> None:
-    """Send each request of ``http`` through the transport in ``ways`` whose key ``way_of`` returns for its URL; if it
-    returns None, through the client's own transport.
+    """Choose the transport of each request of ``http``: ``way_of`` returns, for a URL, the key of the transport in
+    ``ways``, or None for the client's own transport.
     """
     mounts: dict[Any, Any] = {_Pattern(way, way_of): transport for way, transport in ways.items()}
     http._mounts.update(mounts)
 
 
 class _Pattern(Generic[P]):
-    """Decides which requests use one transport, in place of httpx's URL pattern, which cannot match a network such as
-    10.0.0.0/8.
+    """Matches the URLs for which ``way_of`` returns ``way``. It replaces httpx's own URL pattern, which cannot match a
+    network such as 10.0.0.0/8.
     """
 
     def __init__(self, way: P, way_of: Callable[[httpx.URL], P | None]) -> None:
@@ -56,7 +56,7 @@ class _Pattern(Generic[P]):
 
 
 class Connected(Generic[S]):
-    """The open network streams of a client; no stream is added once they are closed. Threads may share it."""
+    """The open network streams of a client. Once `end` was called, no stream can be added. Threads may share it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -70,7 +70,7 @@ class Connected(Generic[S]):
             self._streams.add(stream)
 
     def end(self) -> list[S]:
-        """Accept no more streams, and return those that may be open; the caller must close them."""
+        """Accept no more streams, and return those that may be open; the caller must close these."""
         with self._lock:
             streams = [] if self._streams is None else list(self._streams)
             self._streams = None

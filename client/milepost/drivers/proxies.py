@@ -52,7 +52,7 @@ class Proxies:
                     self._by_scheme[scheme] = Proxy(url, f"{_variable(scheme)}; what NO_PROXY names goes without it")
 
     def all(self) -> list[Proxy]:
-        """Return the proxies of this client, one for each scheme that has one."""
+        """Return the proxies of this client, at most one for each URL scheme."""
         return list(self._by_scheme.values())
 
     def of(self, url: httpx.URL) -> Proxy | None:
@@ -63,10 +63,10 @@ class Proxies:
 
 
 class Direct:
-    """The entries of `NO_PROXY`, read as curl and Go read them: ``*``, hosts including their subdomains
-    (``example.com``; ``.example.com`` means only the subdomains), addresses, networks (``10.0.0.0/8``, ``fd00::/8``),
-    and each of these with a port. Any other entry matches nothing.
+    """The hosts to which requests go without a proxy: the entries of `NO_PROXY`, read as curl and Go read them.
 
+    An entry is ``*``, a host including its subdomains (``example.com``; ``.example.com`` means only the subdomains), an
+    address, a network (``10.0.0.0/8``, ``fd00::/8``), or one of these with a port. Any other entry matches nothing.
     Networks and addresses match only hosts that are given as an address; host names are not resolved.
     """
 
@@ -129,8 +129,8 @@ def _number(text: str) -> int | None:
 
 
 def _variable(scheme: str) -> str:
-    """Describe where the proxy of a scheme comes from: "from " and the name of the environment variable, in lower case
-    if both exist, as Python prefers; or the system's settings.
+    """Describe, for messages, where the proxy for a URL scheme was set: ``from`` and the environment variable (in lower
+    case if both exist, as Python prefers), or else the system's settings.
     """
     for name in (f"{scheme}_proxy", f"{scheme}_proxy".upper()):
         if os.environ.get(name):

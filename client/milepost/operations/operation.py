@@ -31,13 +31,14 @@ class Right(Enum):
 
 @dataclass(frozen=True, eq=False)
 class RestOperation:
-    """One operation of the API.
+    """One operation of the HTTP API.
 
-    ``path`` has its parameters in braces; ``{path}`` stands for the rest of a path. ``answer`` is the OpenAPI schema of
-    its JSON answer. ``refusals`` are its specific problem codes; `codes` has also those that it shares with other
-    operations. ``takes`` and ``gives`` are the headers of the request and of the answer. ``query`` has the query
-    parameters with their descriptions, of which ``needs`` are required. ``audit_name`` is its name in the audit log;
-    operations without a name are not logged there. ``described`` says whether the OpenAPI description includes it.
+    ``path`` has its parameters in braces; ``{path}`` matches the rest of a path. ``success`` has the status codes of
+    success, and ``answer`` the OpenAPI schema of a JSON answer. ``refusals`` are the problem codes that are specific to
+    the operation; `codes` also has those that it shares with other operations. ``takes`` and ``gives`` are the headers
+    of the request and of the answer. ``query`` has the query parameters with their descriptions, and ``needs`` lists
+    the required ones. ``audit_name`` is the operation's name in the audit log, which omits operations without a name.
+    ``described`` says whether the OpenAPI description includes the operation.
     """
 
     id: str
@@ -121,7 +122,7 @@ READS_BYTES = (
 def operation(
     id: str, method: str, path: str, right: Right, refusals: Iterable[Code] = (), **others: Any
 ) -> RestOperation:
-    """Return a new operation. Without a ``summary`` in ``others``, its id is its summary."""
+    """Return a new operation. ``others`` are further fields of `RestOperation`; ``summary`` defaults to ``id``."""
     return RestOperation(id, method, path, right, frozenset(refusals), **{"summary": id, **others})
 
 
@@ -143,9 +144,10 @@ def change(
     gives: Iterable[str] = (),
     **others: Any,
 ) -> RestOperation:
-    """Return a new operation that changes a store in the name of a session.
+    """Return a new operation that changes a store and whose requests name a session.
 
-    With ``fenced``, requests carry an epoch, and are refused if it is not the store's current epoch.
+    With ``fenced``, its requests also carry an epoch. The service refuses a request whose epoch is not the store's
+    current one.
     """
     return operation(
         id,

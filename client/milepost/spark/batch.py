@@ -61,8 +61,8 @@ class ExactlyOnce:
     def _interrupted(self, frame: DataFrame, batch: int, query: StreamingQuery) -> bool:
         """Run the batch, and return whether a stop of the query cut it short.
 
-        If a stop cut the batch short, its exception is only a consequence of the stop, so it is logged and not raised.
-        Spark would take some of these exceptions for a failure of the query, and cannot match the long texts of others.
+        An exception that such a stop causes is logged and not raised: Spark would take some of these exceptions for a
+        failure of the query, and overflows its stack when it searches the long texts of others for the signs of a stop.
         """
         try:
             return self._run(frame, batch, query)
@@ -117,10 +117,13 @@ class ExactlyOnce:
         """Check that the query continues from the checkpoint that this driver found, and then record in the job record
         that the driver begins ``batch``.
 
-        The check is necessary because Spark begins at batch 0 with a new division of the input if the checkpoint was
-        emptied meanwhile; if batch 0 is also the last published batch, its new rows would be taken for published ones.
-        The write of the record shows whether the driver still leads: its successor may have logged the offsets of this
-        batch. Later batches need no such write, because Spark has logged their offsets under this driver's epoch.
+        The check is necessary because the checkpoint may have been emptied since the take-over. Spark would then begin
+        at batch 0 and divide the input into batches anew. If batch 0 were also the last published batch, the driver
+        would take its new rows for published ones.
+
+        The write of the job record succeeds only while no newer driver leads: otherwise that driver may have logged the
+        offsets of this batch. Later batches need no such write, because Spark has logged their offsets under this
+        driver's epoch.
         """
         found = self.recovery
         differing = []

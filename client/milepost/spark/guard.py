@@ -1,9 +1,9 @@
 """Checks the query that calls a batch's function: it must use the job's checkpoint and safe sources, and be started
 only once.
 
-`warn_of_strangers` warns of sources that get the token for the job's files: Hadoop's client takes the token and the
-epoch's header from the settings of a session, and sends them with each WebHDFS request of that session, also to other
-servers (docs/decisions/0081).
+`warn_of_strangers` warns of sources on other servers that would get the token for the job's files: Hadoop's client
+takes the token and the header with the epoch from the settings of a session, and sends them with each WebHDFS request
+of that session, to any server (docs/decisions/0081).
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class QueryGuard:
 
 
 def check_retained(batches: str | None) -> None:
-    """Raise `UnsafeQuery` if Spark would retain only the state of so few ``batches`` (None: Spark's default) that its
-    maintenance could delete state that the next driver needs.
+    """Raise `UnsafeQuery` if Spark retains the state of too few ``batches`` (None: Spark's default, which is enough):
+    its maintenance could then delete state that the next driver needs.
     """
     if batches is not None and int(batches) < LEAST_RETAINED:
         raise UnsafeQuery(

@@ -20,7 +20,9 @@ _LOG_FILE = re.compile(r"(\d+)(?:\.compact)?\Z")
 
 @dataclass(frozen=True)
 class InputFile:
-    """One file in the source's log; ``modified_ms`` is its modification time, in milliseconds, when it was logged."""
+    """An input file that the log of Spark's file source names; ``modified_ms`` is its modification time, in
+    milliseconds, when it was logged.
+    """
 
     uri: str
     modified_ms: int
@@ -41,8 +43,9 @@ def inputs_of(checkpoint: Checkpoint, batch: int) -> Iterator[InputFile]:
 
 
 def check_inputs(files: Iterable[InputFile], modified_ms: Callable[[str], int | None], batch: int) -> list[str]:
-    """Return the URIs of the input files of ``batch`` whose modification time has changed since they were logged.
-    Raises `InputMissing` if a file is gone.
+    """Return the URIs of those ``files``, the input of ``batch``, whose modification time has changed since Spark
+    logged it. ``modified_ms`` returns the present modification time of a file, None if the file is gone. Raises
+    `InputMissing` if a file is gone.
     """
     gone: list[str] = []
     rewritten: list[str] = []
@@ -88,8 +91,8 @@ def _log_offset(line: str) -> int | None:
 
 
 def _logged(checkpoint: Checkpoint, source: str, after: int, until: int) -> Iterator[InputFile]:
-    """Yield the entries with ``after`` < id <= ``until`` of a source's file log, each once: compacted files of the log
-    repeat older entries.
+    """Yield the input files that the file log of ``source`` has under the ids above ``after`` up to ``until``, each
+    file once, although compacted files of the log repeat older entries.
     """
     seen: set[tuple[int, str]] = set()
     for name in checkpoint.names(source):

@@ -218,7 +218,9 @@ class Job:
 
     @property
     def running(self) -> bool:
-        """Return whether the job has a query to stop, or a publishing function for a query that may start."""
+        """Return whether there is something to stop: the job has a query, or a query may start because the program has
+        made its ``foreachBatch`` function.
+        """
         return self._function is not None or self._queries.any()
 
     @property
@@ -256,14 +258,14 @@ class Job:
 
     @property
     def batch(self) -> tuple[int, float] | None:
-        """The number of the running batch, and the seconds for which it has run; None between two batches."""
+        """The number of the running batch, and the seconds for which it has run; None if no batch runs."""
         seconds = 0.0 if self._function is None else self._function.gate.occupied_for
         record = self._pointer.record
         return (record.entered if record.entries else record.published + 1, seconds) if seconds else None
 
     @property
     def overdue(self) -> float:
-        """The seconds for which the batch has continued after the stop that interrupted it; 0 if there is none."""
+        """The seconds for which a batch has continued after a stop interrupted it; 0 if there is no such batch."""
         return 0.0 if self._function is None else self._function.gate.overdue_for
 
     def fail(self, error: SparkDriverError) -> None:
@@ -345,8 +347,9 @@ class Job:
         return self._function.failure if self._function is not None else None
 
     def _raise_own(self, cause: StreamingQueryException | None) -> None:
-        """Raise Milepost's own error if it caused Spark's: the exception that Spark passed on as text, the loss of the
-        session, or the lead of a newer driver. Return if there is none.
+        """If an error of Milepost ended the query, raise it in place of ``cause``, Spark's error: the error of a batch,
+        of which Spark passes on only the text, the loss of the session, or `Fenced` if a newer driver leads. Otherwise
+        return.
         """
         try:
             self._raise_cause(cause)

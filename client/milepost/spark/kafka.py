@@ -78,7 +78,8 @@ def check_offsets(
 
 
 def wanted_offsets(files: HadoopFiles, checkpoint: str, source: str | None = None) -> Offsets:
-    """Return the offset at which the query continues in each partition; empty if the query has not begun.
+    """Return the offset at which the query continues in each partition; empty if the query has not begun. ``source`` is
+    as in `check_offsets`; None means all sources.
 
     If the last batch in the offset log is committed, the query continues at the end of that batch. If not, the batch
     runs again, from the end of the batch before it; the first batch of all runs from the offsets that the source stored
@@ -154,7 +155,7 @@ def _what_is_lost(of: LostOffsets) -> str:
 def _kept_offsets(
     spark: SparkSession, options: Mapping[str, str], partitions: Iterable[Partition], timeout: float
 ) -> dict[Partition, Kept]:
-    """Return the records that the brokers have of each partition. ``options`` are those of a Spark source.
+    """Return the records that the brokers have of each partition. ``options`` are those of Spark's Kafka source.
 
     Raises `SparkDriverError` if the brokers do not answer within ``timeout`` seconds, or if Spark has no Kafka client.
     """

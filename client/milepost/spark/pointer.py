@@ -111,8 +111,8 @@ class ResolvingStore:
 
     @contextmanager
     def or_fenced(self) -> Iterator[None]:
-        """Replace a `SparkDriverError` of the block by `Fenced` if a newer driver leads, because its work may have
-        caused the error.
+        """If the block raises a `SparkDriverError` and a newer driver leads, raise `Fenced` in its place: the work of
+        the newer driver may have caused the error.
         """
         try:
             yield

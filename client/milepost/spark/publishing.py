@@ -103,14 +103,16 @@ class OwnFunction:
         self._function = function
 
     def check(self, record: JobRecord) -> None:
-        """See `Publisher.check`."""
+        """Raise `UnsafeQuery` if the job of this ``record`` has published by `Job.files` so far."""
         if published_by_files(record.manifest):
             raise UnsafeQuery(
                 "this job publishes by job.files; to publish in another way, begin a job under another name"
             )
 
     def publish(self, frame: DataFrame, context: BatchContext) -> Any:
-        """See `Publisher.publish`."""
+        """Evaluate the frame of a batch completely and once, call the program's function with the cached rows, and
+        return the function's JSON for the job record.
+        """
         with evaluated_once(frame) as kept:
             return _manifest(self._function(kept, context))
 

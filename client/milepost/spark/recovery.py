@@ -90,7 +90,8 @@ def recover(
     epoch was granted.
 
     ``setting`` returns the value of a key in the Spark session, ``modified_ms`` the modification time of a file (None:
-    it is gone). ``damaged`` and ``went_back_to`` are those of `JobRecovery`.
+    it is gone). The result includes ``damaged``, the damaged files that the driver found, and ``went_back_to``, the
+    batch to whose snapshot it rolled back because of them (None: no rollback).
 
     Raises `NoSafeCheckpoint` if the checkpoint is behind the record, `InputMissing` if input files of a batch that must
     run again were deleted, and the errors of reading the checkpoint.
@@ -129,9 +130,11 @@ def recover(
 
 
 def conf_differences(offsets: bytes, session: Callable[[str], str | None]) -> list[ConfDifference]:
-    """Return the settings in ``offsets``, a file of Spark's offset log, that differ from those of the session.
+    """Return the settings in ``offsets``, a file of Spark's offset log, whose values differ from those in the Spark
+    session.
 
-    ``session`` returns the session's value of a setting, or None; a setting without a value there does not differ.
+    ``session`` returns the session's value of a setting, or None if the session does not set it. Such a setting does
+    not count as different.
     """
     lines = offsets.decode().splitlines()
     if len(lines) < 2:
@@ -188,7 +191,10 @@ def newest(checkpoint: Checkpoint, log: str) -> int:
 
 
 def set_aside(checkpoint: Checkpoint) -> int:
-    """Return the batch whose offsets are set aside; -1 if there is none."""
+    """Return the batch whose offsets a rollback has moved out of Spark's log ``offsets``; -1 if there is none.
+
+    Spark must run the batch before it first. Then the offsets are moved back.
+    """
     return newest(checkpoint, SET_ASIDE)
 
 

@@ -68,10 +68,10 @@ class SessionSettings:
         self._removed = False
 
     def put(self, settings: Mapping[str, str], fence: Mapping[str, str]) -> None:
-        """Make these the job's settings, and put them in place.
+        """Make ``settings`` the job's settings, and put them in place.
 
         Raises `UnsafeQuery` if the session or the application has a different value for a setting in ``fence``: other
-        code may need that value.
+        code may need that value. By the settings in ``fence``, requests carry the job's epoch.
         """
         with _lock:
             conf = check_free(self._spark, fence)
@@ -180,7 +180,7 @@ def default_file_system(spark: SparkSession) -> str:
 
 def check_free(spark: SparkSession, fence: Mapping[str, str]) -> Any:
     """Return the session's Hadoop configuration. Raises `UnsafeQuery` if it has different values for the settings in
-    ``fence``.
+    ``fence``, by which requests carry the job's epoch.
     """
     conf: Any = spark._jsparkSession.sessionState().newHadoopConf()
     for key, wanted in fence.items():

@@ -125,7 +125,9 @@ def take_over(
 
 
 def _authority(name: str, pointer: JobPointer, authority: str | None) -> str:
-    """Return the authority of the job's checkpoint location. Raises `UnsafeQuery` if ``authority`` is another one."""
+    """Return the authority of the job's checkpoint location. Raises `UnsafeQuery` if ``authority``, that of `lead`, is
+    given and differs from it.
+    """
     known = pointer.record.authority
     if authority is not None and authority != known:
         raise UnsafeQuery(
@@ -136,7 +138,9 @@ def _authority(name: str, pointer: JobPointer, authority: str | None) -> str:
 
 
 def _check_progress(recovery: JobRecovery, most: int | None) -> None:
-    """Raise `NoProgress` if the next batch was begun ``most`` times."""
+    """Raise `NoProgress` if drivers have begun the next batch ``most`` times or more and never finished it; None: no
+    limit.
+    """
     if most is not None and recovery.entries >= most:
         raise NoProgress(
             f"batch {recovery.resumes_at} was entered {recovery.entries} times and never finished, as often as lead's "
@@ -153,7 +157,7 @@ def _setting(spark: SparkSession, key: str) -> str | None:
 
 
 class Writable(Checkpoint, Protocol):
-    """The write operations on a checkpoint, as `CheckpointTree` has them."""
+    """The read and write operations on a checkpoint, as `CheckpointTree` has them."""
 
     def write(self, path: str, content: bytes) -> None: ...
     def delete(self, path: str) -> None: ...
@@ -200,15 +204,19 @@ def fall_back(
 
 
 def safe(snapshots: Iterable[Snapshot], logged: int, published: int) -> list[Snapshot]:
-    """Return the snapshots to which a rollback is safe: after it, Spark runs every batch that a sink may have seen
-    again with the same input.
+    """Return those of ``snapshots`` to which a rollback is safe: afterwards, Spark runs again, with the same input, all
+    later batches that a sink may have seen.
+
+    ``logged`` is the last batch whose offsets Spark logged, ``published`` the last published batch.
     """
     least = _least(logged, published)
     return [snapshot for snapshot in snapshots if snapshot.directory == _ROOT and least <= snapshot.batch <= logged]
 
 
 def bring_back(checkpoint: Writable) -> None:
-    """Move offsets that were set aside back to ``offsets``, if Spark has committed all batches before theirs."""
+    """Move offsets that a rollback set aside back to Spark's log ``offsets``, if Spark has committed all batches before
+    theirs.
+    """
     batch = set_aside(checkpoint)
     if batch < 0 or (committed := newest(checkpoint, "commits")) < batch - 1:
         return
@@ -219,9 +227,11 @@ def bring_back(checkpoint: Writable) -> None:
 
 
 def _least(logged: int, published: int) -> int:
-    """Return the oldest batch to whose snapshot the job may be rolled back: ``logged - 1``, after which one batch runs
-    again, or ``logged - 2`` if the first of the two batches that then run again is the last published one.
-    `ExactlyOnce` does not publish that batch a second time.
+    """Return the oldest batch to whose snapshot the job may be rolled back. ``logged`` is the last batch whose offsets
+    Spark logged, ``published`` the last published batch.
+
+    The result is ``logged - 1``, after which one batch runs again. It is ``logged - 2`` if the first of the two batches
+    that then run again is the last published one: `ExactlyOnce` does not publish that batch a second time.
     """
     return logged - 2 if published == logged - 1 else logged - 1
 
@@ -234,7 +244,12 @@ def _wanted(logged: int, published: int) -> str:
 
 
 def _to_keep(checkpoint: Writable, batch: int, logged: int, found: Verification) -> list[str]:
-    """Return the paths that a rollback to ``batch`` leaves unchanged, after reading all of these files."""
+    """Return the paths that a rollback to the snapshot of ``batch`` leaves unchanged: what Spark logged about the input
+    of later batches. If two logged batches would run again, first set the offsets of the second (``logged``) aside.
+
+    All files to keep are read here. If one cannot be read, the error of `refusal` is raised, before anything is rolled
+    back.
+    """
     keep = []
     try:
         sources = checkpoint.names("sources")

@@ -56,7 +56,9 @@ class CheckpointTree:
         return self._asked(lambda: self._files.read(f"{self.location}/{path}"))
 
     def skim(self, directory: str, least: int, most: int, looked_at: int) -> int:
-        """See `HadoopFiles.skim`. Raises the errors of `read`."""
+        """Read files below ``directory`` and discard the bytes, to warm up the JVM, as `HadoopFiles.skim` does; return
+        how many bytes were read. Raises the errors of `read`.
+        """
         return self._asked(lambda: self._files.skim(f"{self.location}/{directory}", least, most, looked_at))
 
     def write(self, path: str, content: bytes) -> None:

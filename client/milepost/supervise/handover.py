@@ -1,6 +1,6 @@
 """Passes the checkpoint location to a command: in its environment, and as system properties to each JVM that it starts.
 
-It refuses commands with settings by which the job would write without the fence, and names these settings.
+It refuses a command with settings by which the job's writes would not carry the epoch, and names these settings.
 
 Spark takes every system property that begins with ``spark.`` into its configuration, and those that begin with
 ``spark.hadoop.`` into the Hadoop configuration, which executors get with each query. Java reads ``JDK_JAVA_OPTIONS``,
@@ -68,8 +68,9 @@ def options(location: CheckpointLocation, environment: Mapping[str, str]) -> str
 def environment(
     inherited: Mapping[str, str], location: CheckpointLocation, job: str, epoch: int, file: Path
 ) -> dict[str, str]:
-    """Return the environment of a command that is started under ``epoch``. It names ``file``, which has the
-    `options`.
+    """Return the environment of a command that is started under ``epoch``: the ``inherited`` variables without
+    Milepost's token, variables for the job, its epoch and its ``location``, and one that makes Java read ``file``,
+    which contains the `options`.
     """
     before = inherited.get(OPTIONS, "")
     return {
@@ -118,7 +119,9 @@ def check(command: Sequence[str], environment: Mapping[str, str], location: Chec
 
 
 def _hides(expression: str, name: str) -> bool:
-    """Return whether a regular expression matches ``name``; False if Python cannot compile this Java expression."""
+    """Return whether the regular expression of Spark's setting for hidden values matches the setting ``name``; False if
+    Python cannot compile this Java expression.
+    """
     try:
         return re.search(expression, name) is not None
     except re.error:
@@ -126,7 +129,7 @@ def _hides(expression: str, name: str) -> bool:
 
 
 class PrivateFile:
-    """A file called ``name`` with the content ``text``, in a temporary directory of its own.
+    """A file called ``name`` with the content ``text``, in a temporary directory that no other user may read.
 
     Making the object writes the file. It is deleted at the end of a ``with`` block of the object. Raises OSError.
     """

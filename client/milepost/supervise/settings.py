@@ -73,9 +73,10 @@ def _stated(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[
 
 
 def _without_defaults(command: Sequence[str], arguments: Sequence[str]) -> bool:
-    """Return whether the command names a property file, which Spark reads instead of its defaults file.
+    """Return whether the command names a property file, which Spark reads instead of ``spark-defaults.conf``.
 
-    Spark's scripts find the name on their command line, and a Python program finds it in an environment variable.
+    Spark's scripts find the name on their command line, and a Python program finds it in an environment variable, whose
+    words are ``arguments``.
     """
     words = [Path(word).name for word in command]
     if any(_SPARK.fullmatch(word) for word in words):
@@ -99,7 +100,9 @@ def _of_options(words: Sequence[str], where: str) -> Iterator[Found]:
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield name and value of each option of Spark's launcher among ``words``, whichever program they belong to."""
+    """Yield the name and the value of each option that Spark's launcher has, such as ``--conf``, wherever it is in
+    ``words``.
+    """
     for position, word in enumerate(words):
         name, joined, value = word.partition("=")
         if name not in _OPTIONS:
@@ -189,7 +192,8 @@ def _plain(escaped: str) -> str:
 
 
 def defaults(command: Sequence[str], environment: Mapping[str, str]) -> list[Path]:
-    """Return the defaults files that Spark may read when ``command`` starts it. They need not exist.
+    """Return the paths of each ``spark-defaults.conf`` that Spark may read when ``command`` starts it. The files need
+    not exist.
 
     There are several only if it cannot be determined which one Spark will read.
     """
@@ -201,7 +205,7 @@ def defaults(command: Sequence[str], environment: Mapping[str, str]) -> list[Pat
 
 
 def _homes(command: Sequence[str], environment: Mapping[str, str]) -> list[Path]:
-    """Return the directories of the Spark that the command uses.
+    """Return the installation directories of the Spark that the command uses; several if it is not certain which one.
 
     Candidates are the command's program, then the programs that it may wrap (such as in ``env``, ``nice`` or ``bash``),
     and last the ``spark-submit`` on the PATH.
@@ -235,7 +239,8 @@ def _homes_of(program: Path, environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _of_python(python: Path, environment: Mapping[str, str]) -> list[Path]:
-    """Return the directory of the PySpark that ``python`` imports: the first one on its path.
+    """Return the installation directory of the PySpark that ``python`` imports, which is the first one on Python's
+    path; several if it is not certain which one, and none if PySpark is not found.
 
     ``python`` is an interpreter, or a script in the same directory as one.
     """

@@ -38,9 +38,9 @@ End = int | SessionLost | OSError | ValueError
 class Terms:
     """The limits of a supervisor. All times are in seconds.
 
-    ``wait`` bounds the wait for the epoch before each start (None: no limit). ``ttl`` is that of the session. ``grace``
-    is the time that a command may take to end after SIGTERM. ``restarts`` and ``within`` limit restarts, see
-    `Restarts`.
+    ``wait`` bounds the wait for the epoch before each start (None: no limit). ``ttl`` is the TTL of the session that
+    holds the epoch. ``grace`` is the time that a command may take to end after SIGTERM. At most ``restarts`` restarts
+    happen within any ``within`` seconds.
     """
 
     wait: float | None = 30.0
@@ -51,7 +51,8 @@ class Terms:
 
 
 class Supervisor:
-    """The supervisor of one job. Its checkpoint location is at ``urls``, the addresses of the service.
+    """Runs the command of the job ``job`` whenever this process leads the job. ``urls`` are the addresses of the
+    service, where the checkpoint location of the job is.
 
     Each start of the command has its own epoch. So processes of an earlier start that still run, such as an executor,
     can no longer change the files of the job.

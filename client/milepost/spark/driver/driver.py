@@ -25,9 +25,9 @@ _STOP_SECONDS = 10.0
 
 
 class Driver:
-    """One run of `lead`, which first stands by and then leads a job.
+    """One run of `lead`, which first stands by and then leads a job; its methods stop the job.
 
-    `on_sigterm`, `Standby` and `Watch` call its methods from threads of their own.
+    Other threads may call them, such as those of `on_sigterm`, `Standby` and `Watch`.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -37,8 +37,8 @@ class Driver:
         self._error: SparkDriverError | None = None
 
     def lead(self, job: Job) -> None:
-        """Record that the driver leads ``job``, which the other methods stop. Raises the error that ended this driver,
-        if `fail` was called before.
+        """Record that this driver now leads ``job``, so that the other methods apply to this job. If `fail` was called
+        before, raise its error instead.
         """
         with self._one_changes:
             if self._error is not None:
@@ -46,7 +46,9 @@ class Driver:
             self._job = job
 
     def running(self) -> bool:
-        """Return whether the job has a query to stop, or a publishing function for a query that may start."""
+        """Return whether there is something to stop: the job has a query, or a query may start because the program has
+        made its ``foreachBatch`` function.
+        """
         return self._job is not None and self._job.running
 
     def forget_calls(self) -> None:
@@ -68,11 +70,11 @@ class Driver:
                 self._job.abandon()
 
     def batch(self) -> tuple[int, float] | None:
-        """Return the running batch, and the seconds for which it has run; None if none is running."""
+        """Return the number of the running batch, and the seconds for which it has run; None if no batch runs."""
         return None if self._job is None else self._job.batch
 
     def overdue(self) -> float:
-        """Return the seconds for which a batch has continued although a stop interrupted it; 0 if no batch has."""
+        """Return for how many seconds a batch has continued after a stop interrupted it; 0 if no batch has."""
         return 0.0 if self._job is None else self._job.overdue
 
     def fail(self, cancel: Callable[[], None], error: SparkDriverError) -> None:

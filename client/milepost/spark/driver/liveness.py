@@ -38,7 +38,7 @@ _GATEWAY_OF_PARENT = "PYSPARK_GATEWAY_PORT"
 
 
 class JvmProbe:
-    """Asks the JVM for its clock, again and again.
+    """Asks the JVM for its clock at regular intervals, to find out whether the JVM still answers.
 
     ``silent`` is the number of seconds for which a question has been open. Time during which this process was stopped,
     or the machine slept, does not count. ``gone`` says that the JVM no longer accepts connections.
@@ -59,7 +59,9 @@ class JvmProbe:
         self.gone = False
 
     def look(self, seconds: float) -> None:
-        """Receive an answer, or send a question; ``seconds`` have passed since the last call. This does not block."""
+        """Receive the answer to the open question or, if none is open, send the next one when it is due. ``seconds``
+        have passed since the last call. This does not block.
+        """
         try:
             if self._open:
                 self._receive()

@@ -52,8 +52,8 @@ class JobQueries:
         self.awaited = query
 
     def any(self) -> bool:
-        """Return whether the job has a query to stop. If the program waits for none, this asks Spark, for at most
-        `_ASKED_SECONDS`.
+        """Return whether the job has a query to stop. If the program waits for none, this asks Spark; if Spark does not
+        answer within `_ASKED_SECONDS`, the result is False.
         """
         if self.awaited is not None:
             return True
@@ -84,15 +84,17 @@ class JobQueries:
 
 
 class Awaiting:
-    """Waits for the end of queries. A separate thread calls Spark, because the call never returns if the JVM hangs."""
+    """Waits for the end of queries, or until `release` is called. A separate thread calls Spark, because the call never
+    returns if the JVM hangs.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._released: MilepostError | None = None
 
     def end_of(self, query: StreamingQuery, timeout: int | None) -> bool | None:
-        """Return the result of ``query.awaitTermination`` or raise its exception; if `release` comes first, raise its
-        error.
+        """Wait for ``query`` as ``query.awaitTermination`` does: return its result or raise its exception. If `release`
+        is called first, raise the error that `release` got.
         """
         ended: list[bool | None] = []
         failed: list[BaseException] = []

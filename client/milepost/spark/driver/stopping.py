@@ -84,7 +84,7 @@ class BatchGate:
     def close(self, seconds: float) -> bool:
         """Close the gate, and wait for the batch inside: at most ``seconds``, or until `hurry` is called.
 
-        Returns whether there was a batch inside and it has ended.
+        Returns True if a batch was inside and has ended; False if no batch was inside, or if it still runs.
         """
         with self._changed:
             self.closed = True
@@ -126,5 +126,7 @@ def end_as_stopped(query: StreamingQuery) -> NoReturn:
 
 
 def _is_no_stop(record: logging.LogRecord) -> bool:
-    """Filter out Py4J's log record about `BatchStopped`: Py4J logs a traceback for every exception of a callback."""
+    """A logging filter that drops Py4J's record about a `BatchStopped`, which is no failure: Py4J logs a traceback for
+    every exception of a callback.
+    """
     return not (record.exc_info and isinstance(record.exc_info[1], BatchStopped))

@@ -39,8 +39,8 @@ class ManagedState:
     """
 
     def __init__(self, pointer: JobPointer, tree: CheckpointTree, access: Mapping[str, Any]) -> None:
-        """Make the states of a job; ``access`` makes a `milepost.state.store.TreeFiles` of the job under this driver's
-        epoch.
+        """Make the states of a job; ``access`` has the arguments of a `milepost.state.store.TreeFiles` of the job under
+        this driver's epoch.
         """
         self._access = access
         self._pointer = pointer

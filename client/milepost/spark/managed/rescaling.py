@@ -1,4 +1,4 @@
-"""Divides a frame by key groups, in Spark SQL, so that each task gets the rows of its groups, sorted by key."""
+"""Divides a frame among tasks, in Spark SQL: each task gets the rows of its key groups, sorted by key."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ pandas turn a column of whole numbers into floats.
 
 
 def grouping_key(frame: DataFrame, columns: Sequence[str]) -> GroupingKey:
-    """Return the encoding of keys of these columns. Raises `UnsafeQuery` for columns that cannot be a key."""
+    """Return the encoding of keys that consist of these ``columns``. Raises `UnsafeQuery` for columns that cannot be a
+    key.
+    """
     types = {field.name: field.dataType for field in frame.schema.fields}
     for column in columns:
         if column not in types:
@@ -35,8 +37,11 @@ def grouping_key(frame: DataFrame, columns: Sequence[str]) -> GroupingKey:
 
 
 def divided(frame: DataFrame, key: GroupingKey, groups: int, partitions: int) -> DataFrame:
-    """Return the frame divided into partitions by the groups of its keys. Each partition is sorted by key, after a
-    first row without a key. The columns for partition and key come after those of the frame.
+    """Return the frame divided into ``partitions`` by the key groups of its rows, and sorted by key within each
+    partition. ``groups`` is the number of key groups.
+
+    Each partition begins with an extra row without a key, so that Spark runs a task for a partition that has no other
+    rows. The columns for partition and key come after those of the frame.
     """
     from pyspark.sql.functions import expr, lit
 
@@ -54,8 +59,8 @@ def divided(frame: DataFrame, key: GroupingKey, groups: int, partitions: int) ->
 
 
 def without_late(frame: DataFrame, watermark: int) -> DataFrame:
-    """Return the frame without late rows, which are not after the watermark (milliseconds since 1970). A frame without
-    a watermark has no late rows.
+    """Return the frame without late rows, whose event time is at or before the ``watermark`` (milliseconds since 1970).
+    If no column of the frame has a watermark, no row is late.
     """
     from pyspark.sql.types import StructType, TimestampType
 

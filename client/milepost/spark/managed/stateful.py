@@ -155,8 +155,8 @@ def _pickled(loading: Loading) -> bytes:
 
 
 def _run(frame: DataFrame, grouping: GroupingKey, work: Work) -> tuple[Commits, tuple[list[bytes], list[str]]]:
-    """Run the tasks, and return the commits and the output of the attempts that Spark accepted, one for each
-    partition.
+    """Run the tasks on all partitions. Return one commit for each partition, and the output: the parts that the tasks
+    returned themselves, and the paths of the files with the other parts. Only the attempts that Spark accepted count.
     """
     from pyspark.sql import Row
 
@@ -184,8 +184,8 @@ def _run(frame: DataFrame, grouping: GroupingKey, work: Work) -> tuple[Commits, 
 def _frame_of(
     spark: SparkSession, outputs: tuple[list[bytes], list[str]], output: StructType, loading: bytes
 ) -> DataFrame:
-    """Make a frame of the tasks' output. Evaluating it does not process the state again, so each evaluation returns the
-    same rows.
+    """Make a frame of the tasks' output, which ``outputs`` contains or names. Evaluating the frame does not process the
+    state again, so each evaluation returns the same rows.
     """
     import pyarrow as pa
 
@@ -205,8 +205,8 @@ def _frame_of(
 def _variables(
     cloudpickle: Any, processor: Any, mode: TimeMode, before: Snapshot | None
 ) -> tuple[dict[str, StateVariable], list[StateVariable]]:
-    """Return the state variables of the batch, and the variables that it removes. To find them, this calls the
-    processor's ``init`` on a copy, as Spark does, and closes the copy again.
+    """Return the state variables of the batch by name, and the variables that the batch removes. To find them, this
+    calls the processor's ``init`` on a copy, as Spark does, and closes the copy again.
     """
     copy = cloudpickle.loads(cloudpickle.dumps(processor))
     asked, deleted = declared(copy.init, mode, _parsed)
@@ -265,8 +265,8 @@ def _remove_outputs(files: StateFiles, name: str, batch: int) -> None:
 
 
 def _remove_retired(files: StateFiles, before: Snapshot) -> None:
-    """Remove the stores of layouts without a kept snapshot, and stores that were written for a new layout and never
-    published. A failure is only logged.
+    """Remove the state stores of layouts (divisions of the state into partitions) of which no snapshot is kept, and
+    those of layouts that were never published. A failure is only logged.
     """
     try:
         for number, partitions in (*before.retired, *before.unpublished(files)):

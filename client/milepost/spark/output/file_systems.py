@@ -102,9 +102,10 @@ class HadoopFiles:
         return sorted(found)
 
     def skim(self, path: str, least: int, most: int, looked_at: int) -> int:
-        """Read files below ``path`` and discard the bytes; return how many bytes were read, at most ``most``.
+        """Read files below ``path`` and discard the bytes, to warm up the JVM; return how many bytes were read, at most
+        ``most``.
 
-        Skips files of fewer than ``least`` bytes, and ends after ``looked_at`` files.
+        Skips files of fewer than ``least`` bytes, and ends after ``looked_at`` files, including skipped ones.
         """
         jpath = self._path(path)
         system = self._of(jpath)

@@ -93,8 +93,8 @@ def extended(newest: tuple[PageLink, Page] | None, batch: PublishedBatch, column
     page.
 
     ``newest`` is the page that the job record names, with the link to it; None if nothing was published yet. If the
-    newest page is full, the new page lists only ``batch`` and links to the newest page. ``columns`` are those of the
-    returned page.
+    newest page is full, the new page lists only ``batch`` and links to the newest page. ``columns`` are all columns
+    published so far, including those of ``batch``.
     """
     if newest is None:
         return Page((batch,), columns)
@@ -108,7 +108,7 @@ def pages(newest: PageLink | None, read: Callable[[str], bytes | None], since: i
     """Yield, newest first, every page that lists the batch ``since`` or a later one; the last yielded page may list
     older batches, too.
 
-    Raises the errors of `load`.
+    ``read`` is as in `load`, whose errors this raises.
     """
     link = newest
     while link is not None and link.last >= since:
@@ -185,8 +185,8 @@ def _chain(files: Files, output: str, newest: PageLink) -> list[tuple[PageLink, 
 
 
 def _of_newest(frame: str, raw: Mapping[str, Any]) -> list[str]:
-    """Return the schema of each batch of a page that an older release wrote. Such a page has only the schema of its
-    newest batch; the schemas of all other batches are "", which means unknown.
+    """Return the schema of each batch of a page that an older release wrote: ``frame`` for the newest batch, and ""
+    (unknown) for all others, whose schemas the page does not contain.
     """
     return [""] * (len(raw["batches"]) - 1) + [frame]
 

@@ -208,9 +208,10 @@ def _frame_over(
     directories below ``output`` such as ``batch=3`` become values of columns. All columns are nullable, because a file
     may lack them.
 
-    With ``look``, Spark first checks that all files exist, and raises PATH_NOT_FOUND. Spark also checks this in two
-    cases without ``look``: if the path of ``output`` contains ``=``, because with a log Spark would read a column from
-    that name, and if the session's settings make Spark ignore such logs.
+    Spark gets the list of files as a log (``_spark_metadata``), so it opens a file only when a task reads it. With
+    ``look``, Spark gets the paths themselves, first checks that all files exist, and raises PATH_NOT_FOUND. It does the
+    same without ``look`` in two cases: if the path of ``output`` contains ``=``, because with a log Spark would read a
+    column from that name, and if the session's settings make Spark ignore such logs.
     """
     reader = spark.read.schema(type(schema).fromJson(_nullable(schema.jsonValue()))).option(
         "ignoreMissingFiles", "false"
@@ -225,8 +226,8 @@ def _frame_over(
 
 
 def _nullable(kind: Any) -> Any:
-    """Return the JSON of a type with every field, element and value made nullable, as Spark does when it reads files
-    without such a log.
+    """Return the JSON of a type with every field, element and value made nullable. Spark does this by itself when it
+    gets the paths of files, but not when it gets a list of files as a log (``_spark_metadata``).
     """
     if isinstance(kind, list):
         return [_nullable(each) for each in kind]
@@ -261,7 +262,9 @@ def _literal(uri: str) -> str:
 
 
 def _divided(uri: str) -> tuple[str, str]:
-    """Split a URI into scheme with authority, in which brackets are no pattern, and path."""
+    """Split a URI into two parts: its scheme with the authority, where Spark does not take brackets for a pattern, and
+    its path.
+    """
     place = _PLACE.match(uri)
     assert place is not None
     return place[0], uri[place.end() :]

@@ -73,11 +73,15 @@ class FilesSink:
         self._replaced: deque[str] = deque()
 
     def check(self, record: JobRecord) -> None:
-        """See `Publisher.check`. The first batch checks whether the job publishes into the same output as before."""
+        """Raise `UnsafeQuery` if the job of this ``record`` has published in another way than `Job.files`. The first
+        batch checks whether the job publishes into the same output as before.
+        """
         published_page(record.manifest, record.published)
 
     def publish(self, frame: DataFrame, context: BatchContext) -> dict[str, Any]:
-        """See `Publisher.publish`. Readers do not see the new files before the batch is published."""
+        """Write the rows of a batch to new files, and then a page that lists them; return the manifest for the job
+        record. Readers do not see the new files before the batch is published.
+        """
         if self._transform is None:
             # Not cached: the write itself evaluates every partition to its end, exactly once.
             return self._write(frame, context)
@@ -153,8 +157,8 @@ class FilesSink:
                 self._clear(path)
 
     def _retire(self, page: Page) -> None:
-        """Record that ``page`` replaces the newest page, unless it links to the newest page, and delete replaced pages
-        beyond the last `KEPT_HEADS`.
+        """Record that ``page`` replaces the newest page, and delete replaced pages beyond the last `KEPT_HEADS`. If
+        ``page`` links to the newest page, do nothing: that page stays.
         """
         if self._newest is None or page.previous == self._newest[0]:
             return
