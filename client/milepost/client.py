@@ -27,11 +27,11 @@ from milepost.types import Rights, SessionInfo, SessionSummary, Status, SteppedD
 class Client(NotPicklable):
     """A client of one Milepost service.
 
-    It finds the leader among its addresses and remembers it. Each call sends one request under one idempotency key. It
+    It finds the leader among its addresses and remembers it. Each call sends one request under one idempotency key, and
     sends the request again as long as a retry is safe and ``timeout`` (seconds) has not passed.
 
     Threads may share a client. A forked process may go on using the client, which makes new connections there unless it
-    has a ``transport``. Its sessions stay with the process that began them.
+    has a ``transport``. The client's sessions stay with the process that began them.
     """
 
     def __init__(

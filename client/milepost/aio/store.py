@@ -87,10 +87,11 @@ class AsyncStateHandleStore(NotPicklable):
         timeout: float | None = None,
         progress: Progress | None = None,
     ) -> Handle:
-        """Set a new state if ``version`` is the current one. Without ``labels`` the handle keeps its labels.
+        """Set a new state of a handle that this session has locked, if ``version`` is its current version. Without
+        ``labels`` the handle keeps its labels.
 
-        ``state`` and ``progress`` are as in `add_and_lock`. Raises `NotExist`, `NotLocked`, `VersionMismatch`, whose
-        ``current`` is the current version, and `LabelsLost` if the state was set, but not with the labels.
+        ``state`` and ``progress`` are as in `add_and_lock`. Raises `NotExist`, `NotLocked`, `VersionMismatch` (its
+        ``current`` is the current version), and `LabelsLost` if the state was set, but not with the labels.
         """
         return await self._driver.run(self._operations.replace(name, version, state, labels, timeout, progress))
 
@@ -152,8 +153,8 @@ class AsyncStateHandleStore(NotPicklable):
         return await self._driver.run(self._operations.get_all_and_lock(timeout))
 
     def get_all_handles(self, page_size: int = MAX_PAGE, *, timeout: float | None = None) -> AsyncIterator[Handle]:
-        """Iterate over all handles by name, without locking them; ``page_size`` (1 to 1000) are fetched at a time, each
-        page within ``timeout`` seconds.
+        """Iterate over all handles by name, without locking them. The client fetches ``page_size`` (1 to 1000) of them
+        at a time, each page within ``timeout`` seconds.
 
         The listing may include handles that are being removed. A handle whose record is damaged is only logged as a
         warning; `get_all_and_lock` returns it.
@@ -195,10 +196,12 @@ class AsyncStateHandleStore(NotPicklable):
         await self._driver.run(self._operations.release_all(timeout))
 
     async def campaign(self, wait: float | None = 30.0) -> Epoch:
-        """Wait up to ``wait`` seconds (None: for ever) to lead this store; this object then acts under the new epoch.
+        """Wait up to ``wait`` seconds (None: for ever) for the epoch of this store; this object then writes under the
+        new epoch.
 
         The call has no timeout besides ``wait``. An outage does not end the wait. If the wait ends without the epoch,
-        the call raises `EpochHeld`, or the error of an outage that still goes on. It raises `SessionLost` at once.
+        the call raises `EpochHeld`, or the error of an outage that still goes on. If the session is lost, it raises
+        `SessionLost` at once.
         """
         return await self._driver.run(self._operations.campaign(wait))
 

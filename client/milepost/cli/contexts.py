@@ -1,7 +1,7 @@
 """The file of contexts (services that have a name), and the connection settings of a command.
 
-A setting comes from a flag, the environment, a context or the default, in this order. Only one process at a time
-changes the file.
+A setting comes from a flag, the environment, a context or the default, in this order; but a context that a flag names
+comes before the environment. Only one process at a time changes the file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The command `expire`: the retention of the batches that a job has published with `Job.files`."""
+"""The command `expire`, which expires old batches that a job has published with `Job.files`."""
 
 from __future__ import annotations
 

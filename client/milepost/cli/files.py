@@ -1,6 +1,6 @@
-"""The commands of ``milepost files``: the snapshots and savepoints of the files of a job, and the roll-back to one.
+"""The commands of ``milepost files``: they list, check, keep, roll back and clone the files of a job.
 
-A roll-back is refused if the job record has later batches than the snapshot, because the job could then never continue.
+A rollback is refused if the job record has later batches than the snapshot, because the job could then never continue.
 """
 
 from __future__ import annotations
@@ -197,10 +197,10 @@ def _in_brief(found: Verification) -> dict[str, Any]:
 
 
 def snapshot_of(kept: KeptSnapshots, wanted: str) -> tuple[int, str]:
-    """Return the revision and the name of the snapshot ``wanted``.
+    """Return the revision and the name of the snapshot that the user names with ``wanted``.
 
-    ``wanted`` is the name of a savepoint, or a revision, with or without ``@``. A savepoint's name takes precedence
-    over a revision. Raises `NotExist`.
+    ``wanted`` is the name of a savepoint, or the revision of a snapshot, with or without ``@``. A savepoint's name
+    takes precedence over a revision. Raises `NotExist`.
     """
     for savepoint in kept.savepoints:
         if savepoint.name == wanted:

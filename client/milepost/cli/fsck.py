@@ -181,7 +181,7 @@ class Examiner:
         self.looked = Looked()
 
     def store(self, summary: StoreSummary) -> Iterator[Finding]:
-        """Yield the damages of a store."""
+        """Examine a store, its handles, and its files; yield what is damaged."""
         self.looked.stores += 1
         self._bar.name(summary.store)
         store = self._client.store(summary.store)
@@ -198,7 +198,7 @@ class Examiner:
         yield from self.files(store)
 
     def handle(self, store: StateHandleStore, handle: Handle | CorruptHandle) -> Finding | None:
-        """Return the damage of a handle; None if there is none."""
+        """Examine the record and the bytes of a handle. Return the damage; None if there is none."""
         if isinstance(handle, CorruptHandle):
             return Finding(store.name, Kind.RECORD, handle.name, handle.reason, Repair.REMOVE)
         if handle.removing:
@@ -219,7 +219,7 @@ class Examiner:
         return None
 
     def files(self, store: StateHandleStore) -> Iterator[Finding]:
-        """Yield the damages of a job's files, in their present state and in kept snapshots."""
+        """Examine the files of a job, as they are now and in the kept snapshots; yield what is damaged."""
         try:
             found = store.files.verify(digests=self._deep, timeout=self._within)
         except Damaged as error:

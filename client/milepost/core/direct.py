@@ -100,7 +100,7 @@ class Direct:
 
 def trouble_with(url: str, secure: bool) -> str | None:
     """Return the reason why a signed URL cannot be used, in words that do not quote the URL; None if it can be used.
-    ``secure`` demands https.
+    With ``secure``, an http URL cannot be used, because the client reaches the service by https.
     """
     parts = http_url(url)
     if parts is None or parts.username:

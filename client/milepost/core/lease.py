@@ -102,7 +102,7 @@ class Lease:
 def keep(caller: Caller, lease: Lease, runner: Runner = INTERPRETER) -> Operation[str]:
     """Renew ``lease`` each time a third of its TTL has passed, until it is lost; return why it was lost.
 
-    ``runner`` describes, for this reason, the thread or event loop in which the operation runs.
+    ``runner`` describes the thread or event loop in which this operation runs, for the case that a standstill is why.
     """
     lease.standstill.runner = runner
     return (yield from lease.standstill.watch(_keep(caller, lease)))

@@ -51,8 +51,8 @@ class Transfer:
             self._progress(self._done, self._total)
 
     def end(self) -> None:
-        """Report that all bytes are transferred, however short ago the last report was. Raises the progress function's
-        exceptions.
+        """Report that all bytes are transferred, even if the last report was only a moment ago. Raises the progress
+        function's exceptions.
         """
         self._quiet_until = -math.inf
         self.report()

@@ -80,13 +80,13 @@ class StoreOperations(StoreCalls):
         timeout: float | None = None,
         progress: Progress | None = None,
     ) -> Operation[Handle]:
-        """Do Flink's replace: set a new state if ``version`` is current. Raises `NotExist`, `VersionMismatch`,
-        `NotLocked`, `LabelsLost`.
+        """Do Flink's replace: set a new state of a handle if ``version`` is its current version. Raises `NotExist`,
+        `VersionMismatch`, `NotLocked`, `LabelsLost`.
         """
         return (yield from self._write(REPLACE, name, state, labels, if_match(version), timeout, progress))
 
     def exists(self, name: str, timeout: float | None = None) -> Operation[str | None]:
-        """Do Flink's exists: return the handle's version, or None. Raises `Corrupt`."""
+        """Do Flink's exists: return the version of a handle; None if there is no such handle. Raises `Corrupt`."""
         deadline = self.caller.clock() + (self.caller.timeout if timeout is None else timeout)
         try:
             request = Request(*self._at(EXISTS, name), answers.version)
@@ -200,8 +200,8 @@ class StoreOperations(StoreCalls):
         The campaign asks the service again and again, each time for at most `POLL_SECONDS`. A repeated request is safe
         even if the outcome of the last one is unknown: a session that already holds the epoch is granted the same epoch
         again. Neither another holder nor an outage ends the wait. After ``wait`` seconds (at least one) the campaign
-        sends no more requests; it waits for the last answer as long as one attempt may take. Then it raises
-        `EpochHeld`, or the error of the last request. It raises `SessionLost` at once.
+        sends no more requests; it waits for the last answer as long as one attempt may take, and then raises
+        `EpochHeld` or the error of the last request. If the session is lost, it raises `SessionLost` at once.
         """
         clock = self.caller.clock
         deadline = math.inf if wait is None else clock() + wait

@@ -92,8 +92,8 @@ class StoreCalls:
             )
 
     def at(self, operation: RestOperation, *parameters: str, **query: object) -> tuple[str, str]:
-        """Return the method and the path of a request about the store; ``parameters`` are the path parameters after the
-        store's name.
+        """Return the method and the path of a request about the store. ``parameters`` are the values of the path
+        parameters after the store's name; the members of ``query`` that are not None become the query.
         """
         return call_of(operation, self.store, *parameters, **query)
 

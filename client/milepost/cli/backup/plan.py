@@ -46,8 +46,8 @@ class Planned:
 
     @property
     def needs_epoch(self) -> bool:
-        """Whether the store must be written under a new epoch: it has files, or was ever granted an epoch, either in
-        the service that was saved or in the present one.
+        """Whether the store must be written under a new epoch: it has files, or an epoch of it was ever granted, either
+        by the service that was saved or by the service that the restore writes to.
         """
         return self.record.epoch > 0 or self.granted > 0 or bool(self.record.snapshots)
 

@@ -96,8 +96,8 @@ def handle_named(name: str) -> Callable[[Document], Handle]:
 
 
 def page(after: str | None) -> Callable[[Document], tuple[list[Handle], list[CorruptHandle], str | None]]:
-    """Make a reader for the page of handles after the token ``after``: handles, damaged handles, and the next page's
-    token.
+    """Make a reader for the page of handles after the token ``after``. It returns the handles, the damaged handles, and
+    the next page's token (None on the last page).
 
     The reader refuses a page whose next token is ``after`` again, because the listing would never end.
     """
@@ -177,7 +177,8 @@ def session_of(id_: str) -> Callable[[Document], SessionInfo]:
 
 
 def sessions(after: str | None) -> Callable[[Document], tuple[list[SessionSummary], str | None]]:
-    """Make a reader for the page of sessions after the token ``after``: the sessions, and the next page's token.
+    """Make a reader for the page of sessions after the token ``after``. It returns the sessions, and the next page's
+    token (None on the last page).
 
     The reader refuses a page whose next token is ``after`` again, because the listing would never end.
     """
@@ -206,7 +207,8 @@ def _session_summary(document: Document) -> SessionSummary:
 
 
 def stores(after: str | None) -> Callable[[Document], tuple[list[StoreSummary], str | None]]:
-    """Make a reader for the page of stores after the token ``after``: the stores, and the next page's token.
+    """Make a reader for the page of stores after the token ``after``. It returns the stores, and the next page's token
+    (None on the last page).
 
     The reader refuses a page whose next token is ``after`` again, because the listing would never end.
     """

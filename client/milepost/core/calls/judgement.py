@@ -237,8 +237,8 @@ class History:
         self.arrived = 0
 
     def note(self, verdict: Again, *, cut_off: bool = False) -> None:
-        """Record an attempt after which the call continues or gives up; ``cut_off`` is true if the call's deadline
-        ended the attempt.
+        """Record an attempt that brought no definitive answer. ``cut_off`` is true if the call's deadline ended the
+        attempt early.
         """
         self._last = verdict.error
         self._cut_off = cut_off

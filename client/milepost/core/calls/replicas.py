@@ -67,7 +67,7 @@ class Replicas:
         return self._suspected_until.get(address, 0.0) > self._clock()
 
     def suspect(self, address: str, seconds: float) -> None:
-        """Make ``address`` a suspect for ``seconds``."""
+        """Make ``address`` a suspect for ``seconds``: the client asks the other replicas first."""
         now = self._clock()
         others = {each: until for each, until in self._suspected_until.items() if until > now}
         self._suspected_until = {**others, address: now + seconds}
