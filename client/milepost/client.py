@@ -27,11 +27,11 @@ from milepost.types import Rights, SessionInfo, SessionSummary, Status, SteppedD
 class Client(NotPicklable):
     """A client of one Milepost service.
 
-    It finds the leader among its addresses and remembers it. Each call sends one request under one idempotency key. It
+    It finds the leader among its addresses and remembers it. Each call sends one request under one idempotency key, and
     sends the request again as long as a retry is safe and ``timeout`` (seconds) has not passed.
 
     Threads may share a client. A forked process may go on using the client, which makes new connections there unless it
-    has a ``transport``. Its sessions stay with the process that began them.
+    has a ``transport``. The client's sessions stay with the process that began them.
     """
 
     def __init__(
@@ -105,12 +105,12 @@ class Client(NotPicklable):
         *,
         timeout: float | None = None,
     ) -> Session:
-        """Begin a session of ``ttl`` seconds (1 to 3600), or continue the living session ``session_id``. A thread keeps
-        it alive.
+        """Begin a session of ``ttl`` seconds (1 to 3600), or continue the living session ``session_id``. A thread
+        renews the session until it is closed.
 
-        Others see ``holder`` as the name of the epoch's holder; its default is ``user@host:pid``. ``on_lost(session,
-        reason)`` is called once, from that thread, when the session is lost. ``timeout`` (seconds) replaces the
-        client's timeout. Raises `SessionExpired` if the session ``session_id`` has ended.
+        Other clients see ``holder`` as the name of the epoch's holder; its default is ``user@host:pid``.
+        ``on_lost(session, reason)`` is called once, from the renewing thread, when the session is lost. ``timeout``
+        (seconds) replaces the client's timeout. Raises `SessionExpired` if the session ``session_id`` has ended.
         """
         holder = default_holder() if holder is None else holder
         lease = self._driver.run(service.begin_session(self._caller, holder, ttl, session_id, timeout))
@@ -134,15 +134,17 @@ class Client(NotPicklable):
         return self._driver.stream(service.sessions(self._caller, timeout))
 
     def session_info(self, session_id: str, *, timeout: float | None = None) -> SessionInfo:
-        """Return any session as the service sees it. Raises `SessionExpired`, `SessionUnknown`."""
+        """Return what the service knows of a session, whichever client began it. Raises `SessionExpired` if the session
+        has ended, and `SessionUnknown` if the service does not know it.
+        """
         return self._driver.run(service.session_info(self._caller, session_id, timeout))
 
     def status(self, *, timeout: float | None = None) -> Status:
-        """Return the status of one replica, and the leader that this replica knows."""
+        """Return the status of whichever replica answers first, with the leader that this replica knows."""
         return self._driver.run(service.status(self._caller, timeout))
 
     def whoami(self, *, timeout: float | None = None) -> Rights:
-        """Return the name of this client, as its token gives it, and its rights. Any replica answers."""
+        """Return the name and the rights that the service gives to this client's token. Any replica answers."""
         return self._driver.run(service.whoami(self._caller, timeout))
 
     def step_down(self, term: int | None = None, *, timeout: float | None = None) -> SteppedDown:

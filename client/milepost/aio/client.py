@@ -44,9 +44,8 @@ class AsyncClient(NotPicklable):
         transport: httpx.AsyncBaseTransport | None = None,
         direct_above: int | None = DIRECT_ABOVE,
     ) -> None:
-        """Make a client; the arguments are those of `milepost.Client`. ``token`` may also be a coroutine function.
-
-        A plain ``token`` function is called in a thread, because it may block. Raises ValueError.
+        """Make a client. The arguments and errors are those of `milepost.Client`, but ``token`` may also be a coroutine
+        function. A plain ``token`` function is called in a thread, because it may block.
         """
         way = access(url, token=token, token_file=token_file, verify=verify, cert=cert, key=key)
         self._caller = Caller(Replicas(way.addresses), timeout=timeout, token=way.token, direct_above=direct_above)
@@ -81,7 +80,7 @@ class AsyncClient(NotPicklable):
         return AsyncSession(self._driver, self._caller, holder, ttl, session_id, on_lost, timeout)
 
     def store(self, name: str) -> AsyncStateHandleStore:
-        """Open a store for reading; to change it, open it from a session. Raises `InvalidName`."""
+        """Open a store for reading; to change it, use `AsyncSession.store`. Raises `InvalidName`."""
         return AsyncStateHandleStore(self._driver, StoreOperations(self._caller, name, SessionContext(None)))
 
     def stores(self, *, timeout: float | None = None) -> AsyncIterator[StoreSummary]:
@@ -96,15 +95,17 @@ class AsyncClient(NotPicklable):
         return self._driver.stream(service.sessions(self._caller, timeout))
 
     async def session_info(self, session_id: str, *, timeout: float | None = None) -> SessionInfo:
-        """Return any session as the service sees it. Raises `SessionExpired`, `SessionUnknown`."""
+        """Return what the service knows of a session, whichever client began it. Raises `SessionExpired` if the session
+        has ended, and `SessionUnknown` if the service does not know it.
+        """
         return await self._driver.run(service.session_info(self._caller, session_id, timeout))
 
     async def status(self, *, timeout: float | None = None) -> Status:
-        """Return the status of one replica, and the leader that this replica knows."""
+        """Return the status of whichever replica answers first, with the leader that this replica knows."""
         return await self._driver.run(service.status(self._caller, timeout))
 
     async def whoami(self, *, timeout: float | None = None) -> Rights:
-        """Return the name of this client, as its token gives it, and its rights. Any replica answers."""
+        """Return the name and the rights that the service gives to this client's token. Any replica answers."""
         return await self._driver.run(service.whoami(self._caller, timeout))
 
     async def step_down(self, term: int | None = None, *, timeout: float | None = None) -> SteppedDown:

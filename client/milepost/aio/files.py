@@ -1,4 +1,4 @@
-"""The asynchronous API of the files of a job."""
+"""The asynchronous client for the files of a job, their snapshots and savepoints."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ class AsyncJobFiles(NotPicklable):
         timeout: float | None = None,
         progress: Progress | None = None,
     ) -> WrittenFile:
-        """Write a file, once and whole, under this store's epoch.
+        """Write a complete file under this store's epoch. Readers never see a part of the file.
 
-        ``content`` and ``progress`` are as in `AsyncStateHandleStore.add_and_lock`. The call makes missing parent
-        directories. With ``only_new`` the path must be free; otherwise an existing file is replaced. Readers see the
-        whole file or nothing of it. Raises `Fenced` if the epoch is not the current one, `AlreadyExists` and
-        `NotDirectory`.
+        The call makes missing parent directories. With ``only_new`` it raises `AlreadyExists` if the path exists;
+        otherwise it replaces an existing file. ``content`` is given as the ``state`` of
+        `AsyncStateHandleStore.add_and_lock`, and ``progress`` is as there. Raises `Fenced` if the epoch is not the
+        current one, and `NotDirectory` if a parent is a file.
         """
         operation = self._of_files.write(path, content, only_new=only_new, timeout=timeout, progress=progress)
         return await self._driver.run(operation)
 
     async def get(self, path: str, *, timeout: float | None = None) -> JobFile:
-        """Return the record of a file, without its age and epoch. Raises `NotExist`, also if the path is a
-        directory.
+        """Return the record of a file; its ``age`` and ``epoch`` are None, because only `list` gets them. Raises
+        `NotExist`, also if the path is a directory.
         """
         return await self._driver.run(self._of_files.get(path, timeout))
 
@@ -64,11 +64,12 @@ class AsyncJobFiles(NotPicklable):
         timeout: float | None = None,
         progress: Progress | None = None,
     ) -> bytes:
-        """Read a file and verify its digest; or read a part: ``length`` bytes from ``start``. The client cannot verify
-        a part. The service verifies it if the file has at most 1 MiB; the part of a larger file is not verified.
+        """Read a file and verify its digest; or read only ``length`` bytes from ``start``, a part, which has no digest.
 
-        Fewer bytes come only at the end of the file. ``timeout`` bounds the whole call with all bytes; ``progress`` is
-        as in `AsyncStateHandleStore.read`. Raises `NotExist`, `BlobMissing`, `Corrupt`, `StateTruncated`.
+        The service verifies a part if the file has at most 1 MiB; the part of a larger file is not verified. A part is
+        shorter than ``length`` only at the end of the file. ``timeout`` bounds the whole call with all bytes;
+        ``progress`` is as in `AsyncStateHandleStore.read`. Raises `NotExist`, `BlobMissing`, `Corrupt`,
+        `StateTruncated`.
         """
         chunks = self._of_files.read(path, start=start, length=length, timeout=timeout, whole=True, progress=progress)
         return b"".join([chunk async for chunk in self._driver.stream(chunks)])
@@ -82,10 +83,11 @@ class AsyncJobFiles(NotPicklable):
         timeout: float | None = None,
         progress: Progress | None = None,
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Read a file in chunks, as `AsyncStateHandleStore.open` reads a state.
+        """Read a file in chunks, which the ``async with`` block iterates over, as `AsyncStateHandleStore.open` does for
+        a state.
 
-        The last chunk comes only after size and digest were verified. With ``version`` only that version of the file is
-        read.
+        The last chunk comes only after the size and the digest were verified. With ``version`` only that version of the
+        file is read; the call raises `VersionMismatch` for any other.
         """
         download = self._of_files.read(path, version, timeout=timeout, progress=progress)
         async with aclosing(self._driver.stream(download)) as chunks:
@@ -107,14 +109,15 @@ class AsyncJobFiles(NotPicklable):
         await self._driver.run(self._of_files.make_directory(path, timeout))
 
     async def delete(self, path: str, *, recursive: bool = False, timeout: float | None = None) -> None:
-        """Delete a file or a directory, if it exists; a directory that is not empty only if ``recursive``.
-
-        Raises `NotEmpty` and `Fenced`.
+        """Delete a file or a directory; a path that does not exist is no error. Raises `Fenced`, and `NotEmpty` for a
+        directory that is not empty, unless ``recursive``.
         """
         await self._driver.run(self._of_files.delete(path, recursive, timeout))
 
     async def snapshots(self, *, timeout: float | None = None) -> KeptSnapshots:
-        """Return the kept snapshots and savepoints. Raises `Corrupt`."""
+        """Return the snapshots and savepoints of the job's files that the service keeps. Raises `Corrupt` if their
+        record is damaged.
+        """
         return await self._driver.run(self._operations.kept_snapshots(timeout))
 
     async def verify(self, *, digests: bool = False, timeout: float | None = None) -> Verification:
@@ -126,31 +129,33 @@ class AsyncJobFiles(NotPicklable):
         return await self._driver.run(self._operations.verify(digests, timeout))
 
     async def make_savepoint(self, name: str, revision: int = 0, *, timeout: float | None = None) -> int:
-        """Keep the snapshot at ``revision`` (0: the newest) as a savepoint ``name``; return its revision.
+        """Keep the snapshot at ``revision`` (0: the newest) as the savepoint ``name``; return the snapshot's revision.
 
         Raises `NotExist` if there is no such snapshot, and `AlreadyExists` if the name already keeps another snapshot.
         """
         return await self._driver.run(self._operations.make_savepoint(name, revision, timeout))
 
     async def drop_savepoint(self, name: str, *, timeout: float | None = None) -> None:
-        """Drop a savepoint. Raises `NotExist`."""
+        """Drop the savepoint ``name``, which keeps its snapshot no longer. Raises `NotExist`."""
         await self._driver.run(self._operations.drop_savepoint(name, timeout))
 
     async def roll_back(self, revision: int, *, keep: Collection[str] = (), timeout: float | None = None) -> int:
-        """Roll the files back to a snapshot or a savepoint, under this store's epoch, while no query of the job runs.
+        """Roll the files back to the snapshot or savepoint at ``revision``, under this store's epoch, and return
+        ``revision``. No query of the job may be running.
 
-        The paths ``keep``, and everything below them, stay unchanged. Later snapshots and the present files are kept as
-        passed over (`KeptSnapshots`). The call does not compare the snapshot with the record of a Spark job; ``milepost
-        files roll-back`` does, and refuses a snapshot without the offsets of the job's newest batch. Raises `NotExist`
-        and `Fenced`; `Unavailable` while the service still removes files that were deleted earlier.
+        The paths in ``keep``, and everything below them, stay unchanged. Later snapshots and the present files are kept
+        as passed over (`KeptSnapshots`). The call does not compare the snapshot with the record of a Spark job;
+        ``milepost files roll-back`` does, and refuses a snapshot without the offsets of the job's newest batch. Raises
+        `NotExist` and `Fenced`; `Unavailable` while the service still removes files that were deleted earlier.
         """
         return await self._driver.run(self._operations.roll_back(revision, keep, timeout))
 
     async def clone(self, source: str, snapshot: str, *, timeout: float | None = None) -> Clone:
-        """Begin this job with copies of the files in a snapshot of the job ``source``, under this store's epoch.
+        """Begin this job with copies of the files in a snapshot of the job ``source``, under this store's epoch; return
+        the number of copied files and bytes.
 
-        ``snapshot`` is `Savepoint.name` or `Snapshot.name`. This job must have no files yet; afterwards it has all of
-        them or none. Copying many bytes takes long, so pass a ``timeout`` above the client's. Raises `NotExist`,
+        ``snapshot`` is `Savepoint.name` or `Snapshot.name`. This job must have no files yet; if the call fails, it
+        still has none. Copying many bytes takes long, so pass a ``timeout`` above the client's. Raises `NotExist`,
         `NotEmpty`, `Fenced`, and `InvalidRequest` if the content of a file names the directory of ``source``.
         """
         return await self._driver.run(self._operations.clone(source, snapshot, timeout))

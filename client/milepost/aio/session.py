@@ -1,4 +1,4 @@
-"""An asynchronous session, which its own task keeps alive."""
+"""An asynchronous session, which a background task keeps alive."""
 
 from __future__ import annotations
 
@@ -87,13 +87,15 @@ class AsyncSession(NotPicklable):
         return self._lease.stood_still
 
     def raise_if_lost(self) -> None:
-        """Raise `SessionExpired` if the session is lost: its locks and its epoch may belong to another session by
-        now.
+        """Raise `SessionExpired` if the session is lost. By then its locks may be gone, and another session may have
+        been granted the epoch.
         """
         self._lease.raise_if_lost()
 
     def store(self, name: str) -> AsyncStateHandleStore:
-        """Open a store to be changed in the name of this session. Raises `InvalidName`."""
+        """Open a store for changes in the name of this session: its locks and its epoch belong to the session. Raises
+        `InvalidName`.
+        """
         return AsyncStateHandleStore(self._driver, StoreOperations(self._caller, name, SessionContext(self._lease)))
 
     async def close(self, *, timeout: float | None = None) -> None:
@@ -111,10 +113,10 @@ class AsyncSession(NotPicklable):
                 log.warning("session %s could not be ended, it ends when its TTL runs out: %s", self.id, error)
 
     async def detach(self) -> None:
-        """Stop keeping the session alive, without ending it: it lives on for its TTL, with its locks and its epoch.
+        """Stop renewing the session, without ending it: the session lives on for its TTL, with its locks and its epoch.
 
-        A program that knows the session's id can continue the session (`AsyncClient.session`). Later calls of `close`
-        do nothing.
+        A program that knows the session's id can continue the session (`AsyncClient.session`). A later `close` does
+        nothing.
         """
         keeping, self._keeping = self._keeping, None
         if keeping is not None:

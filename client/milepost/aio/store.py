@@ -1,4 +1,4 @@
-"""The asynchronous API of one store of handles."""
+"""The asynchronous client for one store: its handles, their states, and the epoch."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class AsyncStateHandleStore(NotPicklable):
 
     @property
     def epoch(self) -> int | None:
-        """The epoch under which this object adds, replaces, removes and clears.
+        """The epoch under which this object adds, replaces, removes and clears; None if it has no epoch.
 
-        `campaign` and `under` set it; before them, and after `resign`, it is None.
+        `campaign` sets the epoch and `resign` removes it; the objects that `under` returns have one from the start.
         """
         return self._operations.epoch
 
@@ -51,7 +51,9 @@ class AsyncStateHandleStore(NotPicklable):
         return AsyncJobFiles(self._driver, self._operations)
 
     def under(self, epoch: int) -> AsyncStateHandleStore:
-        """Return the same store under a given epoch, for executors that got the epoch from their driver."""
+        """Return an object for the same store that writes under ``epoch``. Executors use it, since they do not
+        campaign: their driver sends them its epoch.
+        """
         return AsyncStateHandleStore(self._driver, self._operations.under(epoch))
 
     async def add_and_lock(
@@ -85,10 +87,11 @@ class AsyncStateHandleStore(NotPicklable):
         timeout: float | None = None,
         progress: Progress | None = None,
     ) -> Handle:
-        """Set a new state if ``version`` is the current one. Without ``labels`` the handle keeps its labels.
+        """Set a new state of a handle that this session has locked, if ``version`` is its current version. Without
+        ``labels`` the handle keeps its labels.
 
-        ``state`` and ``progress`` are as in `add_and_lock`. Raises `NotExist`, `NotLocked`, `VersionMismatch`, whose
-        ``current`` is the current version, and `LabelsLost` if the state was set, but not with the labels.
+        ``state`` and ``progress`` are as in `add_and_lock`. Raises `NotExist`, `NotLocked`, `VersionMismatch` (its
+        ``current`` is the current version), and `LabelsLost` if the state was set, but not with the labels.
         """
         return await self._driver.run(self._operations.replace(name, version, state, labels, timeout, progress))
 
@@ -133,12 +136,12 @@ class AsyncStateHandleStore(NotPicklable):
         timeout: float | None = None,
         progress: Progress | None = None,
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Read a state in chunks, for a state that is too large for memory. Raises the errors of `read`, on entering or
-        while iterating.
+        """Read a state in chunks, for a state that is too large for memory. Raises the errors of `read`, on entering
+        the ``async with`` block or while iterating.
 
-        The last chunk comes only after size and digest were verified. The block may be left early. ``timeout`` bounds
-        the start, and each resumption of a connection that broke; the reader itself may take any time between chunks.
-        ``progress`` is as in `read`.
+        The last chunk comes only after the size and the digest were verified. The block may be left before that.
+        ``timeout`` bounds the start, and each resumption of a connection that broke; the reader itself may take any
+        time between chunks. ``progress`` is as in `read`.
         """
         download = self._operations.download(name, version, timeout, progress=progress)
         async with aclosing(self._driver.stream(download)) as chunks:
@@ -150,8 +153,8 @@ class AsyncStateHandleStore(NotPicklable):
         return await self._driver.run(self._operations.get_all_and_lock(timeout))
 
     def get_all_handles(self, page_size: int = MAX_PAGE, *, timeout: float | None = None) -> AsyncIterator[Handle]:
-        """Iterate over all handles by name, without locking them; ``page_size`` (1 to 1000) are fetched at a time, each
-        page within ``timeout`` seconds.
+        """Iterate over all handles by name, without locking them. The client fetches ``page_size`` (1 to 1000) of them
+        at a time, each page within ``timeout`` seconds.
 
         The listing may include handles that are being removed. A handle whose record is damaged is only logged as a
         warning; `get_all_and_lock` returns it.
@@ -161,19 +164,20 @@ class AsyncStateHandleStore(NotPicklable):
     def look_through(
         self, page_size: int = MAX_PAGE, *, timeout: float | None = None
     ) -> AsyncIterator[Handle | CorruptHandle]:
-        """Iterate over all handles as `get_all_handles` does; a handle whose record is damaged comes as a
-        `CorruptHandle`.
+        """Iterate over all handles as `get_all_handles` does, except that a handle whose record is damaged is yielded
+        as a `CorruptHandle` instead of being logged.
         """
         return self._driver.stream(self._operations.get_all_handles(page_size, timeout, with_damaged=True))
 
     async def release_and_try_remove(
         self, name: str, version: str | None = None, *, timeout: float | None = None
     ) -> Removal:
-        """Release this session's lock, and remove the handle with its state unless other sessions hold it.
+        """Release this session's lock on a handle, and remove the handle with its state unless other sessions hold
+        locks on it. The result says whether it was removed, and which sessions hold it.
 
-        A handle that does not exist counts as removed. With ``version`` only that version is removed; any other raises
-        `VersionMismatch`. Raises `DiscardFailed` if the handle was removed but its bytes are still there; repeating the
-        call deletes them.
+        A handle that does not exist counts as removed. With ``version`` only that version is removed; if another is
+        current, the call raises `VersionMismatch`. Raises `DiscardFailed` if the handle was removed but its bytes are
+        still there; repeating the call deletes them.
         """
         return await self._driver.run(self._operations.release_and_try_remove(name, version, timeout))
 
@@ -192,15 +196,19 @@ class AsyncStateHandleStore(NotPicklable):
         await self._driver.run(self._operations.release_all(timeout))
 
     async def campaign(self, wait: float | None = 30.0) -> Epoch:
-        """Wait up to ``wait`` seconds (None: for ever) to lead this store; this object then acts under the new epoch.
+        """Wait up to ``wait`` seconds (None: for ever) for the epoch of this store; this object then writes under the
+        new epoch.
 
         The call has no timeout besides ``wait``. An outage does not end the wait. If the wait ends without the epoch,
-        the call raises `EpochHeld`, or the error of an outage that still goes on. It raises `SessionLost` at once.
+        the call raises `EpochHeld`, or the error of an outage that still goes on. If the session is lost, it raises
+        `SessionLost` at once.
         """
         return await self._driver.run(self._operations.campaign(wait))
 
     async def current_epoch(self, *, timeout: float | None = None) -> Epoch:
-        """Return the store's current epoch, whichever session holds it; `epoch` is the epoch of this object."""
+        """Ask the service for the store's current epoch, whichever session holds it. The property `epoch` is instead
+        the epoch under which this object writes.
+        """
         return await self._driver.run(self._operations.current_epoch(timeout))
 
     async def file_credential(self, *, timeout: float | None = None) -> FileCredential | None:

@@ -21,8 +21,8 @@ _PASSING = (*OUTAGES_OR_DOUBT, DiscardFailed, ServerFault)
 
 
 def superfluous(checkpoints: Sequence[Checkpoint], retain: int) -> list[Checkpoint]:
-    """Return the oldest of ``checkpoints`` (in numeric order) beyond ``retain``, as Flink's CheckpointSubsumeHelper
-    does.
+    """Return those of ``checkpoints`` (in numeric order) to be removed so that ``retain`` remain: the oldest ones, as
+    in Flink's CheckpointSubsumeHelper.
 
     The latest checkpoint stays, and so does the latest one that is not a savepoint. A savepoint belongs to the user,
     who may move or delete it, so it never replaces the job's own last checkpoint. Therefore more than ``retain`` may
@@ -35,7 +35,7 @@ def superfluous(checkpoints: Sequence[Checkpoint], retain: int) -> list[Checkpoi
 
 
 class Cleaner:
-    """The handles that are due for removal.
+    """Removes the handles of checkpoints that are no longer needed.
 
     If an outage prevents a removal, or another session holds the handle, the removal is tried again at the next
     clean-up. Each removal names one version, so that a handle added anew under the same name is not removed.
@@ -49,11 +49,13 @@ class Cleaner:
 
     @property
     def due(self) -> list[str]:
-        """The names of the handles that are still due for removal, oldest first."""
+        """The names of the handles that are still to be removed, in the order in which they were added."""
         return list(self._due)
 
     def add(self, name: str, version: str | None) -> None:
-        """Let the next `clean` remove the handle. Without a ``version``, it removes whichever version exists."""
+        """Let the next `clean` remove the handle ``name``, if it still has this ``version``; None stands for any
+        version.
+        """
         self._due[name] = version
 
     def forget(self, name: str) -> None:
@@ -88,7 +90,9 @@ class Cleaner:
                     self._held[name] = version
 
     def catch_up(self, budget: Budget) -> None:
-        """Clean up if more handles are due than the limit allows. Raises `CleanUpLags` if there are still too many."""
+        """Clean up if more than ``limit`` handles are still to be removed. Raises `CleanUpLags` if there are still too
+        many afterwards.
+        """
         if len(self._due) > self._limit:
             self.clean(budget)
         if len(self._due) > self._limit:
@@ -100,7 +104,7 @@ class Cleaner:
 class Budget:
     """The time for a series of requests: ``timeout`` seconds from now on.
 
-    With None, there is no common limit, and each request has the timeout of its client.
+    If ``timeout`` is None, the series has no limit, and each request has the timeout of its client.
     """
 
     def __init__(self, timeout: float | None = None) -> None:
@@ -112,6 +116,8 @@ class Budget:
         return None if self._until is None else max(0.0, self._until - monotonic())
 
     def at_most(self, seconds: float) -> float:
-        """Return the remaining seconds, but at most ``seconds``."""
+        """Return the seconds that remain, but at most ``seconds``: the timeout of a request that has a limit of its
+        own.
+        """
         left = self.left
         return seconds if left is None else min(seconds, left)

@@ -35,9 +35,9 @@ class Skipped:
 class Recovery:
     """The result of a recovery: ``latest``, the newest intact checkpoint, and its ``state``.
 
-    For a fresh start ``latest`` is None, and ``state`` is empty. ``checkpoints`` are all checkpoints that the registry
-    now holds, in numeric order; only the state of ``latest`` was read. ``skipped`` are the damaged ones, newest first:
-    if any of them is newer than ``latest``, the job repeats work.
+    If the job starts without a checkpoint, ``latest`` is None, and ``state`` is empty. ``checkpoints`` are all
+    checkpoints that the registry now holds, in numeric order; only the state of ``latest`` was read. ``skipped`` are
+    the damaged ones, newest first: if any of them is newer than ``latest``, the job repeats work.
     """
 
     latest: Checkpoint | None

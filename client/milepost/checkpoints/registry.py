@@ -43,11 +43,11 @@ class CheckpointRegistry:
     """Keeps the last ``retain`` checkpoints of one job, each as a locked handle ``checkpoint-<number>``.
 
     One driver uses it, from one thread at a time. It ignores other handles in the same store. It follows Flink's
-    DefaultCompletedCheckpointStore, except that a damaged checkpoint is skipped instead of failing the recovery. Every
-    method may raise the errors that `StateHandleStore` names.
+    DefaultCompletedCheckpointStore, except that a damaged checkpoint is skipped instead of failing the recovery.
 
-    ``timeout`` is the number of seconds that a call may take with all its requests; with None each request has the
-    client's timeout. ``progress`` is as in `StateHandleStore.add_and_lock` and `StateHandleStore.read`.
+    Every method may raise the errors that `StateHandleStore` names. The ``timeout`` of a method is the number of
+    seconds for all its requests together; with None each request has the client's timeout. ``progress`` is as in
+    `StateHandleStore.add_and_lock` and `StateHandleStore.read`.
     """
 
     def __init__(self, store: StateHandleStore, retain: int = 1, *, clean_up_limit: int = 10) -> None:
@@ -88,7 +88,7 @@ class CheckpointRegistry:
         timeout: float | None = None,
         progress: Progress | None = None,
     ) -> Checkpoint:
-        """Add a completed checkpoint, then remove those beyond the retained number.
+        """Add a completed checkpoint, then remove the oldest ones until ``retain`` remain.
 
         If the checkpoint cannot be added, nothing is removed. The number must be higher than that of the latest
         checkpoint, otherwise this raises ValueError. If an outage prevents a removal, it is tried again with the next
@@ -155,11 +155,11 @@ class CheckpointRegistry:
         return Recovery(self.latest, state, self.checkpoints, skipped)
 
     def shutdown(self, job_ended: bool, *, timeout: float | None = None) -> None:
-        """Release the checkpoints. No checkpoint can be added after this.
+        """Release the locks on the checkpoints. No checkpoint can be added after this.
 
-        If the job has ended permanently, all checkpoints are removed, except those that other sessions hold. If the job
-        is only suspended, all are kept and unlocked. Raises `CleanUpLags` if an outage prevented a removal; repeat the
-        call to try again.
+        If ``job_ended``, the job will never run again, so all checkpoints are removed, except those that other sessions
+        hold. Otherwise all are kept, for the job's next driver. Raises `CleanUpLags` if an outage prevented a removal;
+        repeat the call to try again.
         """
         budget = Budget(timeout)
         self._running = False
@@ -222,7 +222,8 @@ class CheckpointRegistry:
         return Skipped(number, reason)
 
     def _make_room(self, number: int, budget: Budget) -> None:
-        """Remove the damaged checkpoint with this number, if there is one.
+        """Remove the damaged checkpoint with this number, if there is one, because its handle has the name of the new
+        one.
 
         After a recovery from an earlier checkpoint, a job writes the numbers of damaged checkpoints again.
         """
@@ -232,9 +233,10 @@ class CheckpointRegistry:
                 del self._damaged[number]
 
     def _committed(self, name: str, state: State, unknown: OutcomeUnknown, budget: Budget) -> Handle:
-        """Return the handle if it exists with this state and this session's lock; otherwise raise ``unknown``.
+        """Return the handle ``name`` if the write that raised ``unknown`` was committed; otherwise raise ``unknown``.
 
-        If the handle is missing, the write with the unknown outcome may still be committed.
+        It was committed if the handle has this state and this session's lock. If there is no such handle, the write may
+        still be committed later, so its outcome stays unknown.
         """
         if isinstance(state, bytes):
             with suppress(NotExist):

@@ -1,4 +1,4 @@
-"""The session and the epoch with which a command changes a store."""
+"""Gives a command the session and the epoch with which it changes a store."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def changing(
 
 @contextmanager
 def continued(client: Client, session: str) -> Iterator[Session]:
-    """Yield a session that is alive already. It lives on after the block, with its holder and ttl unchanged.
+    """Yield a session that is alive already. The session lives on after the block, with its holder and TTL unchanged.
 
-    Raises `SessionLost`.
+    Raises `SessionLost` if the session has ended.
     """
     known = client.session_info(session)
     opened = client.session(known.holder, known.ttl, session)
@@ -72,7 +72,9 @@ def continued(client: Client, session: str) -> Iterator[Session]:
 
 @contextmanager
 def led(store: StateHandleStore, wait: float = 30.0) -> Iterator[None]:
-    """Hold the epoch of a store during the block. Raises `EpochHeld` if a driver holds it for ``wait`` more seconds."""
+    """Campaign for the epoch of a store, hold it during the block, and resign afterwards. Raises `EpochHeld` if another
+    session holds the epoch for ``wait`` more seconds.
+    """
     store.campaign(wait)
     try:
         yield
@@ -84,7 +86,7 @@ def led(store: StateHandleStore, wait: float = 30.0) -> Iterator[None]:
 
 
 def holder(context: typer.Context) -> str:
-    """Return the holder of the command's session, as ``milepost sessions`` shows it, such as ``milepost put``."""
+    """Return the name of the command's session, by which ``milepost sessions`` shows it, such as ``milepost put``."""
     group = context.parent.info_name if context.parent is not None and context.parent.parent is not None else None
     return " ".join(filter(None, ("milepost", group, context.info_name)))
 

@@ -1,4 +1,4 @@
-"""The commands of ``milepost config``."""
+"""The commands of ``milepost config``, which manage contexts: the named services that commands work with."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _REDACTED = "REDACTED"
 
 @dataclass(frozen=True)
 class Line:
-    """A line about a context. ``token`` says where its token is: in the file of contexts, or the path of another file;
-    None without a token.
+    """A line of ``milepost config get-contexts``. ``token`` says where the token of the context is stored: in the file
+    of contexts, or in the file whose path it is; None if the context has no token.
     """
 
     current: bool
@@ -169,9 +169,10 @@ def view(context: typer.Context, raw: Annotated[bool, typer.Option("--raw", help
 
 
 def _is_replaced(member: str, given: dict[str, str]) -> bool:
-    """Return whether a new setting removes this one.
+    """Return whether the settings ``given`` for a context remove its present setting ``member``.
 
-    A context has either a token or a token file, and its key belongs to its certificate.
+    A context has either a token or a token file, so each of them replaces the other. A key belongs to a certificate, so
+    a new certificate removes the old key.
     """
     if member in (TOKEN, TOKEN_FILE):
         return TOKEN in given or TOKEN_FILE in given

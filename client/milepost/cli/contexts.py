@@ -1,7 +1,7 @@
-"""The file of contexts, and the connection settings of a command.
+"""The file of contexts (services that have a name), and the connection settings of a command.
 
-A setting comes from a flag, the environment, a context or the default, in this order. Only one process at a time
-changes the file.
+A setting comes from a flag, the environment, a context or the default, in this order; but a context that a flag names
+comes before the environment. Only one process at a time changes the file.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True)
 class ContextFile:
-    """The file of contexts at ``path``. A change of the file keeps members that this release does not know."""
+    """The file of contexts at ``path``. A change of the file keeps the members of the document that this release does
+    not know.
+    """
 
     path: Path
 
@@ -85,7 +87,7 @@ class ContextFile:
 
 @dataclass(frozen=True)
 class Config:
-    """The content of the file of contexts. The ``repr`` omits it, since it may contain tokens."""
+    """The content of the file of contexts. Its ``repr`` omits the document, which may contain tokens."""
 
     path: Path
     document: Mapping[str, Any] = field(repr=False)
@@ -98,11 +100,13 @@ class Config:
 
     @property
     def contexts(self) -> Mapping[str, Mapping[str, str]]:
-        """The members of each context, by its name."""
+        """The settings of each context, such as ``url`` and ``token``, by the context's name."""
         return self.document.get(CONTEXTS) or {}
 
     def context(self, name: str) -> dict[str, str]:
-        """Return the members of a context, with absolute paths. Raises `ConfigError`."""
+        """Return the settings of a context, with absolute paths. Raises `ConfigError` if there is no such context, or
+        it has no url.
+        """
         if name not in self.contexts:
             known = ", ".join(sorted(self.contexts)) or "none"
             raise ConfigError(f"there is no context {name!r} in {self.path}; those that are there: {known}")
@@ -119,8 +123,8 @@ class Config:
 
 
 def _checked(path: Path, content: bytes) -> dict[str, Any]:
-    """Return the document in ``content``. Raises `ConfigError`, which does not quote the content: it may have a
-    token.
+    """Return the document in ``content``, the bytes of the file at ``path``. Raises `ConfigError` if it is invalid; the
+    error does not quote the content, which may contain a token.
     """
     try:
         document = yaml.safe_load(content)
@@ -144,7 +148,9 @@ def _checked(path: Path, content: bytes) -> dict[str, Any]:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Keep other processes from changing the file at ``path``. The lock is on another file beside it, which is kept."""
+    """Keep other processes from changing the file at ``path`` during the block. The lock is on another file beside it,
+    which is never removed.
+    """
     beside = path.with_name(f".{path.name}.lock")
     deadline = time.monotonic() + _LOCK_SECONDS
     with open(os.open(beside, os.O_RDWR | os.O_CREAT, 0o600), "rb") as opened:
@@ -169,7 +175,9 @@ def _write(path: Path, content: bytes) -> None:
 
 @dataclass(frozen=True)
 class Given:
-    """The connection settings from one source, such as the flags. ``token`` overrides ``token_file``."""
+    """The connection settings from one source: the flags, the environment or a context. ``token`` overrides
+    ``token_file``.
+    """
 
     context: str | None = None
     url: str | None = None
@@ -182,7 +190,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Reached:
-    """The connection settings of a command; ``warnings`` are for its user.
+    """The connection settings of a command, combined from all sources; ``warnings`` are for the user of the command.
 
     A token in a file is a `TokenFile`, which reads the file for each request, since `milepost run` may last longer than
     a token is valid.
@@ -237,9 +245,10 @@ def _token_of(path: Path) -> TokenFile:
 
 
 def _certificate(layers: list[Given]) -> tuple[Path | None, Path | None]:
-    """Return the certificate of the first source that has one, and its key.
+    """Return the file of the client's certificate and that of its key, each None if there is none.
 
-    The key is from the same source, or from one that overrides it.
+    ``layers`` are the sources of settings, each of which overrides those after it. The first source with a certificate
+    counts. The key is from the same source, or from one that overrides it.
     """
     key = None
     for layer in layers:

@@ -1,6 +1,6 @@
-"""The meaning of errors for the commands: the exit code, the line on stderr, and whether stored bytes are damaged.
+"""What errors mean for the commands: the exit code, the line on stderr, and whether stored bytes are damaged.
 
-``milepost run`` has its own exit codes, because it also ends with those of the command that it runs.
+``milepost run`` has exit codes of its own, because it also ends with those of the command that it runs.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def line_about(error: Exception) -> str:
 
 @contextmanager
 def asking() -> Iterator[None]:
-    """Let Ctrl-C at a question in the block end the command with its usual exit code, 130."""
+    """Let Ctrl-C end the command with the usual exit code, 130, while the block asks the user a question."""
     try:
         yield
     except typer.Abort as stopped:  # click raises Abort for Ctrl-C and for the end of input

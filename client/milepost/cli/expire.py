@@ -1,4 +1,4 @@
-"""The command `expire`: the retention of the batches that a job has published with `Job.files`."""
+"""The command `expire`, which expires old batches that a job has published with `Job.files`."""
 
 from __future__ import annotations
 
@@ -44,9 +44,10 @@ def expire(
 
 
 def _expiring(store: str, record: JobRecord, before: int, epoch: int) -> JobRecord:
-    """Return the job record with the batches below ``before`` expired.
+    """Return a copy of the job record in which the batches below ``before`` are expired, for a write under ``epoch``.
 
-    Raises `UnsafeQuery`, `NoSafeCheckpoint`, and `InvalidRequest` for a batch that is not published.
+    Raises `UnsafeQuery` if the job has not published by `Job.files`, `NoSafeCheckpoint` if an older release of Milepost
+    leads the job, and `InvalidRequest` for a batch that is not published.
     """
     if not published_by_files(record.manifest):
         raise UnsafeQuery(f"{store} has not published by job.files, so nothing of it can expire")

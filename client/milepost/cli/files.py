@@ -1,6 +1,6 @@
-"""The commands of ``milepost files``: the snapshots and savepoints of the files of a job, and the roll-back to one.
+"""The commands of ``milepost files``: they list, check, keep, roll back and clone the files of a job.
 
-A roll-back is refused if the job record has later batches than the snapshot, because the job could then never continue.
+A rollback is refused if the job record has later batches than the snapshot, because the job could then never continue.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _CHECKPOINT = "checkpoint"
 
 @dataclass(frozen=True)
 class SnapshotLine:
-    """A line about a snapshot. ``snapshot`` is the name of its directory in the job's ``.snapshot``.
+    """A line of ``milepost files snapshots``. ``snapshot`` is the name of the snapshot's directory below ``.snapshot``.
 
-    ``kind`` is ``snapshot``, ``savepoint``, or ``passed over`` by a rollback. ``taken`` is when its batch was
-    committed, under ``epoch``.
+    ``kind`` is ``snapshot``, ``savepoint``, or ``passed over`` by a rollback. ``taken`` is when the batch of the
+    snapshot was committed, and ``epoch`` the epoch of that commit.
     """
 
     snapshot: str
@@ -181,7 +181,9 @@ def _line(name: str, kind: str, snapshot: Snapshot) -> SnapshotLine:
 
 
 def _in_brief(found: Verification) -> dict[str, Any]:
-    """Return the fields for a table, with the paths of damaged files and the number of snapshots in place of lists."""
+    """Return the fields of ``found`` for a table, which has no room for lists: only the paths of the damaged files, and
+    the number of snapshots.
+    """
     kept = [
         *found.kept.snapshots,
         *(savepoint.snapshot for savepoint in found.kept.savepoints),
@@ -195,10 +197,10 @@ def _in_brief(found: Verification) -> dict[str, Any]:
 
 
 def snapshot_of(kept: KeptSnapshots, wanted: str) -> tuple[int, str]:
-    """Return the revision and the name of the snapshot ``wanted``.
+    """Return the revision and the name of the snapshot that the user names with ``wanted``.
 
-    ``wanted`` is the name of a savepoint, or a revision, with or without ``@``. A savepoint's name takes precedence
-    over a revision. Raises `NotExist`.
+    ``wanted`` is the name of a savepoint, or the revision of a snapshot, with or without ``@``. A savepoint's name
+    takes precedence over a revision. Raises `NotExist`.
     """
     for savepoint in kept.savepoints:
         if savepoint.name == wanted:
@@ -211,9 +213,10 @@ def snapshot_of(kept: KeptSnapshots, wanted: str) -> tuple[int, str]:
 
 
 def roll_back(store: StateHandleStore, revision: int, snapshot: str) -> str:
-    """Roll the files back to a snapshot; return the name of the snapshot that keeps the previous files.
+    """Roll the files of a job back to the snapshot ``snapshot`` at ``revision``; return the name of the snapshot that
+    keeps the previous files.
 
-    Call this under the epoch. Raises the errors of `require_safe`.
+    ``store`` must hold the epoch. Raises the errors of `require_safe` if no driver could continue from the snapshot.
     """
     require_safe(store, snapshot)
     store.files.roll_back(revision)
@@ -221,10 +224,10 @@ def roll_back(store: StateHandleStore, revision: int, snapshot: str) -> str:
 
 
 def require_safe(store: StateHandleStore, snapshot: str) -> None:
-    """Check whether a driver could continue from a snapshot, without a change.
+    """Raise an error if no driver could continue from a snapshot; change nothing.
 
-    Raises `NoSafeCheckpoint` if the job record has later batches or later managed state, and the errors of reading the
-    record.
+    Raises `NoSafeCheckpoint` if the job record has later batches or later managed state than the snapshot, and the
+    errors of reading the record.
     """
     record = _record(store)
     if record is not None:
@@ -258,7 +261,7 @@ def _record(store: StateHandleStore) -> JobRecord | None:
 
 
 def _newest(store: StateHandleStore, directory: str) -> int:
-    """Return the highest batch number among the file names in ``directory``; -1 if there is none."""
+    """Return the highest batch number in ``directory``, whose files are named after batches; -1 if there is none."""
     names = (path.rpartition("/")[2] for path in _paths(store, directory))
     return max((int(name) for name in names if name.isdigit()), default=-1)
 
@@ -271,7 +274,9 @@ def _paths(store: StateHandleStore, directory: str) -> list[str]:
 
 
 def _lost_states(store: StateHandleStore, record: JobRecord, root: str) -> list[str]:
-    """Return the names of managed states of which published commits are missing in the snapshot at ``root``."""
+    """Return the names of the managed states that the snapshot at ``root`` would lose: it lacks files to which the
+    job's published record refers.
+    """
     if not record.state:
         return []
     try:

@@ -114,7 +114,7 @@ def _is_wanted() -> bool:
 
 
 class Repairer:
-    """Repairs findings in the name of a session."""
+    """Makes the repairs that findings name, in the name of a session. ``deep`` and ``within`` are as in `Examiner`."""
 
     def __init__(self, session: Session, *, deep: bool, within: float) -> None:
         self._session = session
@@ -122,9 +122,10 @@ class Repairer:
         self._within = within
 
     def repair(self, finding: Finding) -> str:
-        """Make the repair of a finding; return its result in words.
+        """Make the repair that a finding names; return its result in words.
 
-        Raises `EpochHeld` while a driver leads, without a repair, and the errors of the writes.
+        Raises the errors of the writes, `NoSafeCheckpoint` if no driver could continue after a rollback, and
+        `EpochHeld` while a driver leads: then nothing is repaired.
         """
         store = self._session.store(finding.store)
         if finding.repair is Repair.REMOVE:
@@ -153,9 +154,9 @@ class Repairer:
         return "can be read again, so it was left alone"
 
     def _roll_back(self, store: StateHandleStore) -> str:
-        """Roll back to the newest whole snapshot or savepoint.
+        """Roll the files back to the newest snapshot or savepoint without damage; return the result in words.
 
-        Call this under the epoch: no driver writes any more, so that this snapshot stays the newest.
+        ``store`` must hold the epoch, so that no driver writes any more and the snapshot stays the newest.
         """
         found = store.files.verify(digests=self._deep, timeout=self._within)
         revision = newest_of(found)
@@ -168,7 +169,9 @@ class Repairer:
 
 
 class Examiner:
-    """Looks for damage. ``deep`` reads all bytes. Checking the files of a job takes at most ``within`` seconds."""
+    """Looks for damage in stores. With ``deep`` it reads all bytes. A check of the files of one job takes at most
+    ``within`` seconds.
+    """
 
     def __init__(self, client: Client, bar: Bar, *, deep: bool, within: float) -> None:
         self._client = client
@@ -178,7 +181,7 @@ class Examiner:
         self.looked = Looked()
 
     def store(self, summary: StoreSummary) -> Iterator[Finding]:
-        """Yield the damages of a store."""
+        """Examine a store, its handles, and its files; yield what is damaged."""
         self.looked.stores += 1
         self._bar.name(summary.store)
         store = self._client.store(summary.store)
@@ -195,7 +198,7 @@ class Examiner:
         yield from self.files(store)
 
     def handle(self, store: StateHandleStore, handle: Handle | CorruptHandle) -> Finding | None:
-        """Return the damage of a handle; None if there is none."""
+        """Examine the record and the bytes of a handle. Return the damage; None if there is none."""
         if isinstance(handle, CorruptHandle):
             return Finding(store.name, Kind.RECORD, handle.name, handle.reason, Repair.REMOVE)
         if handle.removing:
@@ -216,7 +219,7 @@ class Examiner:
         return None
 
     def files(self, store: StateHandleStore) -> Iterator[Finding]:
-        """Yield the damages of a job's files, in their present state and in kept snapshots."""
+        """Examine the files of a job, as they are now and in the kept snapshots; yield what is damaged."""
         try:
             found = store.files.verify(digests=self._deep, timeout=self._within)
         except Damaged as error:
@@ -238,9 +241,10 @@ def newest_of(found: Verification) -> int | None:
 
 
 def replicas(urls: Iterable[str], token: str | None, verify: Verify, timeout: float) -> Iterator[Finding]:
-    """Yield the damaged records that the replicas at ``urls`` report. A replica that does not answer is left out.
+    """Yield the damage that the replicas at ``urls`` report about themselves. A replica that does not answer is left
+    out.
 
-    If the service uses tokens, a replica reports them only to a token that may read every store.
+    If the service uses tokens, a replica reports damage only to a token that may read every store.
     """
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     with Connections(verify).client(httpx.Client) as http:
@@ -257,7 +261,7 @@ def replicas(urls: Iterable[str], token: str | None, verify: Verify, timeout: fl
 
 
 class Kind(str, Enum):
-    """The kinds of damage."""
+    """The kinds of damage that ``milepost fsck`` finds."""
 
     SERVICE = "service"
     STORE = "record of a store"
@@ -269,7 +273,7 @@ class Kind(str, Enum):
 
 
 class Repair(str, Enum):
-    """The repairs of ``--repair``."""
+    """The repairs that ``milepost fsck --repair`` can make."""
 
     REMOVE = "remove the handle"
     ROLL_BACK = "roll the files back"
@@ -277,9 +281,10 @@ class Repair(str, Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One damage. If ``repair`` is None, the command cannot repair it, and ``see`` is the page that says what to do.
+    """One damage that ``milepost fsck`` found. If ``repair`` is None, the command cannot repair it, and ``see`` is the
+    page that says what to do.
 
-    For files, ``revision`` is that of the newest snapshot or savepoint without damage.
+    If the files of a job are damaged, ``revision`` is that of the newest snapshot or savepoint without damage.
     """
 
     store: str
@@ -306,7 +311,7 @@ class Finding:
 
 @dataclass
 class Looked:
-    """The numbers of examined stores, handles and files."""
+    """How many stores, handles and files were examined."""
 
     stores: int = 0
     handles: int = 0

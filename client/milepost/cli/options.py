@@ -1,4 +1,4 @@
-"""The options of several commands: those of the connection and of the output; and arguments of several commands.
+"""The options and arguments that several commands share: those of the connection, and those of the output.
 
 The options may be given before or after the name of a command. Those after it take precedence.
 """
@@ -81,7 +81,9 @@ _SHOWN: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Options:
-    """The values of the connection's and the output's options. ``environment`` has those from environment variables."""
+    """The values of the options of the connection and the output: ``flags`` from the command line, ``environment`` from
+    environment variables.
+    """
 
     flags: Given = field(default_factory=Given)
     environment: Given = field(default_factory=Given)
@@ -101,7 +103,7 @@ class Options:
         form: Form | None = None,
         as_json: bool | None = None,
     ) -> Options:
-        """Return a copy of these options. The given flags replace earlier flags."""
+        """Return a copy of these options in which the given flags, those that are not None, replace earlier ones."""
         if as_json and form not in (None, Form.JSON):
             raise typer.BadParameter("is the same as -o json, so no other form goes with it", param_hint="'--json'")
         if token is not None and token_file is not None:
@@ -119,18 +121,20 @@ class Options:
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """The addresses of the service."""
+        """The addresses of the service, from whichever source has them."""
         return self.reached.urls
 
     @property
     def token(self) -> str | None:
-        """The present bearer token, read anew if it is in a file."""
+        """The present bearer token, read anew if it is in a file; None without a token."""
         token = self.reached.token
         return token() if callable(token) else token
 
     @property
     def credential(self) -> GivenToken | None:
-        """The bearer token, or a function that returns the present token."""
+        """What a client takes as its token: the bearer token, or a function that returns the present one; None without
+        a token.
+        """
         return self.reached.token
 
     @cached_property
@@ -156,7 +160,7 @@ class Options:
             yield client
 
     def client_of(self, urls: tuple[str, ...], *, direct: bool = True) -> Client:
-        """Return a client of the service at these addresses."""
+        """Return a client of the service at ``urls``. Without ``direct``, it never transfers states by signed URLs."""
         verify = self.verify()
         try:
             above = DIRECT_ABOVE if direct else None
@@ -165,7 +169,7 @@ class Options:
             raise typer.BadParameter(str(error), param_hint="'--url'") from error
 
     def verify(self) -> Verify:
-        """Return how clients verify the service's certificate, and which certificate they present."""
+        """Return the TLS settings of a client: which certificates it trusts, and which one it presents."""
         reached = self.reached
         if reached.key is not None and reached.cert is None:
             raise typer.BadParameter("is the key of a certificate: give --cert too", param_hint="'--key'")

@@ -1,4 +1,4 @@
-"""Prints answers: as a table, as JSON or as YAML."""
+"""Prints what commands return: as a table, as JSON or as YAML."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import yaml
 
 
 class Form(str, Enum):
-    """The forms of answers."""
+    """The forms in which a command can print its output."""
 
     TABLE = "table"
     JSON = "json"
@@ -36,7 +36,7 @@ def show_all(context: typer.Context, records: Iterable[Any], columns: tuple[str,
 
 
 def report(context: typer.Context, sentence: str, **fields: Any) -> None:
-    """Print the result of a change: as a sentence, or ``fields`` as JSON or YAML."""
+    """Print the result of a change: ``sentence``, or ``fields`` if the user wants JSON or YAML."""
     if not _structured(context, fields):
         typer.echo(sentence)
 

@@ -26,7 +26,8 @@ NoProgress = Annotated[bool, typer.Option("--no-progress", help="Show no progres
 class Bar:
     """A progress bar on stderr. It appears once a transfer has taken a second, and disappears at its end.
 
-    ``total`` is the number of bytes, None if unknown. Without ``shown`` the bar never appears.
+    ``what`` is the text beside the bar. ``total`` is the number of bytes, None if unknown. Without ``shown`` the bar
+    never appears.
     """
 
     def __init__(self, what: str, total: int | None, *, shown: bool) -> None:
@@ -51,8 +52,8 @@ class Bar:
             self._progress.update(self._task, completed=self.done)
 
     def report_progress(self, done: int, _total: int | None) -> None:
-        """Handle a progress report of the SDK. ``done`` is the bytes of the present attempt, which begins at 0
-        again.
+        """Show the progress that the SDK reports: ``done`` bytes of the present attempt, so the bar goes back when a
+        retry begins at 0.
         """
         self.advance(done - self.done)
 
@@ -80,13 +81,15 @@ class Bar:
 
 @contextmanager
 def transfer(what: str, total: int | None, *, quiet: bool, no_progress: bool) -> Iterator[Bar]:
-    """Yield a bar for one transfer. The bar is not shown with ``quiet`` or ``no_progress``, or without a terminal."""
+    """Yield a progress bar, labelled ``what``, for a transfer of ``total`` bytes (None: unknown). It is not shown with
+    ``quiet`` or ``no_progress``, or if stderr is not a terminal.
+    """
     with Bar(what, total, shown=not (quiet or no_progress) and sys.stderr.isatty()) as bar:
         yield bar
 
 
 def _progress() -> Progress:
-    """Return a new bar of the library rich. It is imported only here, since most commands never show a bar."""
+    """Return a new bar of the library rich, which is imported only here, since most commands never show a bar."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,

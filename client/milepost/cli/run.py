@@ -142,7 +142,9 @@ def _errors_end_the_command(report: Callable[[str], None]) -> Iterator[None]:
 
 
 def _log_to_stderr() -> Callable[[str], None]:
-    """Log to stderr from now on. Return a function that prints a line after all log records."""
+    """Write the log to stderr from now on. Return a function that prints a line without the prefix of a log record,
+    after all earlier records.
+    """
     handler: logging.Handler
     try:
         handler = patient = PatientLog(sys.stderr.fileno())

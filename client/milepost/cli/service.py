@@ -32,7 +32,9 @@ def status_of_leader(options: Options, client: Client) -> Status | None:
 
 
 def of_store(client: Client, store: str, found: Iterable[T]) -> Iterator[T]:
-    """Yield the items in ``found``. If there are none and the store does not exist, raise `NotExist`."""
+    """Yield the items in ``found``, which a store lists. If there are none, find out whether the store exists, and
+    raise `NotExist` if it does not.
+    """
     none = True
     for each in found:
         none = False
@@ -47,9 +49,9 @@ def _is_listed(client: Client, store: str) -> bool:
 
 
 def warn_of_unseen_stores(client: Client, patterns: list[str] | None) -> None:
-    """Print a warning if the token may not read every store that a pattern can match. None stands for all stores.
+    """Print a warning if the token may not read every store that one of ``patterns`` can match (None: every store).
 
-    An older service does not tell the rights of a token; then there is no warning.
+    A service of an older release does not report the rights of a token; then there is no warning.
     """
     try:
         rights = client.whoami()

@@ -1,4 +1,4 @@
-"""The read-only commands: `status`, `ls`, `show` and `epochs`."""
+"""The commands that only read: `status`, `ls`, `show` and `epochs`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from milepost.types import Epoch, Status
 
 @dataclass(frozen=True)
 class StoreEpoch:
-    """A line about the epoch of a store. ``epoch`` is None if the store's record is damaged."""
+    """A line of ``milepost epochs``: the epoch of one store, and who holds it. ``epoch`` is None if the store's record
+    is damaged.
+    """
 
     store: str
     epoch: int | None

@@ -133,7 +133,8 @@ def rm(
 def _is_there(store: StateHandleStore, name: str) -> bool:
     """Return whether a handle exists.
 
-    If the token may not look for it, return False: the following write then fails with the right that is missing.
+    Return False also if the token may not read the store: the write that follows then fails with an error that names
+    the missing right.
     """
     try:
         return store.exists(name) is not None
@@ -174,8 +175,8 @@ def _labels(given: list[str]) -> dict[str, str]:
 def copied(chunks: Iterable[bytes], target: Path) -> int:
     """Write all chunks to a temporary file beside ``target``, then rename it to ``target``; return the number of bytes.
 
-    Until then a previous file keeps its name. If ``target`` is a symbolic link, the link is followed. If it is not a
-    regular file (a pipe, a terminal), it is written directly.
+    If an error ends the writing, an existing ``target`` stays as it was. If ``target`` is a symbolic link, the link is
+    followed. If it is not a regular file (a pipe, a terminal), it is written directly.
     """
     final = target.resolve()
     if final.exists() and not final.is_file():

@@ -1,4 +1,4 @@
-"""The command `step-down`."""
+"""The command `step-down`, which lets another replica of the service lead."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def step_down(
 
 
 def _successor(options: Options, client: Client, term: int, deadline: float) -> Status | None:
-    """Wait until a replica leads at a later term than ``term``; None if none does before ``deadline`` (monotonic)."""
+    """Wait until a replica leads at a later term than ``term``, and return its status; return None if none does before
+    ``deadline`` (monotonic).
+    """
     while time.monotonic() < deadline:
         try:
             status = status_of_leader(options, client)

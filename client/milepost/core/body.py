@@ -1,4 +1,4 @@
-"""The body of a request: the source of its bytes, and whether they can be sent a second time."""
+"""The body of a request: where its bytes come from, and whether they can be sent a second time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ SMALL = 64 * 1024
 
 
 class SourceFailed(Exception):
-    """The caller's own source of bytes raised ``error`` while its bytes were being sent; the request stayed incomplete.
+    """The source of the caller's state, such as a file or a generator, raised ``error`` while its bytes were being
+    sent; the request stayed incomplete.
 
     The error is also an attribute, because HTTP libraries drop ``__cause__`` when they pass an exception on.
     """
@@ -35,7 +36,9 @@ class SourceFailed(Exception):
 
 @dataclass
 class Body:
-    """The bytes of one request. ``size`` (bytes) and ``sha256`` (hex) are None if they are known only after sending."""
+    """The bytes of one request. ``size`` (bytes) and ``sha256`` (hex) are None if they are known only after sending.
+    ``source`` returns the bytes from their start; with ``once`` it can be called only once.
+    """
 
     source: Callable[[], Content]
     size: int | None = None
@@ -51,7 +54,7 @@ class Body:
 
     @property
     def small(self) -> bool:
-        """Return whether the body is so small that sending it to a replica that refuses it costs next to nothing."""
+        """Return whether the body has so few bytes that it may be sent to a replica that perhaps refuses it."""
         return self.size is not None and self.size <= SMALL
 
     def begin(self) -> Content:
@@ -69,8 +72,8 @@ class Body:
         return self._watched(content)
 
     def report(self) -> None:
-        """Report the number of bytes sent to the progress function, before the next piece is sent. Raises
-        `SourceFailed`.
+        """Call the caller's progress function with the number of bytes that were sent so far. The driver does this
+        before it sends the next piece. Raises `SourceFailed` if the function raises.
         """
         if self.transfer is not None:
             with _as_source_failed():

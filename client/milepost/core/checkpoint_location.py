@@ -1,7 +1,7 @@
 """The URL of a job's checkpoint location, and the Hadoop settings with which Spark reaches it.
 
-Hadoop's own WebHDFS client, which Spark ships with, reads all these settings from a session. docs/decisions/0045
-explains the purpose of each setting, and what goes wrong without it.
+Hadoop's own WebHDFS client, which Spark ships with, takes all these settings from the Spark session.
+docs/decisions/0045 explains the purpose of each setting, and what goes wrong without it.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _HOST_AND_PORT: Final = re.compile(r"(?:\[(?P<v6>[^][]+)\]|(?P<host>[^][:]+))(?:
 
 @dataclass(frozen=True)
 class CheckpointLocation:
-    """The location of a job's files: ``url``, and the ``settings`` (Hadoop's names) under which one epoch may write
-    them.
+    """The location of a job's files: ``url``, and the ``settings`` of Hadoop with which the job writes them under its
+    epoch.
 
-    The settings belong in the configuration of the *session* before a query starts: executors get them with the query,
-    and the query keeps them. In the Hadoop configuration that all sessions share, the settings of two jobs of one
-    application would mix. ``fence`` contains the settings that carry the epoch or separate one job from another. A
-    session's own name services must be added to the value of `NAME_SERVICES`.
+    The settings belong in the configuration of the Spark *session*, before a query starts: executors get them with the
+    query, and the query keeps them. In the Hadoop configuration, which all sessions of an application share, the
+    settings of two jobs would mix. ``fence`` contains those settings that carry the epoch or separate one job from
+    another. Name services of the session's own must be added to the value of the setting `NAME_SERVICES`.
     """
 
     url: str
@@ -95,8 +95,8 @@ def default_authority(urls: Sequence[str]) -> str:
 
 
 def _place(url: str) -> str:
-    """Return ``host:port`` of a URL, with the scheme's default port if it has none: Hadoop would use the NameNode's
-    default port.
+    """Return ``host:port`` of the URL of a replica. A URL without a port gets the default port of its scheme, since
+    Hadoop would use the default port of a NameNode.
     """
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]

@@ -49,8 +49,8 @@ class Direct:
         return self.above is not None and size > self.above and self.open
 
     def suits_body(self, body: Body) -> bool:
-        """Return whether a state should be uploaded directly. Its source must be readable twice: once to compute the
-        digest, once to send the bytes.
+        """Return whether the state in ``body`` should be uploaded directly. Its source must be readable twice: once to
+        compute the digest, once to send the bytes.
         """
         if body.size is None or body.sha256 is None or body.once:
             return False
@@ -58,7 +58,7 @@ class Direct:
         return self.suits(body.size) and not (body.size >= size and self._clock() < until)
 
     def avoid(self, why: str, level: int = logging.WARNING, seconds: float = AVOID_SECONDS) -> None:
-        """Send all bytes through the service for the next ``seconds``. ``why``, which is logged, must not quote a
+        """Send all states through the service for the next ``seconds``. ``why`` is logged, so it must not quote a
         signed URL.
         """
         if self.open:
@@ -71,8 +71,8 @@ class Direct:
             )
 
     def avoid_announcing(self, size: int, seconds: float, why: str) -> None:
-        """Announce no uploads of ``size`` bytes or more for the next ``seconds``. Smaller uploads and all downloads
-        continue.
+        """Send states of ``size`` bytes or more through the service for the next ``seconds``, without asking it first
+        to sign an upload. Smaller uploads and all downloads stay direct. ``why`` is logged.
         """
         self._unannounced = (size, self._clock() + seconds)
         log.debug("direct upload is off for states of %d bytes and more for the next %g s: %s", size, seconds, why)
@@ -100,7 +100,7 @@ class Direct:
 
 def trouble_with(url: str, secure: bool) -> str | None:
     """Return the reason why a signed URL cannot be used, in words that do not quote the URL; None if it can be used.
-    ``secure`` demands https.
+    With ``secure``, an http URL cannot be used, because the client reaches the service by https.
     """
     parts = http_url(url)
     if parts is None or parts.username:
@@ -111,7 +111,8 @@ def trouble_with(url: str, secure: bool) -> str | None:
 
 
 def signed(method: str, url: str, headers: Mapping[str, str], body: Body | None, left: float) -> Send:
-    """Make the `Send` for a signed URL, with exactly these headers; the request may take at most ``left`` seconds.
+    """Return the effect that sends a request to a signed URL, with exactly these headers and a timeout of at most
+    ``left`` seconds.
 
     A driver never lets the URL be logged: anyone who reads the URL could send the request, too.
     """
@@ -136,7 +137,7 @@ def log_signed(send: Send, result: object, seconds: float) -> None:
 
 
 def _enough(body: Body | None) -> float:
-    """Return the seconds after which a blob store that has not answered a request with this body counts as
+    """Return the seconds that a blob store may take to answer a request with ``body``; if it takes longer, it counts as
     unreachable.
     """
     size = 0 if body is None or body.size is None else body.size

@@ -1,4 +1,4 @@
-"""Downloads: they verify the bytes of a state, and resume a cut connection at the byte where it broke."""
+"""Downloads the bytes of states and files, verifies them, and resumes a broken connection where it broke."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Start:
 
     @property
     def until(self) -> int:
-        """The end of the bytes that were requested."""
+        """The offset at which the requested bytes end."""
         return self.size if self.end is None else self.end
 
     @property
@@ -122,7 +122,10 @@ def download(
 def _begun(
     caller: Caller, path: str, headers: Mapping[str, str], patience: _Patience, start: int, length: int | None
 ) -> Operation[tuple[Answer, _Start]]:
-    """Begin a download at the service: all bytes, or a part of them."""
+    """Begin a download through the service: of all bytes, or of ``length`` bytes from ``start`` (None: up to the end).
+
+    Returns the answer with its open stream, and what the answer says about the bytes.
+    """
     if start == 0 and length is None:
         reply = yield from caller.call(Request("GET", path, _start, headers), stream=True, timeout=patience.left)
         return reply.answer, reply.value
@@ -141,7 +144,8 @@ def _begun(
 
 
 def _wrong(caller: Caller, start: _Start, detail: str) -> StateTruncated:
-    """Make the error for bytes that are not those of the state. If the service itself sent them, the state is damaged.
+    """Return the error for received bytes that do not have the size or digest of the state. If the service itself sent
+    them, the state is damaged.
 
     If a blob store sent them, damage is not certain: another server may have answered under the same address. So the
     next read goes through the service.
@@ -162,7 +166,9 @@ def _start(answer: Answer) -> _Start:
 
 
 def _start_of_part(first: int, length: int | None) -> Callable[[Answer], _Start]:
-    """Make a reader of the start of a part; it refuses any other part."""
+    """Return a reader for the headers of an answer with a part of a state: ``length`` bytes from ``first`` (None: the
+    rest). The reader refuses any other part.
+    """
 
     def read(answer: Answer) -> _Start:
         span = _CONTENT_RANGE.match(answer.headers.get("content-range", ""))
@@ -179,8 +185,8 @@ def _start_of_part(first: int, length: int | None) -> Callable[[Answer], _Start]
 
 
 def _start_or_place(answer: Answer) -> _Start:
-    """Read the start of a state, or its location if the service redirects to its bytes; the size is then still
-    unknown.
+    """Read the headers of an answer with a state, or of a redirect to a signed URL of the blob store. A redirect does
+    not say the size, so the result then has size 0.
     """
     if answer.status != 307:
         return _start(answer)
@@ -192,10 +198,11 @@ def _start_or_place(answer: Answer) -> _Start:
 
 
 def _is_for_the_direct_way(caller: Caller, handle: str, patience: _Patience) -> Operation[bool]:
-    """Return whether to download a state directly, which its size in the record decides.
+    """Return whether to ask the service for a signed URL of the state, by the size in the record at the path
+    ``handle``.
 
-    Until the service has signed a URL for this client, every state is requested directly, to find out whether the
-    service signs URLs.
+    Until the service has signed a URL for this client, return True for a state of any size, to find out whether the
+    service signs URLs. Return False while direct transfer is off.
     """
     if not (caller.direct.open and caller.direct.signs):
         return caller.direct.open
@@ -207,9 +214,10 @@ def _is_for_the_direct_way(caller: Caller, handle: str, patience: _Patience) -> 
 def _straight(
     caller: Caller, path: str, headers: Mapping[str, str], patience: _Patience
 ) -> Operation[tuple[Answer, _Start] | None]:
-    """Begin the download at the blob store, or at the service if it does not sign URLs.
+    """Begin the download directly from the blob store, or through the service if it does not sign URLs.
 
-    Returns None if the state must come through the service instead.
+    Returns the answer with its open stream, and what is known about the bytes; None if the signed URL does not work, so
+    that the state must be requested from the service.
     """
     request = Request("GET", f"{path}?redirect=true", _start_or_place, headers, located=True)
     reply = yield from caller.call(request, stream=True, timeout=patience.left)
@@ -229,9 +237,9 @@ def _straight(
 
 
 def _from_blob_store(caller: Caller, url: str, received: int, patience: _Patience) -> Operation[Answer | None]:
-    """Ask the blob store for the bytes from ``received`` on.
+    """Ask the blob store, by the signed URL ``url``, for the bytes of a state from offset ``received`` on.
 
-    Returns None if the blob store does not return them; the service will say why.
+    Returns None if the blob store does not return them; the caller then asks the service, which reports the reason.
     """
     headers = {"Range": f"bytes={received}-"} if received else {}
     for _ in range(2):  # twice: the blob store may have closed the connection since its last use
@@ -249,7 +257,7 @@ def _from_blob_store(caller: Caller, url: str, received: int, patience: _Patienc
 
 
 def _resume(caller: Caller, path: str, start: _Start, received: int, patience: _Patience) -> Operation[Answer]:
-    """Ask for the rest of the same version of the state.
+    """Ask for the rest of a state after a connection broke: for the bytes from ``received`` on, of the same version.
 
     If the service refuses, the download ends with `StateTruncated`, because a part of the state has already been
     emitted.
@@ -284,8 +292,8 @@ def _is_rest(answer: Answer, start: _Start, received: int) -> bool:
 
 
 class _Patience:
-    """The time limit of a download: ``timeout`` seconds for its start and for each resumption or, with ``whole``, for
-    the whole download.
+    """The time limit of a download: ``timeout`` seconds for its start and for each resumption after a broken connection
+    or, with ``whole``, for the whole download.
     """
 
     def __init__(self, timeout: float, whole: bool, clock: Clock) -> None:
@@ -300,10 +308,12 @@ class _Patience:
 
     @property
     def left_in_all(self) -> float:
-        """Seconds until the whole download must have ended."""
+        """Seconds until the whole download must have ended; infinity if only its steps are limited."""
         return self._deadline - self._clock()
 
     def raise_if_over(self, received: int, size: int) -> None:
-        """Raise `DeadlineExceeded` if no time is left."""
+        """Raise `DeadlineExceeded` if no time is left for the whole download; ``received`` of its ``size`` bytes have
+        come.
+        """
         if self.left_in_all <= 0:
             raise DeadlineExceeded(f"the deadline passed after {received} of the {size} bytes of the state")

@@ -1,4 +1,6 @@
-"""The effects: what an operation asks its driver to do, such as to send a request, and the results."""
+"""The effects: what an operation asks its driver to do, such as to send a request; and the results with which the
+driver resumes the operation.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,8 @@ class Work:
 
 @dataclass(frozen=True)
 class Ask:
-    """Ask the driver to `call` a function of the caller's. The result of an ``awaited`` function must be awaited.
+    """Ask the driver to call a function that the caller gave, such as one that returns the token. If ``awaited``, the
+    function returns a coroutine, which the driver awaits.
 
     The operation is resumed with the function's result, or with the `AskFailed` that was raised.
     """
@@ -77,7 +80,7 @@ class Ask:
 
     @property
     def awaited(self) -> bool:
-        """Return whether the function is a coroutine function."""
+        """Return whether the function is a coroutine function, so that the result of `call` must be awaited."""
         return is_coroutine_function(self.function)
 
     def call(self) -> Any:
@@ -114,7 +117,9 @@ def is_coroutine_function(function: object) -> bool:
 
 @dataclass(frozen=True)
 class Emit:
-    """Hand one item to the code that iterates over the operation. The operation is resumed with None."""
+    """Hand one item, such as a chunk or an entry of a list, to the code that iterates over the operation. The operation
+    is resumed with None.
+    """
 
     item: Any
 
@@ -125,7 +130,9 @@ Operation = Generator[Effect, Any, T]
 
 @dataclass(frozen=True)
 class Answer:
-    """An HTTP answer; header names are lower-case. ``via`` describes the proxy that forwarded it, in words."""
+    """An HTTP answer; header names are lower-case. ``stream`` names the open stream of the body, if `Send` asked for
+    one. ``via`` describes in words the proxy that forwarded the answer; empty without one.
+    """
 
     status: int
     headers: Mapping[str, str]

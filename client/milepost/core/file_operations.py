@@ -36,7 +36,9 @@ T = TypeVar("T")
 
 
 class FileOperations:
-    """The operations on the files of one job. Writes carry the epoch of ``calls``, and no session."""
+    """The operations on the files of one job. Writes carry the epoch of ``calls``, and no session: executors write too,
+    and have only the epoch.
+    """
 
     def __init__(self, calls: StoreCalls) -> None:
         self._calls = calls
@@ -50,9 +52,10 @@ class FileOperations:
         timeout: float | None,
         progress: Progress | None,
     ) -> Operation[WrittenFile]:
-        """Write a whole file; with ``only_new``, the path must be free.
+        """Write a complete file. With ``only_new``, an existing file is not replaced: the operation raises
+        `AlreadyExists`.
 
-        Raises `AlreadyExists`, `NotDirectory`, `Fenced`.
+        Raises `NotDirectory` if a parent is a file, and `Fenced` if the epoch is not the current one.
         """
         call = self._at(WRITE_FILE, name)
 
@@ -89,7 +92,9 @@ class FileOperations:
         whole: bool = False,
         progress: Progress | None,
     ) -> Operation[None]:
-        """Emit a file, or a part of it, in chunks; the first chunk is empty. The arguments are those of `download`."""
+        """Emit a file in chunks, or ``length`` bytes of it from ``start``; the first chunk is empty. The other
+        arguments and the errors are those of `download`, which reads a state in the same way.
+        """
         if start < 0 or (length is not None and length < 0):
             raise ValueError("start and length are numbers of bytes, 0 or more")
         return download(
@@ -109,7 +114,8 @@ class FileOperations:
         return (yield from self._calls.caller.call(request, timeout=timeout)).value
 
     def list_directory(self, directory: str, page_size: int, timeout: float | None) -> Operation[None]:
-        """Fetch page after page of a directory, each within ``timeout``, and emit each `JobFile`.
+        """Fetch the entries of a directory page after page, each within ``timeout``, and emit each entry as a
+        `JobFile`.
 
         Raises `NotExist`, `NotDirectory`, `Corrupt`.
         """
@@ -141,45 +147,53 @@ class FileOperations:
 
 
 class SnapshotOperations:
-    """The operations of one session on the snapshots of a job's files. Rollback and clone carry the epoch of
-    ``calls``.
+    """The operations of one session on the snapshots of a job's files. To roll back or clone changes the files, so
+    these two carry the epoch of ``calls``.
     """
 
     def __init__(self, calls: StoreCalls) -> None:
         self._calls = calls
 
     def kept_snapshots(self, timeout: float | None = None) -> Operation[KeptSnapshots]:
-        """Return the snapshots and savepoints of the files of the job. Raises `Corrupt`."""
+        """Return the snapshots and savepoints of the job's files that the service keeps. Raises `Corrupt`."""
         request = Request(*self._calls.at(GET_SNAPSHOTS), answers.document(file_answers.kept_snapshots))
         return (yield from self._calls.caller.call(request, timeout=timeout)).value
 
     def verify(self, digests: bool, timeout: float | None = None) -> Operation[Verification]:
-        """Check whether the bytes of all files of the job exist. Raises `Corrupt`."""
+        """Check whether the bytes of all files of the job, and of its snapshots, exist; with ``digests``, also whether
+        they are intact. Raises `Corrupt`.
+        """
         timeout = self._calls.caller.timeout if timeout is None else timeout
         reader = answers.document(file_answers.verification)
         request = Request(*self._calls.at(VERIFY_TREE), reader, JSON, json_body({"digests": digests}), timeout)
         return (yield from self._calls.caller.call(request, timeout=timeout)).value
 
     def make_savepoint(self, name: str, revision: int, timeout: float | None = None) -> Operation[int]:
-        """Keep a snapshot as a savepoint. Raises `NotExist`, `AlreadyExists`."""
+        """Keep the snapshot at ``revision`` (0: the newest) as the savepoint ``name``; return the snapshot's revision.
+        Raises `NotExist`, `AlreadyExists`.
+        """
         call, reader = self._calls.at(MAKE_SAVEPOINT, checked_name(name)), answers.document(file_answers.revision)
         body = json_body({"revision": revision})
         return (yield from self._calls.send(*call, reader, JSON, body, timeout=timeout)).value
 
     def drop_savepoint(self, name: str, timeout: float | None = None) -> Operation[None]:
-        """Drop a savepoint. Raises `NotExist`."""
+        """Drop the savepoint ``name``, which keeps its snapshot no longer. Raises `NotExist`."""
         call = self._calls.at(DROP_SAVEPOINT, checked_name(name))
         yield from self._calls.send(*call, answers.nothing, timeout=timeout)
 
     def roll_back(self, revision: int, keep: Collection[str], timeout: float | None = None) -> Operation[int]:
-        """Roll the files of the job back to a snapshot, except those in ``keep``. Raises `NotExist`, `Fenced`."""
+        """Roll the files of the job back to the snapshot or savepoint at ``revision``, except the paths in ``keep``;
+        return ``revision``. Raises `NotExist`, `Fenced`.
+        """
         call, reader = self._calls.at(ROLL_BACK), answers.document(file_answers.revision)
         headers = {**JSON, **self._calls.epoch_header()}
         body = json_body({"revision": revision, **({"keep": list(keep)} if keep else {})})
         return (yield from self._calls.send(*call, reader, headers, body, timeout=timeout)).value
 
     def clone(self, source: str, snapshot: str, timeout: float | None = None) -> Operation[Clone]:
-        """Fill the job with copies of the files in a snapshot of another job. Raises `NotExist`, `NotEmpty`."""
+        """Begin this job, which must have no files yet, with copies of the files in a snapshot of the job ``source``.
+        Raises `NotExist`, `NotEmpty`.
+        """
         call, reader = self._calls.at(CLONE_TREE), answers.document(file_answers.clone, 201)
         timeout = self._calls.caller.timeout if timeout is None else timeout
         body = json_body({"source": checked_name(source), "snapshot": snapshot})

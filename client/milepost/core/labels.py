@@ -1,8 +1,8 @@
-"""Labels: their headers on a request, and the check that the service stored them.
+"""The labels of a handle: the headers of a request that carry them, and the check that the service stored them.
 
 Proxies drop headers whose names contain ``_`` or ``.``, which keys of labels may contain. So one header carries all
-labels in its value. Labels whose keys pass through proxies are also sent as separate headers, for services that do not
-read that header yet.
+labels in its value. Labels whose keys pass through proxies are also sent as separate headers, for services of older
+releases, which do not read that one header.
 """
 
 from __future__ import annotations
@@ -57,8 +57,10 @@ def label_headers(labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_labels(stored: Handle, sent: Mapping[str, str], request_id: str | None = None) -> None:
-    """Raise `LabelsLost` if the labels of the ``stored`` handle differ from those that were ``sent``. If none were
-    sent, any are right: a handle that is replaced keeps its labels.
+    """Raise `LabelsLost` if the labels of the ``stored`` handle differ from those that were ``sent``.
+
+    If none were sent, any labels are right, because a handle that is replaced keeps its labels. ``request_id`` is that
+    of the request, for the error.
     """
     if not sent or stored.labels == sent:
         return

@@ -1,4 +1,4 @@
-"""The TTL of a session, counted on this process's own clock, and its renewal."""
+"""The lease of a session: its TTL, counted on this process's own clock, and its renewal."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ S = TypeVar("S", bound=_Named)
 
 class Lease:
     """The time for which a session is certainly alive. A lost lease stays lost: a program that was told of the loss
-    must not find it alive later.
+    must not see the session alive later.
 
-    Any thread may read it; only the keeper of the session renews it.
+    Any thread may read the lease; only the keeper of the session, its thread or task, renews it.
     """
 
     def __init__(self, session: str, ttl: float, since: float, clock: Clock) -> None:
@@ -61,7 +61,9 @@ class Lease:
         return (self._reason or "") if self.lost else ""
 
     def renewed(self, since: float, ttl: float) -> None:
-        """Extend the lease: the service renewed it in answer to a request that began at ``since``."""
+        """Extend the lease to ``ttl`` seconds after ``since``, the time at which the request that renewed it began. A
+        lost lease stays lost.
+        """
         if not self.lost:
             self._expires = max(self._expires, since + ttl)
             self.standstill.forget()
@@ -72,7 +74,9 @@ class Lease:
             self._reason = reason
 
     def refused(self, reason: str) -> None:
-        """End the lease because the service did not renew it."""
+        """End the lease because the service refused to renew it, for the ``reason`` in its answer. If the keeper had
+        stood still, the lease's reason says so, too.
+        """
         self.end(f"{reason}{self._meanwhile()}")
 
     def raise_if_lost(self) -> None:
@@ -82,8 +86,8 @@ class Lease:
 
     @property
     def stood_still(self) -> float:
-        """The seconds for which the keeper could not run since the last renewal; 0 if that was less than half of the
-        TTL.
+        """The seconds for which the session's keeper could not run since the last renewal; 0 if that was less than half
+        of the TTL.
 
         A renewal is due when a third of the TTL has passed, so a standstill that alone loses a lease lasts two thirds
         of the TTL or more.
@@ -96,9 +100,9 @@ class Lease:
 
 
 def keep(caller: Caller, lease: Lease, runner: Runner = INTERPRETER) -> Operation[str]:
-    """Renew ``lease`` whenever a third of it is used up, until it is lost; return why it was lost.
+    """Renew ``lease`` each time a third of its TTL has passed, until it is lost; return why it was lost.
 
-    ``runner`` describes the thread or event loop that runs this keeper.
+    ``runner`` describes the thread or event loop in which this operation runs, for the case that a standstill is why.
     """
     lease.standstill.runner = runner
     return (yield from lease.standstill.watch(_keep(caller, lease)))
@@ -130,7 +134,9 @@ def _keep(caller: Caller, lease: Lease) -> Operation[str]:
 
 
 def report_lost(session: S, reason: str, on_lost: Callable[[S, str], None] | None) -> None:
-    """Log that ``session`` is lost, and call ``on_lost``. An exception of ``on_lost`` is only logged."""
+    """Log that ``session`` is lost for this ``reason``, and call the caller's function ``on_lost``. An exception of the
+    function is only logged.
+    """
     log.warning("session %s is lost, and its locks and epoch with it: %s", session.id, reason)
     if on_lost is None:
         return

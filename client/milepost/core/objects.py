@@ -12,8 +12,8 @@ from milepost.core.store_calls import StoreCalls
 
 
 class NotPicklable:
-    """The base of objects that refuse to be pickled. Spark pickles every object to which a function for its executors
-    refers, so the error says what to do instead.
+    """The base of objects that refuse to be pickled, because they belong to one process. Spark pickles every object to
+    which a function for its executors refers, so the error says what to do instead.
     """
 
     def __reduce__(self) -> Any:
@@ -37,8 +37,8 @@ def session_repr(session: object, lease: Lease | None, holder: str) -> str:
 
 
 def store_repr(store: object, calls: StoreCalls) -> str:
-    """Describe a store, or its files, by its name and by the session and the epoch under which this object changes
-    it.
+    """Describe an object for a store or its files by the store's name, and by the session and the epoch under which the
+    object writes.
     """
     session, epoch = calls.context.session, calls.epoch
     who = "for reading" if session is None else f"in session {session}"

@@ -20,7 +20,7 @@ end are reported at once.
 
 
 class Transfer:
-    """Counts the bytes of one state, and reports them to the caller's function, if there is one.
+    """Counts the transferred bytes of one state, and reports them to the caller's progress function, if there is one.
 
     The code that moves the bytes calls `report` before the next piece, so that an exception of the function stops the
     transfer while the request is certainly incomplete.
@@ -43,7 +43,7 @@ class Transfer:
         self._done += size
 
     def report(self) -> None:
-        """Call the progress function, unless the last call was less than `BETWEEN_SECONDS` ago. Raises the function's
+        """Call the progress function, unless its last call was less than `BETWEEN_SECONDS` ago. Raises the function's
         exceptions.
         """
         if self._progress is not None and (now := self._clock()) >= self._quiet_until:
@@ -51,13 +51,15 @@ class Transfer:
             self._progress(self._done, self._total)
 
     def end(self) -> None:
-        """Report that all bytes are done. Raises the function's exceptions."""
+        """Report that all bytes are transferred, even if the last report was only a moment ago. Raises the progress
+        function's exceptions.
+        """
         self._quiet_until = -math.inf
         self.report()
 
     def end_stored(self, size: int) -> None:
-        """Report that all ``size`` bytes are stored. An exception of the function is only logged, because the call must
-        report that the state is stored.
+        """Report that the service has stored all ``size`` bytes. An exception of the progress function is only logged,
+        because an error would suggest that the state is not stored.
         """
         self._done = self._total = size
         try:

@@ -45,7 +45,7 @@ def whoami(caller: Caller, timeout: float | None = None) -> Operation[Rights]:
 
 
 def step_down(caller: Caller, term: int | None, timeout: float | None) -> Operation[SteppedDown]:
-    """Ask the leader to let another replica lead.
+    """Ask the leader to let another replica lead; with ``term``, only the leader of that term.
 
     The leader may need the whole timeout to finish the requests in flight. Raises `Fenced` if ``term`` is not the
     leader's.
@@ -79,7 +79,10 @@ def sessions(caller: Caller, timeout: float | None = None) -> Operation[None]:
 def _pages(
     caller: Caller, listing: RestOperation, reader: Callable[[str | None], Callable[[Any], Any]], timeout: float | None
 ) -> Operation[None]:
-    """Fetch page after page of a list, and emit each of its entries."""
+    """Fetch the list of the operation ``listing`` page after page, each within ``timeout``, and emit each entry.
+
+    ``reader`` makes the reader for the page after a token (None: the first page).
+    """
     token: str | None = None
     while True:
         request = Request(*call_of(listing, limit=MAX_PAGE, token=token), answers.document(reader(token)))
@@ -92,7 +95,9 @@ def _pages(
 
 
 def session_info(caller: Caller, session: str, timeout: float | None = None) -> Operation[SessionInfo]:
-    """Return a session as the service sees it. Raises `SessionExpired`, `SessionUnknown`."""
+    """Return what the service knows of a session. Raises `SessionExpired` if the session has ended, and
+    `SessionUnknown` if the service does not know it.
+    """
     named = checked_name(session, "session")
     request = Request(*call_of(GET_SESSION, named), answers.document(answers.session))
     return (yield from caller.call(request, timeout=timeout)).value
@@ -119,8 +124,8 @@ def begin_session(
 
 
 def end_session(caller: Caller, lease: Lease, timeout: float | None = None) -> Operation[None]:
-    """End a session within ``timeout`` seconds (default: `END_SESSION_SECONDS`). A session that has already ended is no
-    error.
+    """End a session within ``timeout`` seconds (default: `END_SESSION_SECONDS`). If the session has already ended, that
+    is no error.
     """
     timeout = END_SESSION_SECONDS if timeout is None else timeout
     lease.end("it was closed")  # ended before the request is sent: from now on no call may use the session

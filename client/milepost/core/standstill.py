@@ -1,7 +1,8 @@
-"""Measures the time for which the keeper of a session could not run: often the reason why a lease was not renewed.
+"""Measures the time for which the keeper of a session, the thread or task that renews it, could not run: often the
+reason why a session was not renewed.
 
 A keeper that asks for a second of sleep and gets twenty could not run, whatever the service did. So this module
-measures its sleeps, and nothing else: a request may also take long because of the network.
+measures only how long the keeper sleeps; a request may also take long because of the network.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ _BUSY = 0.5
 
 @dataclass(frozen=True)
 class Runner:
-    """The thread or event loop that runs a keeper, and what may hold it up: a call that needs the CPU, or one that
-    waits.
+    """Describes the thread or event loop that runs a keeper, for an error: what stops the keeper if the process is
+    ``busy``, or if it is ``waiting``, and the remedy.
     """
 
     name: str
@@ -51,8 +52,11 @@ EVENT_LOOP = Runner(
 
 @dataclass(frozen=True)
 class _Measured:
-    """The seconds of standstill so far, and the CPU time ``used`` during them. The present sleep should end at ``due``;
-    it began when the process had used ``cpu`` seconds of CPU time.
+    """What was measured since the last renewal: the ``seconds`` of standstill, and the CPU seconds that the process
+    ``used`` meanwhile.
+
+    The present sleep of the keeper should end at ``due`` (monotonic); ``cpu`` is the CPU time of the process when that
+    sleep began.
     """
 
     seconds: float = 0.0
@@ -80,11 +84,11 @@ class Standstill:
         return self._now().seconds if self._process == os.getpid() else 0.0
 
     def forget(self) -> None:
-        """Set the measured time to 0, because the lease was renewed."""
+        """Begin the measurement again at 0, because the session was renewed."""
         self._measured = _Measured()
 
     def describe(self) -> str:
-        """Describe the length of the standstill, its possible cause, and the ``ttl`` that would outlast it."""
+        """Describe, for an error, the length of the standstill, its possible cause, and the TTL that outlasts it."""
         now, runner = self._now(), self.runner
         cause = runner.busy if now.used >= now.seconds * _BUSY else runner.waiting
         # A renewal is due when a third of the ttl has passed, so the other two thirds must outlast the standstill.
@@ -95,7 +99,9 @@ class Standstill:
         )
 
     def watch(self, operation: Operation[T]) -> Operation[T]:
-        """Carry ``operation`` out, split each of its sleeps into pieces of `_TICK` seconds, and measure them."""
+        """Carry out ``operation``, that of the keeper. Split each of its sleeps into pieces of `_TICK` seconds, and
+        measure how much longer each piece lasts.
+        """
         resumed: Any = None
         try:
             while True:

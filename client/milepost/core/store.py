@@ -1,4 +1,4 @@
-"""The operations of one store: Flink's ten, reading a state's bytes, and the epoch."""
+"""The operations of one store: the ten of Flink's StateHandleStore, reading the bytes of a state, and the epoch."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ LEAST_TO_ASK = 1.0  # the least seconds to spend on finding the leader, however 
 
 
 class StoreOperations(StoreCalls):
-    """The operations of one session in one store. Add, replace, remove and clear carry ``epoch``."""
+    """The operations of one session in one store. Those that add, replace, remove and clear handles carry ``epoch``, by
+    which the service fences them.
+    """
 
     def under(self, epoch: int) -> StoreOperations:
         """Return the operations of the same session and store, with ``epoch`` in place of the present one."""
@@ -78,13 +80,13 @@ class StoreOperations(StoreCalls):
         timeout: float | None = None,
         progress: Progress | None = None,
     ) -> Operation[Handle]:
-        """Do Flink's replace: set a new state if ``version`` is current. Raises `NotExist`, `VersionMismatch`,
-        `NotLocked`, `LabelsLost`.
+        """Do Flink's replace: set a new state of a handle if ``version`` is its current version. Raises `NotExist`,
+        `VersionMismatch`, `NotLocked`, `LabelsLost`.
         """
         return (yield from self._write(REPLACE, name, state, labels, if_match(version), timeout, progress))
 
     def exists(self, name: str, timeout: float | None = None) -> Operation[str | None]:
-        """Do Flink's exists: return the handle's version, or None. Raises `Corrupt`."""
+        """Do Flink's exists: return the version of a handle; None if there is no such handle. Raises `Corrupt`."""
         deadline = self.caller.clock() + (self.caller.timeout if timeout is None else timeout)
         try:
             request = Request(*self._at(EXISTS, name), answers.version)
@@ -109,8 +111,8 @@ class StoreOperations(StoreCalls):
         whole: bool = False,
         progress: Progress | None = None,
     ) -> Operation[None]:
-        """Emit the state in chunks; the first chunk is empty. The arguments and errors are those of the function
-        `download`.
+        """Emit the state of a handle in chunks; the first chunk is empty. With ``version``, only that version is read.
+        The other arguments and the errors are those of the function `download`.
         """
         _, record = self._at(GET_HANDLE, name)
         _, state = self._at(READ_STATE, name)
@@ -124,16 +126,20 @@ class StoreOperations(StoreCalls):
         return (yield from self.send(*self._at(GET_AND_LOCK, name), reader, timeout=timeout)).value
 
     def get_all_and_lock(self, timeout: float | None = None) -> Operation[LockedHandles]:
-        """Do Flink's getAllAndLock: lock all handles and return their records, and the damaged ones."""
+        """Do Flink's getAllAndLock: lock all handles, and return the records of the handles and the list of damaged
+        ones.
+        """
         reader = answers.document(answers.locked)
         return (yield from self.send(*self.at(GET_ALL_AND_LOCK), reader, timeout=timeout)).value
 
     def get_all_handles(
         self, page_size: int, timeout: float | None = None, *, with_damaged: bool = False
     ) -> Operation[None]:
-        """Do Flink's getAllHandles: fetch page after page, each within ``timeout``, and emit each `Handle`.
+        """Do Flink's getAllHandles: fetch the list of handles page after page, each within ``timeout``, and emit each
+        `Handle`.
 
-        Handles whose record is damaged are emitted as a `CorruptHandle` if ``with_damaged``, and logged otherwise.
+        A handle whose record is damaged is emitted as a `CorruptHandle` if ``with_damaged``; otherwise it is only
+        logged.
         """
         token: str | None = None
         while True:
@@ -162,7 +168,8 @@ class StoreOperations(StoreCalls):
         """Do Flink's releaseAndTryRemove: release the session's lock, and remove the handle unless other sessions hold
         it.
 
-        Raises `VersionMismatch` if ``version`` is given and stale, `DiscardFailed`.
+        Raises `VersionMismatch` if the handle does not have the given ``version``, and `DiscardFailed` if its bytes
+        could not be deleted.
         """
         headers = {} if version is None else if_match(version)
         reader = answers.document(answers.removal)
@@ -193,8 +200,8 @@ class StoreOperations(StoreCalls):
         The campaign asks the service again and again, each time for at most `POLL_SECONDS`. A repeated request is safe
         even if the outcome of the last one is unknown: a session that already holds the epoch is granted the same epoch
         again. Neither another holder nor an outage ends the wait. After ``wait`` seconds (at least one) the campaign
-        sends no more requests; it waits for the last answer as long as one attempt may take. Then it raises
-        `EpochHeld`, or the error of the last request. It raises `SessionLost` at once.
+        sends no more requests; it waits for the last answer as long as one attempt may take, and then raises
+        `EpochHeld` or the error of the last request. If the session is lost, it raises `SessionLost` at once.
         """
         clock = self.caller.clock
         deadline = math.inf if wait is None else clock() + wait
@@ -211,8 +218,9 @@ class StoreOperations(StoreCalls):
                 return epoch
 
     def poll_epoch(self, wait: float, within: float = math.inf) -> Operation[Epoch]:
-        """Ask for the epoch, and let the service hold its answer back for up to ``wait`` seconds until the epoch is
-        free. No attempt begins after ``within`` seconds. Raises `EpochHeld`.
+        """Ask for the epoch once, and return it. If another session holds it, the service delays its refusal for up to
+        ``wait`` seconds, in case the epoch becomes free. No attempt begins after ``within`` seconds. Raises
+        `EpochHeld`.
         """
         within = max(within, LEAST_TO_ASK)
         reply = yield from self.send(
@@ -282,10 +290,10 @@ class StoreOperations(StoreCalls):
         key: Key,
         deadline: float,
     ) -> Operation[Reply[Handle] | None]:
-        """Put the bytes into the blob store, then add or replace the handle with a request that contains the id of the
-        upload.
+        """Put the bytes into the blob store by a signed URL, then add or replace the handle with the request ``call``,
+        which carries the id of the upload in place of the bytes.
 
-        Returns None if the bytes must go through the service instead.
+        Returns None if that is impossible, so that the bytes must go through the service.
         """
 
         def announce(request: Body, timeout: float) -> Operation[Reply[Upload]]:

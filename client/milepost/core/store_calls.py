@@ -1,4 +1,4 @@
-"""The common parts of all calls for one store: their path, their session, and their epoch."""
+"""What all requests about one store have in common: their path, their session, and their epoch."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ JSON: Final = {"Content-Type": JSON_MEDIA_TYPE}
 
 
 class SessionContext:
-    """The lease under which a store is changed; None for a store that is only read."""
+    """The session in whose name a store is changed, given by its lease. Without a lease the store is only read."""
 
     def __init__(self, lease: Lease | None) -> None:
         self._lease = lease
 
     @property
     def session(self) -> str | None:
-        """The id of the session; None for a store that is only read."""
+        """The id of the session; None if the store is only read."""
         return None if self._lease is None else self._lease.session
 
     def headers(self) -> dict[str, str]:
         """Return the header that names the session. Raises `SessionExpired` once the session is lost, and
-        `InvalidRequest` if there is none.
+        `InvalidRequest` if the store was opened only for reading.
         """
         if self._lease is None:
             raise InvalidRequest(Code.SESSION_REQUIRED, "this store was opened for reading; open it from a session")
@@ -43,7 +43,9 @@ class SessionContext:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """End the client's lease if the service refuses a call within the block because the session has ended."""
+        """End the session's lease in this process if a call in the block is refused because the session has ended. The
+        error is raised unchanged.
+        """
         try:
             yield
         except SessionLost as error:
@@ -53,7 +55,9 @@ class SessionContext:
 
 
 class StoreCalls:
-    """The calls of one session for one store. ``epoch`` is the epoch that the session was granted, and may change."""
+    """Sends the requests of one session about one store. ``epoch`` is the epoch under which they write; it changes when
+    the session is granted another.
+    """
 
     def __init__(self, caller: Caller, store: str, context: SessionContext, epoch: int | None = None) -> None:
         self.caller = caller
@@ -75,11 +79,11 @@ class StoreCalls:
         key: Key | None = None,
         final: Collection[Code] = (),
     ) -> Operation[Reply[T]]:
-        """Send a request in the session's name; end the client's lease if the service answers that the session has
-        ended.
+        """Send a request in the session's name. If the service answers that the session has ended, end the session's
+        lease in this process, too.
 
-        ``wait`` is the number of seconds for which the service may hold its answer back; the other arguments are those
-        of `Caller.call`.
+        ``target`` is the path with its query. ``wait`` is the number of seconds for which the service may hold its
+        answer back; the other arguments and the errors are those of `Caller.call`.
         """
         request = Request(method, target, reader, {**(headers or {}), **self.context.headers()}, body, wait)
         with self.context.watched():
@@ -88,8 +92,8 @@ class StoreCalls:
             )
 
     def at(self, operation: RestOperation, *parameters: str, **query: object) -> tuple[str, str]:
-        """Return the method and the path of a request about the store; ``parameters`` are the path parameters after the
-        store's name.
+        """Return the method and the path of a request about the store. ``parameters`` are the values of the path
+        parameters after the store's name; the members of ``query`` that are not None become the query.
         """
         return call_of(operation, self.store, *parameters, **query)
 

@@ -1,3 +1,3 @@
-"""A logical backup: the content of a service, read through the service while it runs, in one file that contains its own
-digests.
+"""Logical backups: the content of a service, read through the service while it runs, and saved in one tar file that
+contains its own digests.
 """

@@ -1,6 +1,6 @@
-"""The file of a backup, which is a tar.
+"""Writes and reads the tar file of a backup.
 
-`ArchiveWriter` writes it to any stream, in bounded memory. `opened` verifies that a file is complete and unchanged
+`ArchiveWriter` writes it to any stream, in bounded memory. `opened` verifies that a backup is complete and unchanged
 before its bytes are used.
 """
 
@@ -44,7 +44,7 @@ _ZEROS = bytes(64 * 1024)
 
 
 class ArchiveWriter:
-    """A backup that is being written to ``out``. It is complete once `end` has written its last member."""
+    """Writes a backup to the stream ``out``. The backup is complete once `end` has written its last member."""
 
     def __init__(self, out: BinaryIO) -> None:
         forward = cast("io.BufferedWriter", _Forward(out))
@@ -58,13 +58,13 @@ class ArchiveWriter:
         self._add_json(HEAD, {"format": FORMAT, "version": VERSION, "created": created, "by": milepost.__version__})
 
     def begin_store(self) -> None:
-        """Begin a store. The next members are the bytes of its states and files."""
+        """Begin the part of one store: the members of the tar that follow are the bytes of its states and files."""
         self._stores += 1
         self._data = 0
 
     def add_data(self, size: int, chunks: Iterable[bytes]) -> tuple[str, str, str | None]:
-        """Write the bytes of a state or file as a member. Return the member's name, its SHA-256, and the failure, if
-        any.
+        """Write the bytes of a state or file as a member of the tar. Return the member's name, its SHA-256, and the
+        failure in words, or None.
 
         If reading ``chunks`` fails, the member is filled up with zeros to ``size``, and the failure says that its bytes
         are not those of the state or file.
@@ -76,7 +76,7 @@ class ArchiveWriter:
         return name, content.sha256, content.failure
 
     def end_store(self, store: StoreRecord) -> None:
-        """Write the manifest of the store, which describes the members since `begin_store`."""
+        """Write the manifest of the store, which describes the members that were written since `begin_store`."""
         with tempfile.SpooledTemporaryFile(_SPOOLED) as spooled:
             for line in manifest_lines(store):
                 spooled.write(line)
@@ -93,7 +93,9 @@ class ArchiveWriter:
         self._counts["damaged"] += sum(1 for _ in store.damages())
 
     def end(self) -> dict[str, int]:
-        """Write the last member; return the number of items of each kind in `COUNTS`."""
+        """Write the last member, with the digest of the whole backup; return the number of saved items of each kind in
+        `COUNTS`.
+        """
         self._digest.update(_counts_line(self._counts))
         digest = {"members": self._members, "digest": self._digest.hexdigest()}
         self._add_json(END, {**self._counts, **digest})
@@ -113,17 +115,21 @@ class ArchiveWriter:
 
 
 def _member_line(name: str, size: int, sha256: str) -> bytes:
-    """Return the line of a member in the text of which the digest of the whole backup is computed."""
+    """Return the line for one member of the tar. The digest of a backup is that of the lines of all members, and of
+    `_counts_line`.
+    """
     return f"{name} {size} {sha256}\n".encode()
 
 
 def _counts_line(counts: Mapping[str, int]) -> bytes:
-    """Return the last line in the text of which the digest of the whole backup is computed."""
+    """Return the line with the numbers of items. The digest of a backup is that of the lines of all members
+    (`_member_line`), and of this line.
+    """
     return " ".join(f"{name}={counts[name]}" for name in COUNTS).encode() + b"\n"
 
 
 class _Forward:
-    """A file object by which tarfile writes to a stream that cannot seek.
+    """A file object that lets tarfile write to a stream that cannot seek.
 
     Tarfile's own stream mode is not used, because it writes to the stream even after a backup was abandoned.
     """
@@ -139,7 +145,7 @@ class _Forward:
 
 
 class _Content:
-    """A file object of exactly ``size`` bytes, for tarfile: the bytes of the chunks, and zeros if the chunks end
+    """A file object from which tarfile reads exactly ``size`` bytes: those of ``chunks``, and zeros if the chunks end
     early.
     """
 
@@ -180,7 +186,9 @@ class _Content:
             self._fail(error)
 
     def _fail(self, error: MilepostError) -> None:
-        """Note that the bytes are damaged, or were replaced or removed meanwhile. Any other error ends the backup."""
+        """Record ``error`` as the failure of this member if it says that the stored bytes are damaged, or were replaced
+        or removed during the backup. Raise any other error, which ends the backup.
+        """
         if not (is_damage(error) or is_outdated(error)):
             raise error
         self.failure = str(error)
@@ -188,7 +196,9 @@ class _Content:
 
 @dataclass(frozen=True)
 class Backup:
-    """A backup that was read completely and verified. ``places`` has the offset and size of each member's bytes."""
+    """A backup that was read completely and verified. ``places`` has the offset and size of each member's bytes in the
+    tar.
+    """
 
     file: BinaryIO
     counts: dict[str, Any]
@@ -197,7 +207,7 @@ class Backup:
     places: dict[str, tuple[int, int]] = field(repr=False)
 
     def stores(self) -> Iterator[StoreRecord]:
-        """Yield the description of each store. Raises `BadBackup`."""
+        """Yield what the manifest of each store describes. Raises `BadBackup`."""
         for name in self.manifests:
             store = store_of(io.BufferedReader(self.slice(name), _CHUNK))
             members = {handle.member for handle in store.handles} | {file.member for file in store.files}
@@ -206,7 +216,7 @@ class Backup:
             yield store
 
     def slice(self, member: str) -> Slice:
-        """Return the bytes of a member, as a file object that can seek."""
+        """Return the bytes of the tar's member ``member``, as a file object that can seek."""
         return Slice(self.file, *self.places[member])
 
 
@@ -250,7 +260,8 @@ class Slice(io.RawIOBase):
 
 @contextmanager
 def opened(path: Path, standard: BinaryIO, counted: Callable[[int], None]) -> Iterator[Backup]:
-    """Open and verify the backup at ``path``. If ``path`` is ``-``, copy ``standard`` into a temporary file first.
+    """Open and verify the backup at ``path``; if ``path`` is ``-``, that on standard input (``standard``), which is
+    first copied into a temporary file.
 
     ``counted`` is called with the number of bytes of each chunk that was read. Raises `BadBackup`, OSError.
     """
@@ -265,7 +276,11 @@ def opened(path: Path, standard: BinaryIO, counted: Callable[[int], None]) -> It
 
 
 def checked(file: BinaryIO, counted: Callable[[int], None]) -> Backup:
-    """Read a backup completely, and compare all of its bytes with the digest in its last member. Raises `BadBackup`."""
+    """Read a backup completely, and verify that all of its bytes have the digest in its last member.
+
+    ``counted`` is called with the number of bytes of each chunk that was read. Raises `BadBackup` if it is not a
+    backup, or is incomplete or altered.
+    """
     total, members, documents = hashlib.sha256(), 0, {}
     places: dict[str, tuple[int, int]] = {}
     try:
@@ -309,7 +324,9 @@ def checked(file: BinaryIO, counted: Callable[[int], None]) -> Backup:
 
 
 def _check_rest(file: BinaryIO, place: int) -> None:
-    """Raise `BadBackup` if the file goes on after the end of the tar, for example with a second backup."""
+    """Raise `BadBackup` if anything but zeros follows the end of the tar at offset ``place``, for example a second
+    backup.
+    """
     file.seek(place)
     while chunk := file.read(_CHUNK):
         if chunk.strip(b"\0"):

@@ -1,4 +1,4 @@
-"""The commands `backup` and `restore`."""
+"""The commands `backup` and `restore`, which save the content of a service in a file and write it into a service."""
 
 from __future__ import annotations
 
@@ -146,7 +146,11 @@ def restore(
 
 
 def _planned(planner: Planner, found: Backup, patterns: list[str] | None, names: dict[str, str]) -> list[Planned]:
-    """Return the plans of all stores. Each is checked before anything is written. Raises `CannotRestore`."""
+    """Return the plan for each store of the backup whose name matches one of ``patterns`` (None: for all stores).
+
+    ``names`` has the new name of each store that is to be renamed. All plans are made before anything is written.
+    Raises `CannotRestore` if a store cannot be restored.
+    """
     records = [record for record in found.stores() if _wanted(record.name, patterns)]
     planned = [planner.plan(record, names.get(record.name, record.name)) for record in records]
     conflicts = planner.conflicts
@@ -178,10 +182,10 @@ def _file_name() -> str:
 
 @contextmanager
 def _written(path: Path) -> Iterator[BinaryIO]:
-    """Yield a file to write, which gets the name ``target`` once it is complete.
+    """Yield a file to write, which is renamed to ``path`` once the block has ended without an error.
 
-    Only its owner may read the file, since it contains all states. If ``target`` is a symbolic link, the link is
-    followed. If it is not a regular file (a pipe, a device), it is written directly.
+    Only its owner may read the file, since it contains all states. If ``path`` is a symbolic link, the link is
+    followed. If it is not a regular file (a pipe, a device), it is written directly; ``-`` is standard output.
     """
     if path == _STANDARD:
         yield cast(BinaryIO, sys.stdout.buffer)
@@ -211,7 +215,9 @@ def _say_lost(lost: Iterable[str]) -> None:
 
 
 def _counted(counts: dict[str, int], lost: Counter[str]) -> str:
-    """Return the number of saved items in words. If some could not be saved, name the total as well."""
+    """Return in words how many stores, handles and files were saved. For a kind of which some could not be saved, name
+    the total as well.
+    """
     stores, handles, files = (
         f"{counts[kind] - lost[kind]} of {counts[kind]} {kind}" if lost[kind] else f"{counts[kind]} {kind}"
         for kind in ("stores", "handles", "files")

@@ -34,7 +34,8 @@ class BadBackup(Exception):
 class HandleRecord:
     """A handle at the time of the backup.
 
-    ``member`` is the name of the member with its bytes. It is None if they could not be read; ``damage`` then says why.
+    ``member`` is the tar's member with the bytes of the state. It is None if they could not be read; ``damage`` then
+    says why.
     """
 
     name: str
@@ -51,8 +52,8 @@ class HandleRecord:
 
 @dataclass(frozen=True)
 class SnapshotRecord:
-    """A snapshot of a job's files at ``revision``. ``savepoint`` is None, or the name of the savepoint that keeps
-    it.
+    """A snapshot of a job's files at ``revision``, in a backup. ``savepoint`` is the name of the savepoint that keeps
+    the snapshot; None if there is none.
     """
 
     revision: int
@@ -68,7 +69,11 @@ class SnapshotRecord:
 
 @dataclass(frozen=True)
 class FileRecord:
-    """A file or directory. ``at`` has the revisions of the snapshots that contain it."""
+    """A file or directory of a job, in a backup. ``at`` has the revisions of the snapshots that contain it.
+
+    ``member`` is the tar's member with its bytes. It is None for a directory, and if the bytes could not be read;
+    ``damage`` then says why.
+    """
 
     path: str
     at: tuple[int, ...]
@@ -81,7 +86,9 @@ class FileRecord:
 
 @dataclass
 class StoreRecord:
-    """A store, with all records that were saved of it. If nothing could be saved, ``damage`` says why."""
+    """A store in a backup, with the records of its handles, snapshots and files. If nothing of the store could be
+    saved, ``damage`` says why.
+    """
 
     name: str
     epoch: int = 0
@@ -107,7 +114,9 @@ class StoreRecord:
 
 
 def manifest_lines(store: StoreRecord) -> Iterator[bytes]:
-    """Yield the lines of a store's manifest."""
+    """Yield the lines of a store's manifest, the member of the tar that describes the store: one JSON document for each
+    record.
+    """
     yield _line("store", {"name": store.name, "epoch": store.epoch, "damage": store.damage})
     for kind, records in (("handle", store.handles), ("snapshot", store.snapshots), ("file", store.files)):
         for record in records:
@@ -119,7 +128,7 @@ def manifest_lines(store: StoreRecord) -> Iterator[bytes]:
 
 
 def store_of(lines: Iterable[bytes]) -> StoreRecord:
-    """Return the store whose manifest has these lines. Raises `BadBackup`."""
+    """Return the store whose manifest has these lines. Raises `BadBackup` if they are not those of a manifest."""
     found: StoreRecord | None = None
     try:
         for line in lines:

@@ -1,6 +1,6 @@
 """Plans a restore: compares the backup with the content of the service before anything is written.
 
-A restore that could not be completed is refused.
+If anything would prevent the restore from being completed, nothing is restored.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class CannotRestore(MilepostError):
 
 @dataclass
 class Planned:
-    """The plan for one store.
+    """The plan for one store of a backup: what a restore writes into the store ``target`` of the service.
 
-    ``changed`` has, by member, the new bytes of files that contain the path of their job, which gets another name.
-    ``granted`` is the epoch that the store already has in the target service.
+    If the store is renamed, ``changed`` has the new bytes of the files that contain the old path of the job, by the
+    names of their members in the tar. ``granted`` is the last epoch of the store in the service, 0 if it has none.
     """
 
     target: str
@@ -46,31 +46,36 @@ class Planned:
 
     @property
     def needs_epoch(self) -> bool:
-        """Whether the store must be written under a new epoch. It must if it had an epoch in either service, or has
-        files.
+        """Whether the store must be written under a new epoch: it has files, or an epoch of it was ever granted, either
+        by the service that was saved or by the service that the restore writes to.
         """
         return self.record.epoch > 0 or self.granted > 0 or bool(self.record.snapshots)
 
     @property
     def done(self) -> bool:
-        """Whether an earlier restore has completed the store."""
+        """Whether an earlier restore has completed the store: nothing is left to write, and its epoch is above the one
+        in the backup.
+        """
         return not self.handles and not self.snapshots and self.granted > self.record.epoch
 
     def sha256(self, file: FileRecord) -> str:
-        """Return the digest that a file will have after the restore."""
+        """Return the SHA-256 that a file will have after the restore. It differs from the saved one if renaming the job
+        changes the content of the file.
+        """
         changed = None if file.member is None else self.changed.get(file.member)
         return file.sha256 if changed is None else hashlib.sha256(changed).hexdigest()
 
     def shown(self, snapshot: SnapshotRecord) -> dict[str, FileRecord]:
-        """Return the files in a snapshot, by path."""
+        """Return the files and directories in a snapshot, by path."""
         return {file.path: file for file in self.record.files if snapshot.revision in file.at}
 
 
 class Planner:
-    """Plans stores for a service that grants only epochs above ``epochs_above``.
+    """Plans the restore of stores into a service that grants only epochs above ``epochs_above``.
 
-    With ``skip_existing``, items that exist already, and are the same, are left alone. If that option would avoid a
-    conflict, ``hint`` names the option.
+    ``conflicts`` collects what prevents a restore. With ``skip_existing``, an item that the service has already, with
+    the same content, is left alone instead of being a conflict; ``hint`` names this option if it would avoid a
+    conflict.
     """
 
     def __init__(self, backup: Backup, client: Client, epochs_above: int, *, skip_existing: bool) -> None:
@@ -83,7 +88,7 @@ class Planner:
         self.hint = ""
 
     def plan(self, record: StoreRecord, target: str) -> Planned:
-        """Plan one store. What prevents its restore is added to ``conflicts``."""
+        """Plan the restore of one store under the name ``target``. What prevents it is added to ``conflicts``."""
         planned = Planned(target, record)
         self._check_epoch(planned)
         self._plan_handles(planned)
@@ -149,9 +154,10 @@ class Planner:
         self._skip_snapshots(planned)
 
     def _skip_snapshots(self, planned: Planned) -> None:
-        """Leave out the snapshots that an earlier restore has finished.
+        """Remove from the plan the snapshots that an earlier restore has finished.
 
-        These are savepoints that exist, or all snapshots if the files are already those of the last one.
+        These are savepoints that exist already, or all snapshots if the store's files are already those of the last
+        one.
         """
         if not planned.there:
             return

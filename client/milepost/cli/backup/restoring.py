@@ -26,7 +26,7 @@ _OFFSET = re.compile(r"(?:.*/)?offsets/\d+")
 
 @dataclass
 class Restored:
-    """The numbers of restored stores, handles and files, and of items that were skipped."""
+    """How many stores, handles and files were restored, and how many items were skipped, since they existed already."""
 
     stores: int = 0
     handles: int = 0
@@ -37,7 +37,7 @@ class Restored:
 class Restorer:
     """Restores one store after the other, in the name of ``session``; the locks that it takes end with this session.
 
-    If a driver holds the epoch of a store, the restorer waits for it up to ``wait`` seconds.
+    If a driver holds the epoch of a store, the restorer waits up to ``wait`` seconds for the epoch.
     """
 
     def __init__(self, backup: Backup, session: Session, bar: Bar, wait: float) -> None:
@@ -48,7 +48,9 @@ class Restorer:
         self.done = Restored()
 
     def restore(self, planned: Planned) -> None:
-        """Restore a store. Raises `EpochHeld` if a driver holds its epoch, and the errors of its writes."""
+        """Restore a store as planned. Raises `EpochHeld` if a driver holds the store's epoch, `CannotRestore`, and the
+        errors of the writes.
+        """
         self._bar.name(planned.target)
         store = self._session.store(planned.target)
         self.done.stores += 1
@@ -86,9 +88,10 @@ class Restorer:
     ) -> None:
         """Make the job's files those of ``snapshot``, and let the service take a snapshot of them.
 
-        The service takes a snapshot whenever a file in Spark's directory ``commits`` is written, and Spark considers a
-        batch done once this file exists. So these files are written last, and the one of this snapshot's batch at the
-        very end: the snapshot that the service takes then has all files, and the number of this batch.
+        ``current`` has the SHA-256 of each file that the job has now, by path, and is kept up to date. The service
+        takes a snapshot whenever a file in Spark's directory ``commits`` is written, and Spark considers a batch done
+        once this file exists. So these files are written last, and the one of this snapshot's batch at the very end:
+        the snapshot that the service takes then has all files, and the number of this batch.
         """
         shown = planned.shown(snapshot)
         for path, file in shown.items():

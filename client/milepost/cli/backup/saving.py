@@ -42,9 +42,10 @@ class Saver:
         self.without_snapshot: list[str] = []
 
     def save(self, summary: StoreSummary) -> StoreRecord:
-        """Save a store; return the description of what was saved, and what could not be.
+        """Write a store to the backup; return the record of what was saved, and of what could not be.
 
-        The epoch is read again at the end, since the saved data may be from a driver that got its epoch meanwhile.
+        The epoch is read again at the end: a driver that was granted a newer epoch meanwhile may have written some of
+        the saved data.
         """
         found = StoreRecord(summary.store)
         self._bar.name(summary.store)
@@ -102,9 +103,9 @@ class Saver:
 
     @contextmanager
     def _held(self, job: str, kept: KeptSnapshots) -> Iterator[list[tuple[str, SnapshotRecord]]]:
-        """Yield the snapshots to save with the names of their directories, oldest first.
+        """Yield the snapshots to save, oldest first, each with the name of its directory below ``.snapshot``.
 
-        During the block a savepoint keeps the last snapshot, so that garbage collection cannot delete its files.
+        During the block, a temporary savepoint keeps the last snapshot, so that the service does not delete its files.
         """
         snapshots = [
             (
@@ -133,7 +134,11 @@ class Saver:
     def _save_snapshot(
         self, found: StoreRecord, root: str, snapshot: SnapshotRecord, known: dict[tuple[str, str], int]
     ) -> None:
-        """Save the files of a snapshot. A file that an earlier snapshot contains as well is not saved a second time."""
+        """Save the files of ``snapshot``, which the directory ``root`` shows. A file that an earlier snapshot contains
+        as well is not saved a second time.
+
+        ``known`` has the index in ``found.files`` of each file that is saved already, by path and version.
+        """
         files = self._client.store(found.name).files
         for status in list(walk(files, root)):
             path = status.path.removeprefix(f"{root}/")

@@ -1,1 +1,1 @@
-"""One call to the service: its request, the replicas that receive it, and the meaning of an answer."""
+"""One call to the service: its request, the choice of a replica, the attempts, and the meaning of each answer."""

@@ -36,12 +36,12 @@ Reader = Callable[[Answer], T]
 
 
 def whatever(answer: Answer) -> Any:
-    """Return an answer unread, for a request whose answer has no content of interest."""
+    """Return the answer itself. This is the reader of a request whose answer has no content of interest."""
     return answer
 
 
 def nothing(answer: Answer) -> None:
-    """Check that the status is 204; such an answer has no content."""
+    """Check that the status of an answer is 204 (No Content). This is the reader of a request that returns nothing."""
     _check_status(answer, (204,))
 
 
@@ -68,7 +68,7 @@ def document(reader: Callable[[Document], T], *statuses: int) -> Reader[T]:
 
 
 def handle(document: Document) -> Handle:
-    """Read the record of a handle."""
+    """Read the record of a handle from a JSON document."""
     return Handle(
         name=members.text(document, "name"),
         version=members.text(document, "version"),
@@ -96,8 +96,8 @@ def handle_named(name: str) -> Callable[[Document], Handle]:
 
 
 def page(after: str | None) -> Callable[[Document], tuple[list[Handle], list[CorruptHandle], str | None]]:
-    """Make a reader for the page of handles after the token ``after``: handles, damaged handles, and the next page's
-    token.
+    """Make a reader for the page of handles after the token ``after``. It returns the handles, the damaged handles, and
+    the next page's token (None on the last page).
 
     The reader refuses a page whose next token is ``after`` again, because the listing would never end.
     """
@@ -110,7 +110,7 @@ def page(after: str | None) -> Callable[[Document], tuple[list[Handle], list[Cor
 
 
 def locked(document: Document) -> LockedHandles:
-    """Read all handles of a store that the request locked, and the damaged ones."""
+    """Read the result of locking all handles of a store: their records, and which records are damaged."""
     damaged = members.entries(document, "corrupt") if "corrupt" in document else []
     return LockedHandles(
         handles=[handle(entry) for entry in members.entries(document, "handles")],
@@ -177,7 +177,8 @@ def session_of(id_: str) -> Callable[[Document], SessionInfo]:
 
 
 def sessions(after: str | None) -> Callable[[Document], tuple[list[SessionSummary], str | None]]:
-    """Make a reader for the page of sessions after the token ``after``: the sessions, and the next page's token.
+    """Make a reader for the page of sessions after the token ``after``. It returns the sessions, and the next page's
+    token (None on the last page).
 
     The reader refuses a page whose next token is ``after`` again, because the listing would never end.
     """
@@ -206,7 +207,8 @@ def _session_summary(document: Document) -> SessionSummary:
 
 
 def stores(after: str | None) -> Callable[[Document], tuple[list[StoreSummary], str | None]]:
-    """Make a reader for the page of stores after the token ``after``: the stores, and the next page's token.
+    """Make a reader for the page of stores after the token ``after``. It returns the stores, and the next page's token
+    (None on the last page).
 
     The reader refuses a page whose next token is ``after`` again, because the listing would never end.
     """

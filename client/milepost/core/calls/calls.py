@@ -42,10 +42,10 @@ T = TypeVar("T")
 
 @dataclass
 class Key:
-    """An idempotency key.
+    """An idempotency key, by which the service recognizes the requests that are one change.
 
-    ``since`` is the monotonic time from which on the service may know the key, and ``arrived`` counts the requests with
-    the key that reached the service.
+    ``since`` is the monotonic time of its creation: no request with the key was sent earlier. ``arrived`` counts the
+    requests with the key that reached the service.
     """
 
     id: str
@@ -57,8 +57,9 @@ class Key:
 class Reply(Generic[T]):
     """The answer of a call.
 
-    ``value`` is what the reader made of the answer. The answer may belong to any of several attempts; ``began`` is the
-    monotonic time at which the earliest of these began.
+    ``value`` is what the request's reader made of the answer. ``began`` is the monotonic time at which the answered
+    attempt began. If the service repeats the answer of an earlier attempt, ``began`` is the time of the first one
+    (`Key.since`).
     """
 
     answer: Answer
@@ -93,11 +94,13 @@ class Caller:
 
     @property
     def attempt_timeout(self) -> float:
-        """Seconds that one attempt may take, beside the time for its bytes and the wait that its request asks for."""
+        """Seconds that one attempt may take, in addition to the time for its bytes and the time for which the request
+        lets the service wait.
+        """
         return min(ATTEMPT_TIMEOUT, max(1.0, self.timeout / 3))
 
     def new_key(self) -> Key:
-        """Make an idempotency key for one change, which all calls of that change share."""
+        """Make an idempotency key for one change. If the change needs several calls, all of them share the key."""
         return Key(self.new_id(), self.clock())
 
     def call(
@@ -269,7 +272,9 @@ def _length_and_digest(request: Request[Any]) -> dict[str, str]:
 
 
 def _longest(request: Request[Any], attempt_timeout: float) -> float:
-    """Return the seconds that one attempt may take; infinity for a body of unknown size."""
+    """Return the seconds that one attempt may take, with the wait that the request asks for and the time for its bytes;
+    infinity for a body of unknown size.
+    """
     if request.body is None:
         return attempt_timeout + request.wait
     if request.body.size is None:
@@ -283,8 +288,9 @@ def _longest_search_pause(searched: float) -> float:
 
 
 def _followed(round_: Round, verdict: Verdict, request: Request[Any]) -> Done | Refused | Again | None:
-    """Return ``verdict`` unless it is a redirect. For a redirect to the leader, make the leader the next target and
-    return None; if that is impossible, return an `Again`, so that the call tries another replica.
+    """Return ``verdict`` unless it is a redirect to the leader. For a redirect, make the leader the next target of
+    ``round_`` and return None; if the redirect cannot be followed, return an `Again`, so that the call tries another
+    replica.
     """
     if not isinstance(verdict, Redirected):
         return verdict

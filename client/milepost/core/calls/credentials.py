@@ -34,8 +34,10 @@ class Credentials:
         return callable(self._token) and problem.code is Code.UNAUTHENTICATED
 
     def headers(self) -> Operation[dict[str, str]]:
-        """Return the header with the token. Raises `AccessDenied` if the token function fails; the text of its error is
-        not passed on.
+        """Return the header with the bearer token; an empty dict without a token.
+
+        Raises `AccessDenied` if the caller's token function fails. The error omits the text of the function's error,
+        which may contain a secret.
         """
         if self._token is None:
             return {}

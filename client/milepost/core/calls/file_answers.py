@@ -98,7 +98,8 @@ def made_directory(path: str) -> Callable[[Document], None]:
 
 
 def files(after: str | None) -> Callable[[Document], tuple[list[JobFile], str | None]]:
-    """Make a reader for the page of a directory after the token ``after``: its entries, and the next page's token.
+    """Make a reader for the page of a directory after the token ``after``. It returns the directory's entries, and the
+    next page's token (None on the last page).
 
     The reader refuses a page whose next token is ``after`` again, because the listing would never end.
     """

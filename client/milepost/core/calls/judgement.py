@@ -1,5 +1,5 @@
-"""Judgement: the meaning of one answer, or of a lost one, for the call, and the outcome that all its attempts together
-imply.
+"""Judgement: what one answer, or the lack of one, means for the call, and the outcome that all attempts of the call
+together imply.
 
 The SDK trusts only answers of the service itself, which it can recognize: each carries ``Milepost-Term``, a refusal is
 a complete problem document, and a success is the record that the operation expects. Any other answer (a gateway's 404,
@@ -78,7 +78,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Redirected:
-    """Another replica is the leader, at ``location``."""
+    """The replica that answered does not lead; the leader is at the URL ``location``."""
 
     location: str
 
@@ -95,8 +95,8 @@ class Again:
     """The call should make another attempt, at another replica if ``elsewhere``, after a pause of at least ``after``
     seconds.
 
-    ``doubt`` is true if the service may have applied this attempt, or may still apply it. ``arrived`` is true if a
-    replica received the attempt.
+    ``error`` says why the attempt failed. ``doubt`` is true if the service may have applied the attempt, or may still
+    apply it. ``arrived`` is true if a replica received it.
     """
 
     error: MilepostError
@@ -139,7 +139,9 @@ def judge(result: Answer | Lost, request: Request[Any]) -> Verdict:
 
 
 def retry_after(answer: Answer) -> float | None:
-    """Return the seconds of Retry-After, at most an hour; None if the header is missing or is a date."""
+    """Return the number of seconds in the header ``Retry-After``, but at most an hour; None if the header is missing or
+    is a date.
+    """
     try:
         seconds = float(answer.headers.get(Header.RETRY_AFTER.lower(), ""))
     except ValueError:
@@ -158,7 +160,8 @@ def _read(answer: Answer, request: Request[Any]) -> Done | Again:
 
 
 def _strange(answer: Answer, request: Request[Any], what: str) -> Again:
-    """Make the verdict for an answer that did not come from the service.
+    """Return the `Again` for an answer that did not come from the service; ``what``, a part of its error message, says
+    what is wrong with the answer.
 
     A change may have reached the service all the same; its idempotency key makes a retry safe.
     """
@@ -172,8 +175,8 @@ def _strange(answer: Answer, request: Request[Any], what: str) -> Again:
 
 
 def _locates(answer: Answer) -> bool:
-    """Return whether a redirect names the location of a state's bytes. Such a redirect carries their digest; a redirect
-    to the leader does not.
+    """Return whether a redirect leads to the bytes of a state in the blob store. Such a redirect carries the digest of
+    the state; a redirect to the leader does not.
     """
     return {Header.REPR_DIGEST.lower(), Header.LOCATION.lower()} <= answer.headers.keys()
 
@@ -191,7 +194,7 @@ def _problem_document(answer: Answer) -> dict[str, object] | None:
 def _is_whole(document: dict[str, object], status: int) -> bool:
     """Return whether a problem document has all members that the service always sends.
 
-    The code itself may be unknown: the service may be newer than this client.
+    The problem's code may be unknown to this client, since the service may be newer.
     """
     type_, outcome = document.get("type"), document.get("outcome")
     return (
@@ -206,7 +209,9 @@ def _is_whole(document: dict[str, object], status: int) -> bool:
 
 
 def _made_up(answer: Answer, path: str) -> dict[str, object]:
-    """Make the problem document that belongs to a status: an answer to HEAD has no body that could contain one."""
+    """Return a problem document for the status of an answer to a HEAD request for ``path``: such an answer has no body,
+    so the service cannot send a document.
+    """
     code = _CODE_OF_STATUS.get(answer.status, Code.INTERNAL)
     detail = f"status {answer.status} in answer to HEAD {path.partition('?')[0]}"
     if code is Code.FORBIDDEN and path.startswith("/v1/stores/"):
@@ -217,7 +222,7 @@ def _made_up(answer: Answer, path: str) -> dict[str, object]:
 class History:
     """What the attempts of one call have shown so far; it decides which error the call raises when it gives up.
 
-    ``answered`` is the last problem that a leader answered.
+    ``answered`` is the last problem that came from the leader, and not from a replica that does not lead.
     """
 
     def __init__(self, changes: bool) -> None:
@@ -232,8 +237,8 @@ class History:
         self.arrived = 0
 
     def note(self, verdict: Again, *, cut_off: bool = False) -> None:
-        """Record an attempt after which the call continues or gives up; ``cut_off`` is true if the call's deadline
-        ended the attempt.
+        """Record an attempt that brought no definitive answer. ``cut_off`` is true if the call's deadline ended the
+        attempt early.
         """
         self._last = verdict.error
         self._cut_off = cut_off
@@ -249,8 +254,8 @@ class History:
                 self._applied = verdict.error
 
     def refusal(self, problem: Problem) -> MilepostError:
-        """Return the error for a definitive refusal: `OutcomeUnknown` if the refusal does not give the outcome of the
-        write.
+        """Return the error for a definitive refusal: ``problem`` itself, or `OutcomeUnknown` if an earlier attempt may
+        have been applied, which the refusal does not rule out.
         """
         if self._applied is not None:
             return self._applied
@@ -260,15 +265,15 @@ class History:
         return problem
 
     def source_failed(self, failure: SourceFailed) -> Exception:
-        """Return the error for a failed source of bytes: the caller's own error, unless an earlier attempt is in
-        doubt.
+        """Return the error for a state whose source failed: the caller's own error, or `OutcomeUnknown` if an earlier
+        attempt may have been applied.
         """
         if self.in_doubt:
             return _unknown(f"the state could not be sent again; last: {self._last}", self._last)
         return failure.error
 
     def exhausted(self, why: str) -> MilepostError:
-        """Return the error for a call that gives up because of ``why``."""
+        """Return the error for a call that gives up without a definitive answer, for the reason ``why``."""
         if self._applied is not None:
             return self._applied
         if self.in_doubt:

@@ -18,8 +18,8 @@ _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 
 
 def time(text: object) -> datetime:
-    """Parse a time of RFC 3339 in UTC. Python 3.10's ``fromisoformat`` accepts neither ``Z`` nor an arbitrary number of
-    decimals.
+    """Parse a time of RFC 3339 in UTC. ``fromisoformat`` of Python 3.10 cannot be used: it accepts neither ``Z`` nor an
+    arbitrary number of decimals.
     """
     match = _TIME.match(text) if isinstance(text, str) else None
     if match is None:
@@ -49,7 +49,7 @@ def sha256(document: Document) -> str:
 
 
 def whole(document: Document, name: str) -> int:
-    """Return the member ``name``, which must be a whole number of at least 0."""
+    """Return the member ``name``, which must be an integer of at least 0."""
     value = document[name]
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise TypeError(f"{name} is not a whole number of 0 or more")
@@ -57,9 +57,9 @@ def whole(document: Document, name: str) -> int:
 
 
 def seconds(document: Document, name: str) -> float:
-    """Return the member ``name`` in seconds, which must be a finite number of at least 0.
+    """Return the member ``name``, a number of seconds, which must be finite and at least 0.
 
-    Python's JSON parser also accepts NaN and Infinity; a lease of that length would never end.
+    Python's JSON parser also accepts NaN and Infinity, and a lease of that length would never end.
     """
     value = document[name]
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
@@ -68,7 +68,7 @@ def seconds(document: Document, name: str) -> float:
 
 
 def flag(value: object) -> bool:
-    """Return ``value``, which must be a JSON true or false."""
+    """Return ``value``, the value of a member, which must be a JSON true or false."""
     if not isinstance(value, bool):
         raise TypeError("a flag is neither true nor false")
     return value

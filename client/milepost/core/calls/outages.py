@@ -1,6 +1,4 @@
-"""Outages: the list of errors that pass by themselves, and the log of an outage, which reports each outage once instead
-of each failed call.
-"""
+"""Outages: which errors pass by themselves, and a log that reports each outage once instead of each failed call."""
 
 from __future__ import annotations
 
@@ -49,8 +47,8 @@ def hindrance(error: MilepostError) -> MilepostError | None:
 
 
 class Reports:
-    """The log of retries: the first retry, one every `REMIND_SECONDS` after it, and the replica that answered in the
-    end.
+    """Logs the retries of a client: the first retry, then one every `REMIND_SECONDS`, and at last the replica that
+    answered.
 
     Other retries are logged at level DEBUG. Threads share this object; at worst two of them log the same retry.
     """
@@ -68,10 +66,10 @@ class Reports:
         return self._leader is not None
 
     def retry(self, call: str, address: str, error: MilepostError, began: float, then: str) -> None:
-        """Log that an attempt at ``call``, begun at ``began``, failed at ``address``; ``then`` is the client's next
-        step, in words.
+        """Log that an attempt, which began at ``began`` (monotonic), failed at the replica ``address``; ``then`` says
+        in words what the client does next.
 
-        The log omits the query of the call, which may contain secrets.
+        ``call`` is the method and path. The log omits its query, which may contain secrets.
         """
         now = self._clock()
         if self._since is None:
@@ -82,7 +80,9 @@ class Reports:
         log.log(level, "%s failed at %s (%s): %s", call.partition("?")[0], address, _printable(error), then)
 
     def answered(self, address: str, began: float) -> None:
-        """Log that ``address`` answered, as a leader, a call that began at ``began``."""
+        """Log that the replica ``address`` answered as the leader, if it is a new leader or an outage has ended. The
+        call began at ``began`` (monotonic).
+        """
         since, before = self._since, self._leader
         if since is None and before == address:
             return
@@ -98,6 +98,8 @@ class Reports:
 
 
 def _printable(error: MilepostError) -> str:
-    """Return an error's text as one printable line of bounded length: it may quote text from other programs."""
+    """Return the text of an error as one printable line of bounded length, since the error may quote text from other
+    programs.
+    """
     text = str(error)[:_MOST_CHARACTERS]
     return "".join(character if character.isprintable() else "?" for character in text)

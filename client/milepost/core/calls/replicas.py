@@ -26,7 +26,7 @@ class Replicas:
     """
 
     def __init__(self, addresses: str | Sequence[str], clock: Clock = monotonic) -> None:
-        """Take the addresses of all replicas. Raises ValueError for anything but http and https URLs."""
+        """Take the addresses of all replicas. Raises ValueError for an address that is not an http or https URL."""
         given = [addresses] if isinstance(addresses, str) else list(addresses)
         if not given:
             raise ValueError("a client needs the address of at least one replica")
@@ -37,11 +37,11 @@ class Replicas:
 
     @property
     def secure(self) -> bool:
-        """Return whether the client speaks to the service by https."""
+        """Return whether the client reaches the service by https."""
         return any(address.startswith("https:") for address in self.addresses)
 
     def round(self) -> Round:
-        """Begin a round over the replicas."""
+        """Begin a round, in which a call asks one replica after the other until the leader answers."""
         return Round(self)
 
     def first(self) -> str:
@@ -67,7 +67,7 @@ class Replicas:
         return self._suspected_until.get(address, 0.0) > self._clock()
 
     def suspect(self, address: str, seconds: float) -> None:
-        """Make ``address`` a suspect for ``seconds``."""
+        """Make ``address`` a suspect for ``seconds``: the client asks the other replicas first."""
         now = self._clock()
         others = {each: until for each, until in self._suspected_until.items() if until > now}
         self._suspected_until = {**others, address: now + seconds}
@@ -82,7 +82,7 @@ class Replicas:
 
 
 class Round:
-    """One round over the replicas, beginning with the leader. ``target`` is the replica to ask now."""
+    """A round in which a call asks each replica once, the leader first. ``target`` is the replica to ask now."""
 
     def __init__(self, replicas: Replicas) -> None:
         self._replicas = replicas
@@ -95,16 +95,15 @@ class Round:
         self._replicas.answered(self.target)
 
     def silent(self, seconds: float) -> None:
-        """Record that the target did not answer within ``seconds`` more than the request itself may need.
-
-        The target is then a suspect for ``seconds``.
+        """Make the target a suspect for ``seconds``: it did not answer within ``seconds`` beyond the time that the
+        request itself may need.
         """
         if seconds > 0:
             self._replicas.suspect(self.target, seconds)
 
     def next(self) -> bool:
-        """Make a replica that this round has not asked yet the next target. Returns False, and begins a new round, if
-        none is left.
+        """Choose as target a replica that this round has not asked yet, and return True. If none is left, begin a new
+        round and return False.
         """
         self._asked.add(self.target)
         if self._replicas.leader == self.target:
@@ -116,13 +115,15 @@ class Round:
         return another is not None
 
     def again(self) -> None:
-        """Begin a new round at the current target."""
+        """Begin a new round with the present target."""
         self._asked.clear()
         self._redirects = 0
 
     def follow(self, location: str, path: str) -> str | None:
-        """Make the replica in ``location``, the redirect that answered a request for ``path``, the next target. Returns
-        None, or the reason why that is impossible.
+        """Make the replica to which a redirect leads the target; return None, or the reason why the redirect cannot be
+        followed.
+
+        ``location`` is the URL in the redirect, which answered a request for ``path``.
         """
         if not location.endswith(path):
             return "the redirect does not lead to the same call at another replica"
@@ -172,7 +173,9 @@ def http_url(url: str) -> SplitResult | None:
 
 
 def why_unusable(url: str) -> str:
-    """Return the reason, for an error message, why `http_url` returns None for an address."""
+    """Return the reason, for an error message, why ``url`` is not an http or https URL whose host can be looked up
+    (`http_url`).
+    """
     if not url.lower().startswith(("http://", "https://")):
         return f"the address {url!r} begins neither with http:// nor with https://"
     return f"not an http or https URL: {url!r}"

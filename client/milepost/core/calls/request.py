@@ -31,9 +31,9 @@ JSON_MEDIA_TYPE = "application/json"
 class Request(Generic[T]):
     """One request, and the reader that turns its answer into a T (`milepost.core.calls.answers`).
 
-    ``wait`` is the number of seconds for which the request asks the service to hold its answer back, or which the
-    service may need for its work. ``local`` marks a request that any replica answers for itself, such as one for its
-    status. ``located`` marks a request for bytes: the service may redirect it to a signed URL of the blob store.
+    ``wait`` is the number of seconds for which the service may delay its answer, because it waits for an event or has
+    much to do. ``local`` marks a request that any replica answers for itself, such as one for its status. ``located``
+    marks a request for bytes, which the service may redirect to a signed URL of the blob store.
     """
 
     method: str
@@ -54,7 +54,9 @@ class Request(Generic[T]):
 
 
 def checked_name(name: str, what: str = "handle") -> str:
-    """Return ``name`` if it is a valid name, which needs no quoting in a URL. Raises `InvalidName` otherwise."""
+    """Return ``name`` if it is a valid name, which needs no quoting in a URL. Raises `InvalidName` otherwise; ``what``
+    says in the error what has this name, such as a store.
+    """
     if not NAME.match(name):
         raise InvalidName(Code.INVALID_NAME, f"not a valid name for a {what}: {name!r} ({NAME_RULE})")
     return name
@@ -74,8 +76,10 @@ def file_segments(name: str) -> str:
 
 
 def call_of(operation: RestOperation, *parameters: str, **query: object) -> tuple[str, str]:
-    """Return the method and the path of a request. ``parameters`` are the values of the operation's path parameters, in
-    order and quoted; the members of ``query`` that are not None become its query.
+    """Return the method and the path of a request for ``operation``.
+
+    ``parameters`` are the values of the operation's path parameters, in order and quoted for a URL. The members of
+    ``query`` that are not None become the query.
     """
     given = {key: str(value) for key, value in query.items() if value is not None}
     return operation.method, operation.target(*parameters) + ("?" + urlencode(given) if given else "")
@@ -87,7 +91,9 @@ def json_body(document: Mapping[str, Any]) -> Body:
 
 
 def if_match(version: str) -> dict[str, str]:
-    """Make the ``If-Match`` header that requires ``version``. Raises `InvalidRequest` for an invalid version."""
+    """Return the ``If-Match`` header by which the service refuses a request if the version is not ``version``. Raises
+    `InvalidRequest` for an invalid version.
+    """
     quoted = quote_version(version)
     if unquote_version(quoted) != version:
         raise InvalidRequest(Code.INVALID_REQUEST, f"not a version: {version!r}")

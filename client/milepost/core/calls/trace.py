@@ -1,4 +1,4 @@
-"""The trace of a call: each attempt has its own request id, which the client and the service log."""
+"""The trace of a call: each attempt of the call has its own request id, which the client and the service log."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Trace:
         self._began = 0.0
 
     def header(self) -> dict[str, str]:
-        """Begin another attempt, and return the header that carries its id."""
+        """Begin another attempt, and return the header that carries the attempt's request id."""
         self._attempt += 1
         self._began = self._clock()
         self._id = f"{self._call}-{self._attempt}"
@@ -38,9 +38,9 @@ class Trace:
     def ended(
         self, address: str, request: Request[Any], result: Answer | Lost, verdict: Done | Refused | Again | None
     ) -> None:
-        """Log the result of an attempt, and set the request id on the error in ``verdict``.
+        """Log the result of an attempt, and set the attempt's request id on the error in ``verdict``, if there is one.
 
-        The log omits the query, which may contain secrets.
+        The log omits the query of the request, which may contain secrets.
         """
         request_id = self._id if isinstance(result, Lost) else request_id_of(result) or self._id
         if isinstance(verdict, Again):
