@@ -43,7 +43,10 @@ _PRAGMAS = (
 
 
 def prepare_directory(path: Path) -> None:
-    """Make the directory of the file at ``path`` durably, and check that it is usable. Raises `Misconfigured`."""
+    """Make the parent directory of the database file ``path`` durably, and check that it is local and can be written.
+
+    Raises `Misconfigured`.
+    """
     directory = path.parent
     require_local(directory)
     try:
