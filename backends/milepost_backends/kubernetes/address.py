@@ -77,7 +77,7 @@ class KubernetesAddress:
 
     @property
     def request_seconds(self) -> float:
-        """Return the time limit of one request about the Lease, in seconds.
+        """Return the time limit of one request about the Lease of the election, in seconds.
 
         Within the renew deadline there is time for at least two such requests.
         """

@@ -81,7 +81,7 @@ def value_of(text: str) -> bytes:
 
 
 def size_of(data_key: str, text: str) -> int:
-    """Return how many bytes the entry counts towards the most bytes of a ConfigMap, which Kubernetes limits."""
+    """Return how many bytes the entry counts towards Kubernetes' limit on the size of a ConfigMap."""
     return len(data_key) + (len(text) if text.isascii() else len(text.encode()))
 
 

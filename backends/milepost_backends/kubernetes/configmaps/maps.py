@@ -1,6 +1,7 @@
 """Reads and writes the ConfigMaps of a namespace.
 
-Each write is conditional on the version that was read, and waits until the byte budget allows it.
+Each write is conditional on the version that was read, and waits until the byte budget allows it, which limits the
+bytes that Milepost writes to etcd.
 """
 
 from __future__ import annotations
@@ -95,12 +96,12 @@ class Maps:
         return _require_as_sent(await self._write("PUT", self._path(metadata.check().name), body), metadata)
 
     async def create(self, metadata: Metadata, data: Mapping[str, str]) -> ApiAnswer:
-        """Create a ConfigMap by POST. Raises the errors of `replace`."""
+        """Create a ConfigMap by POST, and return the answer. Raises the errors of `replace`."""
         body = encode(metadata, data)
         return _require_as_sent(await self._write("POST", self._path(), body, waits=bool(data)), metadata)
 
     async def delete(self, metadata: Metadata) -> ApiAnswer:
-        """Delete a ConfigMap, on the condition that it has not changed since ``metadata`` was read.
+        """Delete a ConfigMap, on the condition that it has not changed since ``metadata`` was read; return the answer.
 
         Raises `NotSent`, `NoAnswer`.
         """
@@ -187,14 +188,12 @@ class ByteBudget:
         return max(0.0, -self._left / self._rate)
 
     def take(self, size: int) -> None:
-        """Count ``size`` bytes as written, without a wait."""
+        """Count ``size`` bytes as written, without a wait. Later writes wait longer instead."""
         self._fill()
         self._left -= size
 
     async def spend(self, size: int) -> None:
-        """Wait until the budget allows a write, and count ``size`` bytes as written. A cancelled caller has spent
-        none.
-        """
+        """Wait until the budget allows a write, and count ``size`` bytes as written. A cancelled wait counts none."""
         seconds = self.wait_seconds
         self.take(size)
         if seconds > 0:

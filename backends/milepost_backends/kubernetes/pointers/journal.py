@@ -33,7 +33,7 @@ _FLUSH_SECONDS: Final = 2.0
 
 
 class ConfigMapJournal:
-    """A journal that this process leads. ``turn`` is the lock under which groups are written."""
+    """A journal in ConfigMaps that this process leads. ``turn`` is the lock under which groups are written."""
 
     def __init__(self, maps: Maps, memory: ChainMemory, turn: asyncio.Lock) -> None:
         self.memory = memory
@@ -52,8 +52,9 @@ class ConfigMapJournal:
         self._keep_up()
 
     async def commit(self, changes: Sequence[Change], after: Head) -> Commit:
-        """See `PointerStore.commit`. The group follows the head in `memory`, and the caller must hold the lock
-        ``turn``.
+        """Write a group, which follows the head in `memory` and leaves the head ``after``; see `PointerStore.commit`.
+
+        The caller must hold the lock ``turn``.
         """
         try:
             end = await commit(self._maps, self.memory, changes, after, self._spare_made)
@@ -75,7 +76,7 @@ class ConfigMapJournal:
         self._keep_up()
 
     async def flush(self) -> None:
-        """Record the last group in the witness, unless that takes more than two seconds."""
+        """Record the last group in the witness, but give up after two seconds."""
         if not self.stands or self._witness is None:
             return
         with suppress(TimeoutError):
