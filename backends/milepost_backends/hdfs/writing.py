@@ -174,8 +174,9 @@ class TemporaryFile:
         return f"{self._temporary}.aside"
 
     async def _clean_up(self) -> None:
-        """Delete the written bytes, for a limited time. A failure is only logged, since the caller raises its own
-        error.
+        """Delete the bytes that were written, for a limited time.
+
+        A failure is only logged, since the caller raises its own error.
         """
         if self._begun:
             try:

@@ -40,7 +40,10 @@ _ATTEMPT: Final = "milepost-attempt"
 
 
 class PendingBlob:
-    """A blob that one call of `write` stores under ``key``. For ``patience`` see `BlobStore.put`."""
+    """A blob that is being written to S3. One call of `write` stores the blob under ``key``.
+
+    For ``patience`` see `BlobStore.put`.
+    """
 
     def __init__(self, connection: S3Connection, key: str, patience: float) -> None:
         self._connection = connection
@@ -91,7 +94,9 @@ class PendingBlob:
             await finish(request)
 
     async def _send(self, part: bytearray) -> None:
-        """Begin to send one more part. If enough parts are being sent, first wait for the oldest of them."""
+        """Begin to send one more part of the blob. If enough parts are being sent already, first wait for the oldest of
+        them.
+        """
         if self._upload is None:
             await repeated(partial(self._connection.act, "begin an upload", self._begin), self._patience)
         if len(self._sending) == _PARTS_AT_ONCE:
@@ -108,7 +113,7 @@ class PendingBlob:
         await repeated(self._try_to_complete, self._patience)
 
     async def _try_to_complete(self) -> None:
-        """Complete the upload. It is no error if an earlier attempt has completed it."""
+        """Complete the upload of the parts. It is no error if an earlier attempt has completed it."""
         try:
             await self._connection.act("complete an upload", self._complete_upload)
         except UploadGone as error:
@@ -159,8 +164,9 @@ class PendingBlob:
     # -- clean-up ----------------------------------------------------------------------------------------------------
 
     async def _clean_up(self) -> None:
-        """Delete the written bytes, for a limited time. A failure is only logged, since the caller raises its own
-        error.
+        """Delete the bytes that were written, for a limited time.
+
+        A failure is only logged, since the caller raises its own error.
         """
         if self._upload is not None or self._may_be_visible:
             try:
@@ -224,5 +230,5 @@ class Cutter:
 
 
 def part_bytes(number: int) -> int:
-    """Return the size in bytes of the part with this number, counted from 1."""
+    """Return the size in bytes of the part of an upload with this number, counted from 1."""
     return PART_BYTES << (number - 1) // _PARTS_OF_ONE_SIZE

@@ -176,8 +176,10 @@ class SessionCandidate:
         return stat is not None
 
     async def _look(self, path: str, watch: Callable[[Any], None] | None = None) -> tuple[Any, int]:
-        """Return ZooKeeper's status of the znode at ``path``, or None; and the id of the session that sent the
-        request.
+        """Return ZooKeeper's status of the znode at ``path`` (None if there is none), and the id of the session that
+        asked.
+
+        ``watch`` is called once the znode changes.
         """
         session = 0
 
@@ -189,7 +191,9 @@ class SessionCandidate:
         return await self.connection.ask("watch the queue", look), session
 
     async def _delete(self, path: str, version: int) -> None:
-        """Delete an entry that is not ephemeral. Another program made it, and it would stay in the queue for ever."""
+        """Delete an entry that belongs to no session, so that another program made it: it would stay in the queue for
+        ever.
+        """
         log.error("%s belongs to no session, so another program made it; it is deleted", path)
         with suppress(NoNodeError, BadVersionError):
             await self.connection.ask(
@@ -197,7 +201,7 @@ class SessionCandidate:
             )
 
     async def _woken(self, seconds: float) -> bool:
-        """Return whether the queue or the session changed within ``seconds``."""
+        """Wait until the queue or the session changes, at most ``seconds``. Return whether one of them did."""
         waits = [asyncio.ensure_future(event.wait()) for event in (self._changed, self.over)]
         try:
             done, _ = await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

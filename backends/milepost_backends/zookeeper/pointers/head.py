@@ -1,4 +1,4 @@
-"""Reads, makes and takes over the head of a journal in ZooKeeper, together with its witness."""
+"""Reads, makes and takes over the head of a journal in ZooKeeper, together with the witness, a copy of the head."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ _MOST_BELOW: Final = 1000
 
 
 class Heads:
-    """Reads and changes the heads of journals, over one connection.
+    """Reads and changes the heads of journals, over one connection to ZooKeeper.
 
-    ``accepted`` has the names of the losses that the owner has accepted. This object remembers lineage and term of each
-    take-over that this process has sent, while it may be in force or may be committed late.
+    ``accepted`` has the values of ``--accept-loss``. This object remembers lineage and term of each take-over that this
+    process has sent, while it may be in force or may be committed late.
     """
 
     def __init__(self, connection: ZooKeeperConnection, accepted: Collection[str] = ()) -> None:
@@ -99,14 +99,14 @@ class Heads:
         return StorageUnavailable(f"another program deleted or altered {layout.head(head)}")
 
     async def confirm(self, layout: ZnodeLayout, head: Head) -> bool:
-        """Return whether a head with this term and lineage is stored."""
+        """Return whether a head with the term and lineage of ``head`` is stored: no take-over has replaced it."""
         path = layout.head(head)
         await self.sync(path)
         doing = f"read the head of {layout.journal!r}"
         return await self._connection.ask(doing, lambda client: client.exists_async(path)) is not None
 
     async def take_over(self, layout: ZnodeLayout, ours: Head | None, *, digests: Collection[str], known: bool) -> Head:
-        """See `PointerStore.take_over`.
+        """Take over the journal of ``layout``, and return its new head; see `PointerStore.take_over`.
 
         ``digests`` are the digests after the last groups of this process, which may be committed or not. ``known`` says
         that this process has seen the journal before.
@@ -147,14 +147,17 @@ class Heads:
         )
 
     def _forget(self, attempted: dict[str, int], oldest: Head) -> None:
-        """Forget take-overs of terms before ``oldest``. Their heads are gone, so they can no longer be committed."""
+        """Forget the remembered take-overs (``attempted``) of terms before ``oldest``.
+
+        Their heads are gone, so they can no longer be committed.
+        """
         for lineage in [lineage for lineage, term in attempted.items() if term < oldest.term]:
             del attempted[lineage]
 
     async def _found(self, layout: ZnodeLayout) -> StoredJournal | None:
         """Read the stored parts of the journal, in the order that `StoredJournal` requires.
 
-        Return None if a head was deleted in the meantime.
+        Return None if a head was deleted in the meantime, so that the parts must be read again.
         """
         witness = await self._stored(layout, layout.witness)
         try:
@@ -192,7 +195,11 @@ class Heads:
     async def _succeed(
         self, layout: ZnodeLayout, found: StoredJournal, last: Head, attempted: dict[str, int]
     ) -> Head | None:
-        """Replace all stored heads by a new head; return None if another process changed one since it was read."""
+        """Replace all stored heads by a new head, which follows ``last``; return None if another process changed one
+        meanwhile.
+
+        The lineage of the new head is added to ``attempted``.
+        """
         head = Head(layout.journal, last.term + 1, last.revision + 1, secrets.token_hex(6), last.digest)
         attempted[head.lineage] = head.term
         content = encode_head(head)
@@ -246,7 +253,10 @@ class Heads:
         return None
 
     async def _transact(self, layout: ZnodeLayout, fill: Callable[[Any], None]) -> KazooException | None:
-        """Run a transaction. Return None on success, else the exception of the operation that failed."""
+        """Run a transaction, to which ``fill`` adds the operations.
+
+        Return None on success, else the exception of the operation that failed.
+        """
 
         def act(client: Any) -> Any:
             request = client.transaction()
