@@ -126,7 +126,7 @@ def _backend(url: str) -> Backend | None:
 
 
 def _loaded(point: EntryPoint) -> Backend:
-    """Load the backend of an entry point. Any exception of the backend's code is raised as `Misconfigured`."""
+    """Load and return the backend of an entry point. Any exception of its code is raised as `Misconfigured`."""
     try:
         backend = point.load()
     except Exception as error:

@@ -1,7 +1,7 @@
 """Repeats a call of a blob store that failed for a moment, with growing pauses, within the caller's patience.
 
-The caller must know that a repeat is safe: because the call only reads, because the store can tell by a mark whether an
-earlier attempt took effect, or because an earlier attempt is undone first.
+The caller must know that a repeat is safe: because the call only reads, because a mark in the blob store tells whether
+an earlier attempt took effect, or because an earlier attempt is undone first.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""A `Backend` adds a storage technology, under the scheme of its addresses.
+"""The contract of a backend: an object `Backend` that makes the parts of one storage technology.
 
-It may also offer `Accounts`, which identify the owner of a bearer token that another system has issued.
+The scheme of an address, such as ``s3``, selects the backend. A backend may also offer `Accounts`, which identify the
+owner of a bearer token that another system has issued.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ class Account:
 
 
 class Accounts(ABC):
-    """The accounts of another system, such as a Kubernetes cluster.
+    """The accounts of another system, such as a Kubernetes cluster, which issues tokens to its programs.
 
-    Each call sends a request to that system, so the caller of this class should cache the answers.
+    Each call of `owner` sends a request to that system, so the caller should cache the answers.
     """
 
     @abstractmethod

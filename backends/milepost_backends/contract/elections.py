@@ -14,7 +14,7 @@ class Leadership(Protocol):
     """An election that this process has won. The process leads until it resigns or loses the lease."""
 
     def remaining(self, now: float) -> float:
-        """Return the seconds, counted from ``now`` (monotonic), for which this leadership is certain.
+        """Return the seconds, counted from ``now`` (monotonic), for which it is certain that no other replica leads.
 
         0 or less means that it is not certain any more; ``math.inf`` means that the lease lasts as long as the process
         lives, as with a lock on a local file. An implementation must be cheap, since the service calls it on each read.

@@ -54,7 +54,7 @@ class Change(NamedTuple):
 
 
 class Refusal(Enum):
-    """The reasons why a commit wrote nothing."""
+    """The reasons why a commit was refused, and so wrote nothing."""
 
     HEAD_MOVED = "the head of the journal changed, or something else changed the journal: take it over to find out"
     FULL = "the store is full"
@@ -130,10 +130,10 @@ class PointerStore(Protocol):
 
     @property
     def place(self) -> str:
-        """Return the location of this store's journals; known once the store was opened.
+        """Return the location of the journals of this pointer store; known once it was opened.
 
-        The text is the same for each replica and after each start, and differs from that of any other deployment as far
-        as the store can distinguish them.
+        The text is the same for each replica and after each start. It differs from that of any other deployment, as far
+        as the pointer store can distinguish them.
         """
 
     @property
@@ -178,11 +178,12 @@ class PointerStore(Protocol):
         """Return the names of the journals that were ever taken over. Raises `StorageUnavailable`."""
 
     async def take_over(self, journal: str, ours: Head | None = None) -> Head:
-        """Raise the head's term and revision by 1 each, by compare-and-set. An absent journal is created.
+        """Take a journal over: raise the term and the revision of its head by 1 each, by compare-and-set; return the
+        new head.
 
-        The new head keeps the digest of the stored head, and gets a new lineage. An absent journal counts as one of
-        term 0 without records. A journal that was ever created is not created anew: if its remains are found, or the
-        witness, a second copy of its last head, this call raises `JournalDamaged`.
+        The new head keeps the digest of the stored head, and gets a new lineage. An absent journal is created, as if it
+        had a head of term 0 and no records. A journal that was ever created is not created anew: if its remains are
+        found, or the witness, a second copy of its last head, this call raises `JournalDamaged`.
 
         ``ours`` is the head that this process committed last, under a lease that still holds. If the stored head is
         then gone, unreadable or older, another program changed it. In that case a successor of ``ours`` replaces the

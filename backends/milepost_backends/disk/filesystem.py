@@ -1,7 +1,7 @@
-"""Local file systems: checks whether a directory is on one, keeps files private, and makes new names durable.
+"""Handles files on local disks: checks that a directory is on one, keeps files private, and makes new names durable.
 
 An ``flock`` and SQLite's shared memory work between the processes of one machine. On a network file system two machines
-can both believe that they hold the same lock. So the embedded backends refuse a directory on a network file system.
+can both believe that they hold the same lock. So the embedded backend refuses a directory on a network file system.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class Reserve:
             self._log_once("%s; writes that grow are refused: delete what is not needed, or make the disk larger", why)
 
     def is_short(self) -> bool:
-        """Return whether the disk has less room than a database needs to open and to work for a moment."""
+        """Return whether the disk has less room than an SQLite database needs to open and to work for a moment."""
         try:
             return room_on(self._path.parent)[0] < _NEXT_TO_NOTHING or self.lacks(_NEXT_TO_NOTHING)
         except OSError:

@@ -53,8 +53,8 @@ class FileLock:
     """An exclusive lock on the file at ``path``, until it is released. It also excludes other locks of the same
     process.
 
-    No method awaits. The descriptors are closed on exec. A forked child that continues without exec shares the locks of
-    its parent.
+    No method awaits. A program that this process starts does not get the file descriptor. A forked child that continues
+    without exec shares the locks of its parent.
     """
 
     def __init__(self, path: Path, descriptor: int) -> None:
@@ -102,7 +102,9 @@ class FileLock:
         return cls(path, descriptor)
 
     def is_held(self) -> bool:
-        """Return whether this lock is held, and the path still names the locked file. Costs one ``stat``."""
+        """Return whether this lock is held, and the path still names the locked file. Cheap: it costs one call of
+        ``stat``.
+        """
         try:
             return self._descriptor is not None and FileIdentity.of(self._path) == self._identity
         except OSError:

@@ -261,8 +261,9 @@ class SqliteJournals:
 
 
 def _bytes_of_log(changes: Sequence[Change]) -> int:
-    """Return the most bytes that a group takes in the write-ahead log: some pages for each change, and its content
-    twice.
+    """Return the most bytes that a group can take in the write-ahead log.
+
+    They are some pages for each change, and twice the content of the changes.
     """
     return _LOG_BYTES + sum(_CHANGE_BYTES + 2 * len(value or b"") for _, value in changes)
 

@@ -75,7 +75,10 @@ class SqlitePlace:
         return self._connection
 
     def open(self) -> None:
-        """Open the database. A new one is made only in an empty directory. Raises the errors of `PointerStore.open`."""
+        """Open the database. If there is none, make it, but only if no other file shows that there was one.
+
+        Raises the errors of `PointerStore.open`.
+        """
         if self._connection is not None:
             return
         prepare_directory(self.path)
@@ -124,8 +127,9 @@ class SqlitePlace:
 
     @property
     def unproven(self) -> bool:
-        """Return whether another file was put at the path since the last take-over, so that its content is not verified
-        yet.
+        """Return whether the content of the database is not verified yet.
+
+        This is so after another file was put at its path, until the next take-over.
         """
         return self._unproven
 

@@ -94,7 +94,7 @@ def salvage(path: Path, busy_timeout: float) -> None:
 
 
 def _taken(name: Path) -> bool:
-    """Return whether a file with this name, or with the name of its logs, exists already."""
+    """Return whether there is already a database with this name, or the log of one."""
     return any(each.exists() for each in (name, *log_files(name)))
 
 

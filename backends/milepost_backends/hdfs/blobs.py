@@ -226,9 +226,10 @@ class _HdfsSource:
             yield chunk
 
     async def _open(self) -> FileReader:
-        """Ask the NameNode which DataNodes have the bytes, and for the size of the file.
+        """Ask the NameNode which DataNodes have the bytes of the file, and return a reader of them.
 
-        The size must be the same each time, since blobs are never replaced.
+        The NameNode also returns the size of the file, which must be the same each time, since blobs are never
+        replaced.
         """
         try:
             reader = await self._connection.ask("open a blob", lambda client: client.read(self._path))

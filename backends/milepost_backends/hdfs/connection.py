@@ -114,7 +114,7 @@ class HdfsConnection:
         return await self.ask(f"look at {path}", lambda client: client.get_file_info(path), set_up=set_up)
 
     async def is_there(self, path: str) -> bool:
-        """Return whether a file or directory exists."""
+        """Return whether there is a file or directory at ``path``."""
         try:
             await self.status(path)
         except PathMissing:
@@ -122,11 +122,11 @@ class HdfsConnection:
         return True
 
     async def confirmed(self, path: str) -> bool:
-        """Return whether a file exists, and will still exist after a crash of the NameNode.
+        """Return whether the file at ``path`` exists, and will still exist after a crash of the NameNode.
 
         A NameNode also shows changes that are not in its edit log yet, and a crash undoes these. But it answers a
-        change only when this change and all earlier ones are in the log. So this call sets the permission that the file
-        already has.
+        change only when this change and all earlier ones are in the log. So this call makes a change without effect: it
+        sets the permission that the file already has.
         """
         try:
             await self.ask(f"confirm {path}", lambda client: client.set_permission(path, _FILE_PERMISSION))

@@ -88,7 +88,7 @@ async def _read_clock(connection: HdfsConnection) -> NameNodeClock:
 
 
 async def _try_out(connection: HdfsConnection) -> None:
-    """Write, rename, read and delete a small file, to check that puts, gets and deletes will work."""
+    """Write, rename, read and delete a small file, to check that blobs can be put, read and deleted."""
     doing = f"work in {connection.root}"
     async with _probe(connection) as written, _probe(connection, connection.root) as moved:
         writer = await connection.create(written, set_up=True)
@@ -120,8 +120,8 @@ async def _probe(connection: HdfsConnection, directory: str | None = None) -> As
 async def walk(connection: HdfsConnection, directory: str) -> AsyncGenerator[FileStatus, None]:
     """Yield each file below ``directory``, and each empty directory there.
 
-    Names that no key can have are left out, such as Milepost's own names with a leading dot; so are files that vanish
-    meanwhile.
+    Names that no key of a blob can have are left out, such as Milepost's own names with a leading dot; so are files
+    that vanish meanwhile.
     """
     ahead: list[FileStatus] = []
     below, path = None, directory

@@ -1,4 +1,4 @@
-"""Choose the route to the NameNodes of one HDFS when calls hang.
+"""Chooses the route to the NameNodes of one HDFS, so that calls still succeed when calls to one NameNode hang.
 
 At first one client of the library serves all NameNodes. But such a client waits for ever for a NameNode that does not
 answer. Once that happens, each NameNode gets its own client, and the clients are used in turn. So a call to one
@@ -194,7 +194,7 @@ class Route:
 
 
 class HdfsRoutes:
-    """All routes to the NameNodes at ``address``; ``now`` is the one in use."""
+    """All routes to the NameNodes at ``address``. Calls use the route ``now``, which changes after failures."""
 
     def __init__(self, address: HdfsAddress, deadline: float) -> None:
         self._address = address
@@ -205,7 +205,7 @@ class HdfsRoutes:
 
     @property
     def takes_turns(self) -> bool:
-        """Return whether each NameNode has its own route by now, and the routes are used in turn."""
+        """Return whether each NameNode has its own route by now. Before that, one route serves all NameNodes."""
         return self.now in self._others
 
     def leave(self, route: Route) -> None:

@@ -57,7 +57,7 @@ class TemporaryFile:
         self._may_be_visible = False
 
     async def write(self, stream: AsyncIterator[bytes]) -> int:
-        """Write the whole blob and return its size in bytes. Raises the errors of `BlobStore.put`."""
+        """Write the whole blob from ``stream``, and return its size in bytes. Raises the errors of `BlobStore.put`."""
         try:
             size = await self._fill(stream)
             await self._publish()

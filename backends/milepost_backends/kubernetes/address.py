@@ -151,7 +151,7 @@ def labels_of(name: str) -> dict[str, str]:
 
 
 def are_ours(labels: Mapping[str, str], name: str) -> bool:
-    """Return whether the deployment ``name`` made an object with these labels."""
+    """Return whether these ``labels``, of an object in Kubernetes, say that the deployment ``name`` made the object."""
     return labels_of(name).items() <= labels.items()
 
 

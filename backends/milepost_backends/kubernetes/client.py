@@ -97,10 +97,10 @@ class KubernetesClient:
         self._threads: ThreadPoolExecutor | None = None
 
     async def open(self) -> None:
-        """Read the configuration and the namespace. Connections are made later, when they are needed. Idempotent.
+        """Read the configuration of the access to Kubernetes, and the namespace to work in. Idempotent.
 
-        Raises `Misconfigured`, and `NotSent` if the configuration takes too long, as with a credential plugin that
-        hangs.
+        Connections are made later, when they are needed. Raises `Misconfigured`, and `NotSent` if the reading takes too
+        long, as with a credential plugin that hangs.
         """
         if self._api is not None:
             return
@@ -222,7 +222,7 @@ def _exchange(
 
 
 def _place(url: str) -> str:
-    """Return scheme, host and port of a URL, without user and password."""
+    """Return scheme, host and port of a URL, for error messages: without user and password."""
     scheme, separator, rest = url.partition("://")
     host: str = re.split("[/?#]", (rest if separator else url).rpartition("@")[2])[0]
     return f"{scheme}://{host}" if separator else host
@@ -291,7 +291,10 @@ class Credentials:
         self._since = 0.0
 
     def header(self, deadline: float) -> dict[str, str]:
-        """Return the authenticating header. This blocks until ``deadline`` (monotonic). Raises `NotSent`."""
+        """Return the header that authenticates a request. Raises `NotSent`.
+
+        This blocks until ``deadline`` (monotonic) at most.
+        """
         try:
             return self._asking().result(max(0.0, deadline - time.monotonic()))
         except TimeoutError:
@@ -306,7 +309,10 @@ class Credentials:
 
 
 def _begin(call: Callable[[], T]) -> Future[T]:
-    """Run ``call`` in a new daemon thread. Raises `NotSent` if too many such threads already hang."""
+    """Run ``call`` in a new daemon thread, and return the future of its result.
+
+    Raises `NotSent` if too many such threads already hang.
+    """
     if sum(thread.name == _NAME for thread in threading.enumerate()) >= _LEFT_BEHIND:
         raise NotSent("no credentials: too many calls of the credential plugin hang")
     return begin_in_thread(call, _NAME)

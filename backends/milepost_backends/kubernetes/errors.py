@@ -55,11 +55,14 @@ _SHOWN_CHARACTERS: Final = 300
 
 
 class NotSent(StorageUnavailable):
-    """The request did not reach the API server, so it was not applied, and never will be."""
+    """The request did not reach the Kubernetes API server, so it was not applied, and never will be."""
 
 
 class NoAnswer(StorageUnavailable):
-    """The request may have been sent, and got no complete answer. It may have been applied, or may still be applied."""
+    """The request to the Kubernetes API may have been sent, but got no complete answer.
+
+    It may have been applied, or may still be applied.
+    """
 
 
 class Fate(Enum):

@@ -152,14 +152,17 @@ class TemporaryFile:
             self._close()
 
     def _remove_temporary(self) -> None:
-        """Remove the file of an earlier attempt of `publish`, if that attempt wrote all chunks of the blob."""
+        """Remove the temporary file of an earlier attempt of `publish`, if that attempt wrote all chunks of the blob.
+
+        The next attempt then writes a new file.
+        """
         if self._begun and not self._earlier:
             self._close()
             with translate_errors("write a blob"):
                 self._temporary.unlink(missing_ok=True)
 
     def _link(self) -> None:
-        """Give the file the blob's name.
+        """Give the temporary file the blob's name, which no other file may have.
 
         If an earlier attempt did so, the name is removed first and made again, since it may not have been synced.
         """
@@ -252,7 +255,9 @@ class FileSource:
         self._descriptor: int | None = None
 
     def open(self) -> bytes:
-        """Open the file, find the range in it, and return the first chunk. The chunk is empty if the range is empty."""
+        """Open the blob's file, find the range in it, and return the first chunk. The chunk is empty if the range is
+        empty.
+        """
         self.close()
         with translate_errors("open a blob"):
             try:
@@ -285,7 +290,7 @@ class FileSource:
         return chunk
 
     def close(self) -> None:
-        """Close the file. Idempotent."""
+        """Close the blob's file. Idempotent."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)

@@ -148,7 +148,7 @@ class BlobTree:
             self._durable.add(directory)
 
     def _try_out(self) -> None:
-        """Write, link, read and remove a small file, to check that puts, gets and deletes will work."""
+        """Write, link, read and remove a small file, to check that blobs can be put, read and deleted."""
         first = self._temporary_directory / f".{uuid.uuid4().hex}"
         second = first.with_suffix(".linked")
         try:

@@ -254,7 +254,7 @@ def _signed_get(connection: S3Connection, key: str, seconds: float) -> SignedReq
 
 
 def _whole_seconds(seconds: float) -> int:
-    """Return ``seconds`` rounded down, but at least 1 and at most a week."""
+    """Return ``seconds``, for which a signature is valid, rounded down, but at least 1 and at most a week."""
     return max(1, min(int(seconds), _MAX_SIGNED_SECONDS))
 
 

@@ -120,9 +120,9 @@ def _models(path: str | None) -> Loader:
 
 
 def _authority(path: str | None) -> bytes | None:
-    """Return the CA certificates that boto3 is configured to trust: AWS_CA_BUNDLE, or ``ca_bundle`` in its file.
+    """Return the CA certificates in the file ``path``, which boto3 is configured to trust; None without a path.
 
-    None if there is no such setting.
+    The path is that of AWS_CA_BUNDLE, or of ``ca_bundle`` in boto3's own configuration.
     """
     if not path:
         return None

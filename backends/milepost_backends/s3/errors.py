@@ -134,10 +134,10 @@ def wall_clock() -> datetime:
 
 
 def _clock_off(headers: Mapping[str, str]) -> str | None:
-    """Return in words that this machine's clock differs too much from the server's; None if it does not.
+    """Return in words that this machine's clock differs too much from the server's, which an answer's ``headers`` show.
 
-    With such a clock no signature is valid, whatever the credentials. This does not count as a wrong configuration,
-    since the clock may be corrected while this program runs.
+    None if it does not. With such a clock no signature is valid, whatever the credentials. This does not count as a
+    wrong configuration, since the clock may be corrected while this program runs.
     """
     text = headers.get("date")
     off = wall_clock() - parsedate_to_datetime(text) if text else timedelta()

@@ -56,7 +56,7 @@ class PendingBlob:
         self._may_be_visible = False
 
     async def write(self, stream: AsyncIterator[bytes]) -> int:
-        """Write the whole blob and return its size in bytes. Raises the errors of `BlobStore.put`."""
+        """Write the whole blob from ``stream``, and return its size in bytes. Raises the errors of `BlobStore.put`."""
         try:
             return await self._write(stream)
         except BaseException:
@@ -123,7 +123,7 @@ class PendingBlob:
     # -- blocking calls, made in threads -----------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """Begin an upload and keep its id in this object.
+        """Begin an upload in parts, and keep its id in this object.
 
         If the id were returned instead, a cancelled caller would lose it, and nothing could abort the upload.
         """
@@ -195,7 +195,9 @@ class PendingBlob:
                 await obstore.delete_async(self._connection.writing, self._path)
 
     async def _is_ours(self) -> bool:
-        """Return whether the object under the key has the mark of this writer."""
+        """Return whether this writer made the object under the blob's key: whether the object has this writer's random
+        mark.
+        """
         try:
             with self._connection.translate_errors("look at a blob"):
                 found = await obstore.get_async(self._connection.writing, self._path, options={"head": True})
@@ -205,7 +207,9 @@ class PendingBlob:
 
 
 class Cutter:
-    """Cuts a stream into parts. ``size`` counts the bytes of the stream, and ``rest`` is the last part."""
+    """Cuts a stream into the parts of an upload. ``size`` counts the bytes of the stream, and ``rest`` is the last
+    part.
+    """
 
     def __init__(self) -> None:
         self.size = 0
@@ -213,7 +217,7 @@ class Cutter:
         self._number = 1
 
     async def followed_parts(self, stream: AsyncIterator[bytes]) -> AsyncGenerator[bytearray, None]:
-        """Yield each part that is followed by more bytes. The last part is left in ``rest``."""
+        """Yield each part of the stream that is followed by more bytes. The last part is left in ``rest``."""
         async for chunk in stream:
             self.size += len(chunk)
             left = memoryview(chunk)

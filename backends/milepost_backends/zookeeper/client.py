@@ -131,7 +131,7 @@ class _Sender(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
 
 
 class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
-    """A kazoo client for one address. It connects only after `begin`."""
+    """A kazoo client for one ZooKeeper address. It connects only after `begin`."""
 
     def __init__(self, address: ZooKeeperAddress) -> None:
         """Make a client that is not connected yet. Raises `Misconfigured` if a file that the address names cannot be
@@ -178,12 +178,12 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
 
     @property
     def unresolved(self) -> list[str]:
-        """Return the names of hosts without an address at the last attempt to connect."""
+        """Return the names of ZooKeeper's hosts that had no address when this client last tried to connect."""
         return self._connection.unresolved
 
     @property
     def connected_at(self) -> float:
-        """Return when this client last sent a request to make or resume the session (monotonic seconds)."""
+        """Return when this client last asked a server to make or resume the session (monotonic seconds)."""
         return float(self._connection.connected_at)
 
     def send(self, request: Any) -> Any:
@@ -240,5 +240,7 @@ def _context(tls: Tls) -> ssl.SSLContext:
 
 
 def _no_password() -> str:
-    """Return an empty password for the key file. Without this callback, OpenSSL would ask for one at the terminal."""
+    """Return an empty password for the private key's file. Without this callback, OpenSSL would ask for one at the
+    terminal.
+    """
     return ""

@@ -1,4 +1,4 @@
-"""A connection to ZooKeeper for coroutines. Each wait has a deadline.
+"""Lets coroutines use ZooKeeper, over a connection of kazoo. Each wait has a deadline.
 
 kazoo reconnects by itself, and opens a new session when the old one has expired. While there is no connection, this
 module passes no request to kazoo, because kazoo would keep it and send it later.
@@ -36,7 +36,7 @@ _MOMENT_SECONDS = 0.001
 
 
 class UnreadableAnswer(KazooException):  # type: ignore[misc]  # kazoo has no types
-    """The server's answer cannot be read."""
+    """The answer of the ZooKeeper server cannot be decoded."""
 
 
 class ZooKeeperConnection:
@@ -160,7 +160,7 @@ class ZooKeeperConnection:
             raise backend_error(error, doing) from error
 
     async def _connected(self) -> None:
-        """Wait until there is a connection, or this object was closed.
+        """Wait until there is a connection to ZooKeeper, or this object was closed.
 
         kazoo knows of a lost connection a moment before the event loop does, so both are checked.
         """
@@ -306,7 +306,7 @@ class Bridge:
         self.wake_ups = 0
 
     def post(self, act: Callable[[], object]) -> None:
-        """Let the loop run ``act`` soon. Any thread may call this. If the loop is closed, nothing happens."""
+        """Let the event loop run ``act`` soon. Any thread may call this. If the loop is closed, nothing happens."""
         self._acts.append(act)
         if not self._awake:
             # Two threads may both wake the loop here, which is harmless. No call is missed, since the loop clears the

@@ -49,7 +49,7 @@ _REFUSALS: Final = {
 
 
 def register_error_codes() -> None:
-    """Register every error code of ZooKeeper servers with kazoo, whose thread would end at an unknown code."""
+    """Make every error code of ZooKeeper servers known to kazoo, whose thread would end at an unknown code."""
     EXCEPTIONS[-125] = QuotaExceeded
     EXCEPTIONS[-127] = Throttled
     for code in range(-128, 0):

@@ -77,7 +77,9 @@ class Chain:
 
 @dataclass(slots=True)
 class SegmentListing:
-    """The listing of one journal: its segments by number, its witness, and its deployment marker."""
+    """The ConfigMaps of one journal, as they were listed: its segments by number, its witness, and its deployment
+    marker.
+    """
 
     layout: ConfigMapLayout
     found: dict[int, ConfigMap]
@@ -105,7 +107,7 @@ class SegmentListing:
 
     @property
     def stamps(self) -> list[Stamp]:
-        """Return the witness and the deployment marker, each only if its ConfigMap exists."""
+        """Return the witness and the deployment marker of the journal, each only if its ConfigMap exists."""
         stamps = [self.witness, *([] if self.mark is None else [self.mark])]
         return [stamp for stamp in stamps if stamp.metadata is not None]
 
@@ -132,7 +134,7 @@ def chain_of(layout: ConfigMapLayout, items: Iterable[ConfigMap], mark: Stamp | 
 
 
 def chain_in(listed: SegmentListing) -> Chain | None:
-    """Return the chain in a sorted listing; None if there is no journal. Raises `JournalDamaged`."""
+    """Return the journal in a listing, as a chain of segments; None if there is no journal. Raises `JournalDamaged`."""
     layout, found, heads = listed.layout, listed.found, listed.heads
     written = [number for number, head in heads.items() if head is not EMPTY]
     if not written:

@@ -51,7 +51,7 @@ def encode(key: str, value: bytes | None) -> tuple[str, str]:
 
 
 def is_tombstone(text: str) -> bool:
-    """Return whether the entry says that the record was deleted."""
+    """Return whether the ``text`` of an entry says that the record was deleted."""
     return text == _DELETED or (text.startswith(_KEY) and text.partition("\n")[2] == _DELETED)
 
 

@@ -34,7 +34,7 @@ class SegmentState(Enum):
 
 
 class SegmentHead(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The annotation ``milepost/head`` of a segment.
+    """The annotation ``milepost/head`` of a segment, a ConfigMap with records of a journal.
 
     ``first`` is the number of the oldest segment that counts; older ones are garbage. ``next`` is the number of the
     segment that follows a sealed one. ``digest`` is that of the journal, see `Head`; ``entries`` is the checksum of the

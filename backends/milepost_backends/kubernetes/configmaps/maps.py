@@ -64,7 +64,11 @@ class Maps:
         raise StorageUnavailable("cannot list the ConfigMaps: each listing takes longer than etcd keeps its version")
 
     async def _pages(self, selected: str, accept: str) -> list[ConfigMap] | None:
-        """Return all pages of a listing; None if etcd compacted the version of the listing meanwhile."""
+        """Return all pages of a listing of ConfigMaps. ``selected`` is the label selector, and ``accept`` the
+        ``Accept`` header.
+
+        None means that etcd has compacted the version of the listing meanwhile, so that it must begin anew.
+        """
         items: list[ConfigMap] = []
         query = {"labelSelector": selected, "limit": _PAGE}
         while True:
@@ -81,7 +85,7 @@ class Maps:
             query["continue"] = page.metadata.token
 
     async def read(self, name: str, *, data: bool) -> ConfigMap | None:
-        """Return one ConfigMap, with or without its data; None if there is none. Raises `BackendError`."""
+        """Return the ConfigMap ``name``, with or without its data; None if there is none. Raises `BackendError`."""
         answer = await self.client.request("GET", self._path(name), accept=WHOLE if data else METADATA)
         return None if answer.status == 404 else _decoded(answer, ConfigMap, f"read the ConfigMap {name}")
 
@@ -139,7 +143,7 @@ def metadata_of(answer: ApiAnswer, doing: str) -> Metadata:
 
 
 def _require_as_sent(answer: ApiAnswer, sent: Metadata) -> ApiAnswer:
-    """Return the answer to a write, unless the stored object lacks the head or labels that were sent.
+    """Return ``answer`` to a write, unless the stored object lacks the head or the labels that were ``sent``.
 
     An admission webhook or policy can alter a write, and no replica could take the journal over from the result. In
     that case this raises `StorageUnavailable`.

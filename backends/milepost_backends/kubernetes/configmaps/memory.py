@@ -91,7 +91,7 @@ class ChainMemory:
 
     @property
     def tail(self) -> Segment:
-        """Return the segment that takes the next group."""
+        """Return the last segment of the journal, which takes the next group."""
         return self.segments[self.last]
 
     def is_behind(self, recorded: WitnessAnnotation | SegmentHead | Head) -> bool:
@@ -126,7 +126,7 @@ class ChainMemory:
                 yield Change(record, value_of(text))
 
     def patched(self, entries: Mapping[str, str]) -> dict[str, str]:
-        """Return the entries of the last segment, changed by the given entries.
+        """Return the entries of the last segment, as they are after the changes ``entries``.
 
         A tombstone is left out if no older segment has a copy of its record any more.
         """

@@ -26,7 +26,7 @@ _ROUNDS: Final = 3
 
 
 def lease_path(namespace: str, name: str = "") -> str:
-    """Return the URL path of a Lease, or of all Leases in the namespace."""
+    """Return the path of the Lease ``name`` in the URL of the Kubernetes API; without a name, that of all Leases."""
     return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases" + (f"/{name}" if name else "")
 
 
@@ -80,7 +80,7 @@ class LeaseCandidate:
         """
 
     async def win(self) -> float:
-        """Wait until this candidate holds the Lease; return when the request that won it was sent (monotonic).
+        """Wait until this candidate holds the Lease; return the time at which the winning request was sent (monotonic).
 
         Raises `Misconfigured`, `StorageUnavailable`. After an error this candidate may hold the Lease all the same,
         until `release`.
@@ -103,7 +103,7 @@ class LeaseCandidate:
                 await self._pause(min(self.address.retry_period / _LOOKS, wait))
 
     async def renew(self) -> float | None:
-        """Renew the Lease; return when the successful request was sent (monotonic).
+        """Renew the Lease; return the time at which the successful request was sent (monotonic).
 
         None means that this candidate does not hold the Lease any more. Raises `BackendError` while it is unknown who
         holds it.

@@ -137,7 +137,7 @@ class LeaseLeadership:
         self._letting_go: asyncio.Task[None] | None = None
 
     def begin(self, sent: float) -> None:
-        """Begin to lead by a request sent at ``sent`` (monotonic).
+        """Begin to lead: renew the Lease from now on, which a request sent at ``sent`` (monotonic) has won.
 
         Raises `StorageUnavailable` if the renew deadline has passed since.
         """

@@ -47,7 +47,7 @@ class LeaderLabel:
         await self.remove()
 
     async def close(self) -> None:
-        """Close the connections. Idempotent."""
+        """Close the connections to the Kubernetes API. Idempotent."""
         await self._client.close()
 
     async def keep(self, leads: Callable[[], bool]) -> None:

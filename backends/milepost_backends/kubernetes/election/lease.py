@@ -50,7 +50,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The Lease, as it was read."""
+    """The Lease of an election, as it was read from Kubernetes."""
 
     metadata: Mapping[str, Any]
     spec: Mapping[str, Any]
@@ -285,7 +285,7 @@ class LeaseObserver:
         return self._lease.advertised if self.wait(self._lease) > 0 else None
 
     def _is_released(self, lease: Lease | None) -> bool:
-        """Return whether the holder last seen has released the Lease.
+        """Return whether the last known holder has released the Lease, as the annotation in ``lease`` shows.
 
         The annotation must name this holder: a Lease restored from a copy may have the annotation of an earlier one.
         """

@@ -71,11 +71,11 @@ class Checks:
             raise denied[0]
 
     async def _look_at_stamps(self, listed: Mapping[str, ConfigMap]) -> None:
-        """Write the witness and the deployment marker again if they do not name this leader, although the stored head
+        """Write the witness and the deployment marker again, if they do not name this leader although the stored head
         does.
 
         Such a head shows that no other leader has taken over, except one that is doing so now. That leader will write
-        both before its first group, and so after this write.
+        the witness and the marker before its first group, and so after this write.
         """
         memory, layout = self._memory, self._memory.layout
         revision, wrong = memory.head.revision, []
@@ -184,7 +184,9 @@ class Checks:
         self.deposed |= isinstance(end, CommitRefused) and end.reason is Refusal.HEAD_MOVED
 
     def _is_ours(self, found: ConfigMap, uid: str) -> bool:
-        """Return whether Milepost made the object: it has the ``uid`` that this process saw, or Milepost's labels."""
+        """Return whether Milepost made the ConfigMap: it has the ``uid`` that this process saw before, or Milepost's
+        labels.
+        """
         labels: Mapping[str, str] = self._memory.layout.labels
         return found.metadata.uid == uid or found.metadata.labels.items() >= labels.items()
 

@@ -84,7 +84,7 @@ class ConfigMapJournal:
                 await self._note()
 
     async def close(self) -> None:
-        """End the background tasks. None is started again, even if a group that was sent ends later."""
+        """End the background tasks of this journal. None is started again, even if a group that was sent ends later."""
         self.stands = False
         self._closed = True
         tasks = [task for task in (self._spare, self._sweep, self._witness) if task is not None]
@@ -106,7 +106,7 @@ class ConfigMapJournal:
             self._sweep = asyncio.create_task(self._delete_dropped())
 
     async def _keep_witness(self) -> None:
-        """Record the journal's latest revision in the witness, until the two are the same. It pauses before each
+        """Record the journal's latest revision in the witness, until the witness has it. This task pauses before each
         write.
         """
         pause = _WITNESS_SECONDS
@@ -144,7 +144,7 @@ class ConfigMapJournal:
             log.warning("cannot make the next segment of %r, and try again: %s", self.memory.layout.journal, error)
 
     async def _delete_dropped(self) -> None:
-        """Delete the segments in `ChainMemory.dropped`.
+        """Delete the ConfigMaps of the segments in `ChainMemory.dropped`, which no longer count.
 
         If that fails, the segment stays as garbage until the next check or take-over finds it.
         """

@@ -290,7 +290,9 @@ async def _fence(maps: Maps, memory: ChainMemory, chain: Chain, past: int, attem
 
 
 def _salvaged(listed: SegmentListing, damage: JournalDamaged) -> Chain:
-    """Return the journal without its lost parts. Raises ``damage`` if too little of the journal is left."""
+    """Return what is left of the journal without its lost parts. Raises ``damage`` if that is too little to continue
+    from.
+    """
     layout = listed.layout
     what = str(damage).partition(". To go on")[0]  # without the advice at its end on how to accept the loss
     log.error("accepted as the loss %s of journal %r, which goes on without it: %s", damage.loss, layout.journal, what)

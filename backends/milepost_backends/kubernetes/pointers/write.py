@@ -86,7 +86,8 @@ async def make_spare(maps: Maps, memory: ChainMemory) -> None:
 
 
 async def _emptied(maps: Maps, memory: ChainMemory, name: str) -> Metadata:
-    """Return the metadata of the existing next segment, and empty it if another program has written to it.
+    """Return the metadata of the next segment ``name``, which exists already, and empty it if another program wrote to
+    it.
 
     While this process leads, the segment cannot contain another leader's group. A ConfigMap without Milepost's labels
     is not touched. Raises `BackendError`.
@@ -232,12 +233,12 @@ async def _sent(maps: Maps, memory: ChainMemory, pending: PendingSegment) -> Com
 async def _sent_without_room(
     maps: Maps, memory: ChainMemory, pending: PendingSegment, answer: ApiAnswer
 ) -> Commit | None:
-    """Find out whether ``pending`` was committed although etcd answered that it has no space left. Return None if it
-    was.
+    """Find out whether ``pending``, the new content of the last segment, was written although etcd answered that it is
+    full.
 
-    Since etcd has answered, a read now shows the outcome. If the segment has the head of ``pending``, it was committed.
-    If the segment still has its previous version, it was not. If neither is the case, another program wrote the
-    segment, and the outcome is unknown.
+    Return None if it was written; otherwise the outcome of the group. Since etcd has answered, a read now shows it. If
+    the segment has the head of ``pending``, it was written. If the segment still has its previous version, it was not.
+    If neither is the case, another program wrote the segment, and the outcome is unknown.
     """
     segment = memory.tail
     name = memory.layout.segment(segment.number)

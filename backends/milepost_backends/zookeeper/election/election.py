@@ -41,10 +41,10 @@ _AGAIN_SECONDS: Final = 0.05
 
 
 class ZooKeeperElection:
-    """An `Election` under ``address``. ``advertise`` is the URL of this replica for the others.
+    """An `Election` in ZooKeeper, under ``address``. ``advertise`` is the URL of this replica for the others.
 
-    Each campaign has its own session, which is not that of the pointers, so that no exchange waits behind bulk data.
-    ``timeout`` (seconds) bounds the wait for each answer.
+    Each campaign has its own session, which is not that of the pointers, so that no renewal of a lease waits behind
+    bulk data. ``timeout`` (seconds) bounds the wait for each answer.
     """
 
     def __init__(self, address: ZooKeeperAddress, advertise: str, *, timeout: float | None = None) -> None:
@@ -231,10 +231,10 @@ class SessionLeadership:
         return True
 
     async def _failed(self, error: ZookeeperError) -> None:
-        """Handle the failure of an exchange's transaction.
+        """Handle the ``error`` of the transaction by which the lease should be renewed.
 
-        If another program altered only the data of the entry, this replica still leads, and writes the entry again.
-        Raises `_LeadershipOver`, `BackendError`.
+        If another program altered only the data of this replica's entry, this replica still leads, and writes the entry
+        again. Raises `_LeadershipOver` if it does not lead any more, and `BackendError`.
         """
         path = self._candidate.path
         if isinstance(error, BadVersionError):

@@ -45,7 +45,10 @@ class Znodes:
         self._strange = dict(strange)
 
     def strange(self, path: str) -> Sequence[str]:
-        """Return the znodes below the record at ``path``, which must be deleted before the record can be."""
+        """Return the znodes that other programs made below the record at ``path``.
+
+        They must be deleted before the record can be.
+        """
         return self._strange.get(path, ())
 
     def has(self, path: str) -> bool | None:
@@ -64,7 +67,7 @@ class Znodes:
 
 @dataclass(slots=True)
 class Transaction:
-    """The operations of one transaction on znodes, which follow the operation that moves the head."""
+    """The operations of one transaction on the znodes of a journal, apart from the first one, which moves the head."""
 
     created: dict[str, bytes] = field(default_factory=dict)
     set: dict[str, bytes] = field(default_factory=dict)
@@ -117,7 +120,7 @@ def involved(layout: ZnodeLayout, changes: Sequence[Change]) -> Iterator[str]:
 
 
 def parents(layout: ZnodeLayout, path: str) -> list[str]:
-    """Return the path of the records' znode and of those between it and ``path``, from the top."""
+    """Return the paths of the znodes above ``path``, from the top: the first one is the znode of all records."""
     names = path[len(layout.records) + 1 :].split("/")[:-1]
     below = [layout.records + "/" + "/".join(names[: depth + 1]) for depth in range(len(names))]
     return [layout.records, *below]

@@ -74,7 +74,11 @@ class Heads:
         await self._connection.ask(f"make {place}", lambda client: client.ensure_path_async(place))
 
     async def version(self, layout: ZnodeLayout, head: Head) -> int | None:
-        """Return the version of the znode of ``head``; None if ``head`` is not stored. Raises `JournalDamaged`."""
+        """Return the version of the znode of ``head``, on which a write can be conditional; None if ``head`` is not
+        stored.
+
+        Raises `JournalDamaged`.
+        """
         path = layout.head(head)
         found = await self._stored(layout, path)
         if found is None:
@@ -86,7 +90,7 @@ class Heads:
         return found.version if found.head == head else None
 
     async def missing(self, layout: ZnodeLayout, head: Head) -> BackendError:
-        """Return the error for ``head``, which a take-over has written, but which is no longer stored.
+        """Return the error for ``head``, which a take-over of this process has written, but which is no longer stored.
 
         It is `TakeOverLost` if another leader has a later term, and `StorageUnavailable` if another program deleted or
         altered the head.
@@ -178,7 +182,10 @@ class Heads:
         return StoredJournal(layout.journal, layout.place, True, RECORDS in names, tuple(heads), witness)
 
     async def _stored(self, layout: ZnodeLayout, path: str) -> Stored | None:
-        """Read the znode of a head or of the witness. The name of a head's znode must fit the head in it."""
+        """Read the znode at ``path``, which is that of a head or of the witness; None if it does not exist.
+
+        A head whose term and lineage differ from those in the znode's name is not valid.
+        """
         try:
             data, stat = await self._connection.ask(
                 f"read {path}", lambda client: client.get_async(path), NoNodeError, NoAuthError
@@ -233,7 +240,9 @@ class Heads:
         raise backend_error(failure, f"take over {layout.journal!r}") from failure
 
     async def _empty(self, path: str) -> None:
-        """Delete the znodes that other programs made below a head, since they prevent the deletion of the head."""
+        """Delete the znodes that other programs made below the head at ``path``, since they prevent the deletion of the
+        head.
+        """
         below = [path]
         for each in below:
             names = await self._ask_of("get_children_async", each) or ()
@@ -243,8 +252,9 @@ class Heads:
             await self._ask_of("delete_async", each)
 
     async def _ask_of(self, method: str, path: str) -> Any:
-        """Call ``method`` of kazoo's client with ``path``, and return the answer; None if the znode is gone or not
-        empty.
+        """Call ``method`` of kazoo's client with ``path``, and return the answer.
+
+        None if the znode at ``path`` does not exist any more, or has children that prevent its deletion.
         """
         with suppress(NoNodeError, NotEmptyError):
             return await self._connection.ask(

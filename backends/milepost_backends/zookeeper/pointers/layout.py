@@ -68,7 +68,9 @@ class ZnodeLayout:
         return "/".join(part for part in (self.records, directory, bucket, name) if part)
 
     def key(self, directory: str, name: str) -> str:
-        """Return the key of the record ``name``. ``directory`` is the path above the record's bucket."""
+        """Return the key of the record whose znode has this ``name``. ``directory`` is the path above the record's
+        bucket.
+        """
         below = directory[len(self.records) + 1 :]
         return f"{below}/{name}" if below else name
 
@@ -89,12 +91,12 @@ def is_bucket(name: str) -> bool:
 
 
 def head_name(head: Head) -> str:
-    """Return the name of the znode of ``head``. It does not depend on the revision."""
+    """Return the name of the znode of ``head``: ``head-<term>-<lineage>``."""
     return f"{HEAD_PREFIX}{head.term:012d}-{head.lineage}"
 
 
 def encode_head(head: Head) -> bytes:
-    """Return the stored form of a head."""
+    """Return the form in which a head is stored in a znode: a JSON document with a checksum."""
     stored = {"schema": _SCHEMA, "term": head.term, "revision": head.revision, "lineage": head.lineage}
     return json.dumps({**stored, "digest": head.digest, "check": head.check}).encode()
 

@@ -45,7 +45,7 @@ _FAILED: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class ZnodeContent:
-    """The value of a znode, and the number of its children."""
+    """One answer of a multiRead: the value of a znode, and the number of its children."""
 
     value: bytes
     children: int = 0
@@ -53,7 +53,7 @@ class ZnodeContent:
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """The names of a znode's children."""
+    """One answer of a multiRead: the names of a znode's children."""
 
     names: Sequence[str]
 
@@ -86,7 +86,7 @@ class MultiRead:
         return b"".join([*parts, MultiHeader(-1, True, -1).serialize()])
 
     def deserialize(self, data: bytes, offset: int) -> list[Answer]:
-        """Return the decoded answers, one for each read, in order."""
+        """Return the answers in ``data``, decoded: one for each read of this request, in order."""
         answers: list[Answer] = []
         header, offset = MultiHeader.deserialize(data, offset)
         while not header.done:

@@ -44,7 +44,7 @@ class StoredJournal:
 
     @property
     def stored(self) -> tuple[Stored, ...]:
-        """Return the heads, and the witness if it exists."""
+        """Return the stored heads of the journal, and its witness if that exists."""
         return self.heads if self.witness is None else (*self.heads, self.witness)
 
 
@@ -138,7 +138,7 @@ def _witnessed(found: StoredJournal, witness: Head | None) -> tuple[Head | None,
 
 
 def _damage(found: StoredJournal, head: Head | None, witness: Head | None) -> str | None:
-    """Return in words how the journal is damaged; None if its head is valid and the witness does not contradict it."""
+    """Return in words how the journal is damaged; None if ``head`` is valid and the witness does not contradict it."""
     if not found.there:
         return f"{found.place} was deleted"
     if not found.records:
