@@ -46,9 +46,9 @@ class Accounts(ABC):
     async def owner(self, token: str) -> Account | None:
         """Return the account to which the system that has the accounts issued the bearer token ``token``.
 
-        None means that this system refuses the token: it is not valid, or not meant for this service. The wait is
-        bounded. Raises `StorageUnavailable` if there is no answer, and `Misconfigured` if the system does not let this
-        service check tokens. No error quotes the token.
+        None means that this system refuses the token: it is not valid, is not meant for this service, or belongs to a
+        user without an account. The wait is bounded. Raises `StorageUnavailable` if there is no answer, and
+        `Misconfigured` if the system does not let this service check tokens. No error quotes the token.
         """
 
 

@@ -206,7 +206,7 @@ def _live(key: str, text: str) -> int:
 
 
 def allowed_space(live: int) -> int:
-    """Return the most bytes that all segments of a journal may take whose entries that count take ``live`` bytes."""
+    """Return how many bytes all segments of a journal may take, if the entries that count take ``live`` bytes."""
     return max(_FLOOR, min(_WASTE * live, _LARGE_WASTE * live + _LARGE_SPARE))
 
 

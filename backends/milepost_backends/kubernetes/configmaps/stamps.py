@@ -38,8 +38,9 @@ class Stamp:
 
     @classmethod
     def of(cls, name: str, found: ConfigMap | None) -> Stamp:
-        """Return what the ConfigMap ``found``, with the name ``name``, records. If it is None, the result has only the
-        name.
+        """Return the witness or deployment marker ``name``, as read from the ConfigMap ``found``.
+
+        If that is None, the result has only the name.
         """
         if found is None:
             return cls(name)

@@ -85,7 +85,7 @@ class Transaction:
         return paths + sum(len(path) + len(value) + _OVERHEAD for path, value in written)
 
     def stage(self, znodes: Znodes) -> None:
-        """Change ``znodes``, the memory of which znodes exist, as this transaction will change the stored ones."""
+        """Update ``znodes``, which remembers what znodes exist, as this transaction will change them."""
         for path in self.created:
             znodes.learn(path, there=True)
         for path in self.deleted:

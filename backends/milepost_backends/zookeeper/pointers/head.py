@@ -57,7 +57,7 @@ class Heads:
     """Reads and changes the heads of journals, over one connection to ZooKeeper.
 
     ``accepted`` has the values of ``--accept-loss``. This object remembers lineage and term of each take-over that this
-    process has sent, while it may be in force or may be committed late.
+    process has sent, until it is certain that a later one has replaced it.
     """
 
     def __init__(self, connection: ZooKeeperConnection, accepted: Collection[str] = ()) -> None:
