@@ -74,9 +74,10 @@ def make_blobs(url: str, settings: BlobsSettings) -> BlobStore:
 
 
 def make_service_accounts(pointers: str, audience: str) -> Accounts:
-    """Return the ServiceAccounts of the cluster that keeps the pointers, or else of the one that this process runs in.
+    """Return the ServiceAccounts of a Kubernetes cluster, for tokens of this ``audience``.
 
-    Raises `Misconfigured`.
+    It is the cluster at the address ``pointers`` if that is one of Kubernetes, or else the one that this process runs
+    in. Raises `Misconfigured`.
     """
     url = pointers if _scheme(pointers) == "kubernetes" else "kubernetes:///"
     backend = _backend(url)
@@ -87,7 +88,7 @@ def make_service_accounts(pointers: str, audience: str) -> Accounts:
 
 @contextmanager
 def _faults_named(url: str) -> Iterator[None]:
-    """Name the backend in an unexpected error of its factory, which is then raised as `Misconfigured`."""
+    """Raise an unexpected error in the block as `Misconfigured`, which names the backend of ``url``."""
     try:
         yield
     except (BackendError, ValueError, OSError):
@@ -99,7 +100,10 @@ def _faults_named(url: str) -> Iterator[None]:
 
 
 def _without(scheme: str, missing: ModuleNotFoundError) -> str:
-    """Return a message about a library that a backend lacks and, if an extra has it, the command that installs it."""
+    """Return the error message for a backend of ``scheme`` that lacks a library.
+
+    It has the command that installs the library, if an extra of this distribution does.
+    """
     said = f"the backend {scheme!r} needs the module {missing.name}, which is not installed"
     extra = _BUILT_IN.get(scheme, "").rpartition(".")[2]
     offered = metadata(_DISTRIBUTION).get_all("Provides-Extra") or []
@@ -122,7 +126,7 @@ def _backend(url: str) -> Backend | None:
 
 
 def _loaded(point: EntryPoint) -> Backend:
-    """Load the backend of an entry point. Any exception of the backend's code is raised as `Misconfigured`."""
+    """Load and return the backend of an entry point. Any exception of its code is raised as `Misconfigured`."""
     try:
         backend = point.load()
     except Exception as error:
@@ -140,7 +144,7 @@ def _built_in(package: str) -> Backend:
 
 
 def _all() -> Iterator[Backend]:
-    """Yield every backend that can be loaded."""
+    """Yield every backend that can be loaded: those of this distribution, and those that other distributions add."""
     for package in dict.fromkeys(_BUILT_IN.values()):
         yield _built_in(package)
     for name in {point.name for point in entry_points(group=GROUP)} - _BUILT_IN.keys():

@@ -1,7 +1,7 @@
 """Repeats a call of a blob store that failed for a moment, with growing pauses, within the caller's patience.
 
-The caller must know that a repeat is safe: because the call only reads, because the store can tell by a mark whether an
-earlier attempt took effect, or because an earlier attempt is undone first.
+The caller must know that a repeat is safe: because the call only reads, because a mark in the blob store tells whether
+an earlier attempt took effect, or because an earlier attempt is undone first.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ class Pauses:
         self._next = _FIRST_PAUSE_SECONDS
 
     async def after(self, error: StorageUnavailable) -> None:
-        """Wait until the next attempt. Raises ``error`` instead if it is a refusal, or if the patience is over."""
+        """Wait for the next pause after a failed attempt.
+
+        Raises ``error``, which the attempt raised, if it is a `StorageRefused`, or if the patience is over.
+        """
         if isinstance(error, StorageRefused):
             raise error
         pause = self._next * random.uniform(0.5, 1.5)
@@ -65,12 +68,16 @@ async def repeated(attempt: Callable[[], Awaitable[T]], patience: float, least: 
 
 
 async def read_again(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Return the result of ``attempt``, a read that gives its whole result at its end; see `repeated`."""
+    """Return the result of ``attempt``, a read, and repeat the read for some seconds while it fails; see `repeated`.
+
+    This is for reads that give their whole result at the end, so that a repeat can begin anew.
+    """
     return await repeated(attempt, READ_SECONDS, READ_REPEATS)
 
 
 def reading() -> Pauses:
-    """Return new pauses for a read. Whenever the read makes progress, the caller should replace its pauses by new
-    ones.
+    """Return the pauses between the attempts of one read.
+
+    Whenever the read makes progress, the caller should replace them by new ones, so that the patience begins anew.
     """
     return Pauses(READ_SECONDS, READ_REPEATS)

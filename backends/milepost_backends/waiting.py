@@ -19,10 +19,11 @@ T = TypeVar("T")
 async def finish(
     work: Awaitable[T], seconds: float | None = None, *, withdraw: Callable[[], bool] = lambda: False
 ) -> T:
-    """Return the result of ``work``. A cancellation is passed on when the work has ended, or ``seconds`` are over.
+    """Return the result of ``work``, which runs to its end even if the caller is cancelled.
 
-    ``withdraw`` is called at a cancellation. If it returns True, the work never began and never will, and the
-    cancellation is passed on at once. Raises TimeoutError after ``seconds``; the work then continues without a caller.
+    A cancellation is passed on when the work has ended, or ``seconds`` are over. ``withdraw`` is called at a
+    cancellation. If it returns True, the work never began and never will, and the cancellation is passed on at once.
+    Raises TimeoutError after ``seconds``; the work then continues without a caller.
     """
     task = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
@@ -57,7 +58,10 @@ async def run_in_executor(executor: Executor, call: Callable[..., T], *arguments
 
 
 def begin_in_thread(call: Callable[[], T], name: str) -> Future[T]:
-    """Start ``call`` in a new daemon thread of this name. A call that hangs does not keep the process alive."""
+    """Start ``call`` in a new daemon thread of this name, and return the future of its result.
+
+    A call that hangs does not keep the process alive.
+    """
     running: Future[T] = Future()
     running.set_running_or_notify_cancel()
     Thread(target=_run, args=(call, running), name=name, daemon=True).start()

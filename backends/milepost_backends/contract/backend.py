@@ -1,6 +1,7 @@
-"""A `Backend` adds a storage technology, under the scheme of its addresses.
+"""The contract of a backend: an object `Backend` that makes the parts of one storage technology.
 
-It may also offer `Accounts`, which identify the owner of a bearer token that another system has issued.
+The scheme of an address, such as ``s3``, selects the backend. A backend may also offer `Accounts`, which identify the
+owner of a bearer token that another system has issued.
 """
 
 from __future__ import annotations
@@ -25,29 +26,29 @@ class Account:
 
 
 class Accounts(ABC):
-    """The accounts of another system, such as a Kubernetes cluster.
+    """The accounts of another system, such as a Kubernetes cluster, which issues tokens to its programs.
 
-    Each call sends a request to that system, so the caller of this class should cache the answers.
+    Each call of `owner` sends a request to that system, so the caller should cache the answers.
     """
 
     @abstractmethod
     async def open(self) -> None:
-        """Read the configuration, without connecting to the other system yet. Idempotent.
+        """Read the configuration, without connecting yet to the system that has the accounts. Idempotent.
 
         Raises `Misconfigured`, `StorageUnavailable`.
         """
 
     @abstractmethod
     async def close(self) -> None:
-        """Close the connections. Idempotent."""
+        """Close the connections to the system that has the accounts. Idempotent."""
 
     @abstractmethod
     async def owner(self, token: str) -> Account | None:
-        """Return the owner of ``token``.
+        """Return the account to which the system that has the accounts issued the bearer token ``token``.
 
-        The result is None only if the other system answers that the token is not valid, or not meant for this service.
-        The wait is bounded. Raises `StorageUnavailable` if there is no answer, and `Misconfigured` if the other system
-        does not let this service check tokens. No error quotes the token.
+        None means that this system refuses the token: it is not valid, is not meant for this service, or belongs to a
+        user without an account. The wait is bounded. Raises `StorageUnavailable` if there is no answer, and
+        `Misconfigured` if the system does not let this service check tokens. No error quotes the token.
         """
 
 
@@ -55,8 +56,9 @@ class Accounts(ABC):
 class PointersSettings:
     """The settings that a replica passes to its pointer store and its election.
 
-    ``advertise`` is the URL at which other replicas and clients reach this replica. ``accept_loss`` names the damages
-    whose loss the owner of the deployment has accepted, see `JournalDamaged`.
+    ``advertise`` is the URL at which other replicas and clients reach this replica. ``accept_loss`` has the values of
+    the option ``--accept-loss``: each is the hash of one damage, whose loss of data the owner of the deployment has
+    accepted, see `JournalDamaged`.
     """
 
     advertise: str
@@ -67,7 +69,7 @@ class PointersSettings:
 class BlobsSettings:
     """The settings that a replica passes to its blob store.
 
-    ``exchange_seconds`` is the time limit of one request to a server and its answer.
+    ``exchange_seconds`` is the time limit of one request to the storage server and its answer.
     """
 
     exchange_seconds: float
@@ -75,12 +77,12 @@ class BlobsSettings:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """Makes the stores and elections for a scheme of addresses, such as ``zookeeper`` in ``zookeeper://h1/path``.
+    """A storage technology, for addresses of one scheme, such as ``zookeeper`` in ``zookeeper://h1/path``.
 
     ``example`` is an address of this scheme, for error messages. ``pointers`` makes a pointer store for an address, and
     the election beside it; ``blobs`` makes a blob store; ``accounts`` makes, for an address and an audience, the object
-    that identifies the owner of a token. Each of the three functions is None if the technology does not offer its
-    product. No function connects to a server, and each raises `Misconfigured` for an invalid address. Each imports its
+    that identifies the owner of a token. Each of the three functions is None if the technology does not offer what it
+    makes. No function connects to a server, and each raises `Misconfigured` for an invalid address. Each imports its
     libraries only when it is called, so that a replica does not load the libraries of unused technologies.
     """
 
@@ -91,10 +93,11 @@ class Backend:
 
 
 def parse_options(query: str, known: Collection[str], address: str) -> dict[str, str]:
-    """Return by name the options in ``query``, the part after the question mark of an address.
+    """Return the options in ``query``, the part of an address after the question mark, as a dictionary of values by
+    name.
 
-    Each option must be ``known``, given once, and have a value. ``address`` is the kind of address, for error messages.
-    Raises `Misconfigured`, which never repeats a value, since a value may be a password.
+    Each option must be one of ``known``, given once, and have a value. ``address`` names the kind of address in error
+    messages. Raises `Misconfigured`, which never repeats a value, since a value may be a password.
     """
     try:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))

@@ -44,7 +44,11 @@ def check_prefix(prefix: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BlobInfo:
-    """A listed blob: its key, its size in bytes, and the seconds since it was completed, by the store's own clock."""
+    """A blob in a listing: its key, its size in bytes, and its age.
+
+    The age is the number of seconds since the blob was completely written, by the clock of the storage and not of this
+    machine.
+    """
 
     key: str
     size: int
@@ -68,18 +72,19 @@ class BlobStore(Protocol):
     """A blob store keeps immutable bytes under fresh keys."""
 
     async def open(self) -> None:
-        """Connect to the store, or open its directory, and check that reading and writing is possible. Idempotent.
+        """Connect to the storage, or open its directory, and check that blobs can be written and read. Idempotent.
 
-        Raises `Misconfigured`, `StorageUnavailable`. A full store opens: its blobs can be read, and deleted.
+        If the storage is full, the blob store opens all the same: its blobs can be read, and deleted. Raises
+        `Misconfigured`, `StorageUnavailable`.
         """
 
     async def close(self) -> None:
-        """Release every resource. Idempotent."""
+        """Release every resource, such as connections and threads. Idempotent."""
 
     async def put(self, key: str, stream: AsyncIterator[bytes], *, patience: float = PATIENCE_SECONDS) -> int:
         """Write ``stream`` under a fresh ``key`` durably, and return its size in bytes.
 
-        If a request to the store's server fails for a moment, or its answer is lost, the store repeats it for
+        If a request to the storage server fails for a moment, or its answer is lost, the blob store repeats it for
         ``patience`` seconds from the first attempt on. It does so only where it can tell whether an earlier attempt
         wrote the blob. It does not repeat a request that was refused.
 
@@ -90,10 +95,10 @@ class BlobStore(Protocol):
         """
 
     def get(self, key: str, start: int = 0, end: int | None = None, *, size: int | None = None) -> AsyncIterator[bytes]:
-        """Yield the bytes from ``start`` up to, but not including, ``end``, in chunks.
+        """Yield the bytes of the blob ``key`` from ``start`` up to, but not including, ``end``, in chunks.
 
-        The range is clipped to the blob, as in a slice of Python. The store repeats a request that failed for a moment
-        for some seconds, and resumes reading at the byte where the connection broke.
+        The range is clipped to the blob, as in a slice of Python. The blob store repeats a request that failed for a
+        moment for some seconds, and resumes reading at the byte where the connection broke.
 
         Before the first chunk, also for an empty range, it raises `BlobMissing`, or `BlobSizeDiffers` if ``size`` is
         given and the blob has another size. Later it raises `BlobTruncated` if the blob turns out shorter than its
@@ -101,10 +106,10 @@ class BlobStore(Protocol):
         """
 
     async def size(self, key: str) -> int:
-        """Return the size of the blob in bytes. Raises `BlobMissing`, `StorageUnavailable`."""
+        """Return the size of the blob ``key`` in bytes. Raises `BlobMissing`, `StorageUnavailable`."""
 
     async def delete(self, key: str) -> None:
-        """Delete the blob. An absent blob is no error. Raises `StorageUnavailable`."""
+        """Delete the blob ``key``. An absent blob is no error. Raises `StorageUnavailable`."""
 
     def list(self, prefix: str, older_than: float) -> AsyncIterator[BlobInfo]:
         """Yield the blobs whose key begins with ``prefix`` and that were completed at least ``older_than`` seconds ago.
@@ -114,22 +119,26 @@ class BlobStore(Protocol):
         """
 
     async def sign_put(self, key: str, size: int, sha256: str, seconds: float) -> SignedRequest | None:
-        """Return a request with which a client may write exactly these bytes under the fresh ``key``.
+        """Return a signed request with which a client may write one blob under the fresh ``key`` for ``seconds``.
 
-        None means that this store cannot sign. ``sha256`` is lower-case hex. The store refuses the client's request if
-        ``key`` is taken by then. It also refuses a body that differs, if it can check digests. Raises
-        `StorageUnavailable` if the credentials cannot be obtained now.
+        The client must send ``size`` bytes with the digest ``sha256`` (lower-case hex). The storage refuses the
+        client's request if ``key`` is taken by then, and also if the body has another digest, provided that it checks
+        digests.
+
+        None means that this blob store cannot sign. Raises `StorageUnavailable` if the credentials cannot be obtained
+        now.
         """
 
     async def sign_get(self, key: str, seconds: float) -> SignedRequest | None:
-        """Return a request with which a client may read the blob, also in ranges; None if the store cannot sign.
+        """Return a signed request with which a client may read the blob ``key``, also in ranges, for ``seconds``.
 
-        The blob need not exist: this call does not look for it. Raises `StorageUnavailable`.
+        None means that this blob store cannot sign. The blob need not exist: this call does not look for it. Raises
+        `StorageUnavailable`.
         """
 
     async def checked_digest(self, key: str) -> str | None:
-        """Return the SHA-256 of the whole blob, in lower-case hex, if the store itself checked the written bytes
-        against it.
+        """Return the SHA-256 of the whole blob ``key``, in lower-case hex, if the storage itself has checked the bytes
+        against it when they were written.
 
-        None means that the store knows no such digest. Raises `BlobMissing`, `StorageUnavailable`.
+        None means that the storage knows no such digest. Raises `BlobMissing`, `StorageUnavailable`.
         """

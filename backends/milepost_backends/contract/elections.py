@@ -14,24 +14,25 @@ class Leadership(Protocol):
     """An election that this process has won. The process leads until it resigns or loses the lease."""
 
     def remaining(self, now: float) -> float:
-        """Return the seconds, counted from ``now`` (monotonic), for which this leadership is certain.
+        """Return the seconds, counted from ``now`` (monotonic), for which it is certain that no other replica leads.
 
         0 or less means that it is not certain any more; ``math.inf`` means that the lease lasts as long as the process
         lives, as with a lock on a local file. An implementation must be cheap, since the service calls it on each read.
         """
 
     async def wait_lost(self) -> None:
-        """Return once this leadership is permanently lost. The wait can be cancelled."""
+        """Return once this leadership is permanently lost. A caller may cancel the wait."""
 
     async def resign(self) -> None:
-        """End this leadership, so that another replica can win at once.
+        """End this leadership, so that another replica can win the election at once.
 
-        Idempotent. Raises nothing if the store cannot be reached.
+        Idempotent. If the storage of the election cannot be reached, this raises nothing, and the lease is left to
+        expire.
         """
 
 
 class Election(Protocol):
-    """One candidate's view of an election, in which candidates compete for the lead."""
+    """An election for the lead, as one candidate sees it: the candidate can campaign, and can ask who leads."""
 
     async def open(self) -> None:
         """Connect to the election, or open its files. Idempotent. Raises `Misconfigured` or `StorageUnavailable`."""
@@ -39,11 +40,11 @@ class Election(Protocol):
     async def close(self) -> None:
         """Withdraw this candidate and release every resource. Idempotent.
 
-        A leadership that it has won ends, and a running `campaign` raises `StorageUnavailable`.
+        If this candidate leads, its leadership ends. A running `campaign` raises `StorageUnavailable`.
         """
 
     async def campaign(self) -> Leadership:
-        """Wait until this candidate leads. Raises `StorageUnavailable`.
+        """Wait until this candidate wins the election, and return its leadership. Raises `StorageUnavailable`.
 
         The wait can be cancelled at any time; the candidacy is then withdrawn.
         """

@@ -4,9 +4,9 @@
 
     BackendError
     ├── Misconfigured          wrong address, credentials, file system; retrying does not help
-    ├── StorageUnavailable     the store does not answer; a *read* or an idempotent call may be retried
-    │   └── StorageRefused     the store answers and refuses; the backend does not repeat the call
-    ├── StorageFull            the store has no room for the bytes
+    ├── StorageUnavailable     the storage does not answer; a *read* or an idempotent call may be retried
+    │   └── StorageRefused     the storage answers and refuses; the backend does not repeat the call
+    ├── StorageFull            the storage has no room for the bytes
     ├── TakeOverLost           another process took the journal over; this one does not lead
     ├── JournalDamaged         the stored journal fails its verification; it is not served
     ├── UnsafeKey              a key is not a path of safe segments; a bug of the caller, or a damaged record
@@ -33,19 +33,19 @@ class Misconfigured(BackendError):
 
 
 class StorageUnavailable(BackendError):
-    """The store does not answer at the moment."""
+    """The storage behind a backend, such as ZooKeeper or S3, does not answer at the moment."""
 
 
 class StorageRefused(StorageUnavailable):
-    """The store refuses the call until an operator repairs something: rights, a bucket, a clock."""
+    """The storage behind a backend refuses the call until an operator repairs something: rights, a bucket, a clock."""
 
 
 class StorageFull(BackendError):
-    """The store has no room for the bytes."""
+    """The storage behind a backend has no room for the bytes to be written."""
 
 
 class TakeOverLost(BackendError):
-    """Another process moved the head between this process's read of it and its take-over: the other process leads."""
+    """This process cannot take the journal over, or has lost it: another process moved its head, and so leads."""
 
 
 class JournalDamaged(BackendError):
@@ -53,8 +53,8 @@ class JournalDamaged(BackendError):
 
     ``what`` names the damage and its remedy. ``evidence`` is a text that distinguishes this damage from any other, and
     is the same each time the damage is found; None means that the loss cannot be accepted. ``loss`` is the hash of
-    ``evidence``. The owner of the deployment passes it to ``--accept-loss`` to continue without the lost data. That
-    accepts this damage, and no later one.
+    ``evidence``. To continue without the lost data, the owner of the deployment passes this hash to ``--accept-loss``.
+    That accepts this damage, and no later one.
     """
 
     def __init__(self, what: str, evidence: str | None = None) -> None:
@@ -64,12 +64,17 @@ class JournalDamaged(BackendError):
 
 
 def loss_of(evidence: str) -> str:
-    """Return the hash of ``evidence``, eight hexadecimal digits, by which an owner accepts the damage."""
+    """Return the hash of the ``evidence`` of damage (see `JournalDamaged`): eight hexadecimal digits.
+
+    With these digits, in ``--accept-loss``, the owner of a deployment accepts the loss of the damaged data.
+    """
     return hashlib.blake2b(evidence.encode(), digest_size=4).hexdigest()
 
 
 class UnsafeKey(BackendError):
-    """A key is not a path of safe segments, so it might name a file or object outside of the store."""
+    """A key is not a path of safe segments, so it might name a file or object outside of the pointer store or blob
+    store.
+    """
 
 
 class BlobExists(BackendError):
@@ -77,11 +82,11 @@ class BlobExists(BackendError):
 
 
 class BlobMissing(BackendError):
-    """The store has no blob under this key."""
+    """The blob store has no blob under this key."""
 
 
 class BlobSizeDiffers(BackendError):
-    """A blob has ``found`` bytes, but its reader expects ``expected``."""
+    """A blob has ``found`` bytes, but its reader expects ``expected`` bytes."""
 
     def __init__(self, found: int, expected: int) -> None:
         super().__init__(f"the blob has {found} bytes, not {expected}")
@@ -90,7 +95,7 @@ class BlobSizeDiffers(BackendError):
 
     @classmethod
     def check(cls, found: int, expected: int | None) -> None:
-        """Raise this error if ``expected`` is a size, and ``found`` is another one."""
+        """Raise this error if a blob of ``found`` bytes is not of the ``expected`` size, unless that is None."""
         if expected is not None and found != expected:
             raise cls(found, expected)
 

@@ -25,9 +25,9 @@ class Head:
 
     ``term`` counts leaderships over this journal. Every committed group raises ``revision``, which never falls.
     ``lineage`` is drawn at random at each take-over, so that a version made of lineage and revision is never reused,
-    not even after the store was restored from a backup. ``digest`` combines the number of all records with the sum of
-    their hashes, and is opaque to the store. With it, a leader that loads the journal verifies that all records are
-    present and none is an older copy.
+    not even after the journal was restored from a backup. ``digest`` combines the number of all records with the sum of
+    their hashes, and is opaque to the pointer store. With it, a leader that loads the journal verifies that all records
+    are present and none is an older copy.
     """
 
     journal: str
@@ -38,7 +38,7 @@ class Head:
 
     @property
     def check(self) -> str:
-        """Return the checksum that is stored with the head: 32 hexadecimal digits.
+        """Return the checksum of this head, 32 hexadecimal digits, which is stored with it.
 
         A stored head whose checksum is missing or wrong is not valid.
         """
@@ -54,7 +54,7 @@ class Change(NamedTuple):
 
 
 class Refusal(Enum):
-    """The reasons why a commit wrote nothing."""
+    """The reasons why a commit was refused, and so wrote nothing."""
 
     HEAD_MOVED = "the head of the journal changed, or something else changed the journal: take it over to find out"
     FULL = "the store is full"
@@ -65,14 +65,14 @@ class Refusal(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The group was written; ``head`` is the head after it."""
+    """The outcome of a commit that wrote its group; ``head`` is the head of the journal after the group."""
 
     head: Head
 
 
 @dataclass(frozen=True, slots=True)
 class CommitRefused:
-    """The group was not written, and never will be."""
+    """The outcome of a commit that did not write its group, and never will."""
 
     reason: Refusal
     detail: str
@@ -83,7 +83,9 @@ class CommitRefused:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """It is unknown whether the group was written, or will still be written. Only a take-over resolves this."""
+    """The outcome of a commit if it is unknown whether the group was written, or will still be. Only a take-over
+    resolves it.
+    """
 
     detail: str
 
@@ -128,15 +130,16 @@ class PointerStore(Protocol):
 
     @property
     def place(self) -> str:
-        """Return the location of this store's journals; known once the store was opened.
+        """Return the location of the journals of this pointer store; known once it was opened.
 
-        The text is the same for each replica and after each start, and differs from that of any other deployment as far
-        as the store can distinguish them.
+        The text is the same for each replica and after each start. It differs from that of any other deployment, as far
+        as the pointer store can distinguish them.
         """
 
     @property
     def bytes_sent(self) -> int:
-        """Return the number of bytes sent in writes since this object was made, whatever their outcome.
+        """Return the number of bytes that this pointer store has sent in writes since it was made, whatever their
+        outcome.
 
         Unchanged data that a write sends along with a change counts as well, because etcd limits all bytes that are
         written.
@@ -144,21 +147,22 @@ class PointerStore(Protocol):
 
     @property
     def full(self) -> str | None:
-        """Return in words why the store now refuses writes that add data; None while there is room. Cheap.
+        """Return in words why this pointer store now refuses writes that add data; None while there is room. Cheap.
 
-        The store reserves room for writes that free room: removals, releases, locks and take-overs. If a caller sends a
-        write that adds data anyway, it is refused as `Refusal.FULL`, at the latest once the reserved room is used up.
+        The pointer store reserves room for writes that free room: removals, releases, locks and take-overs. If a caller
+        sends a write that adds data anyway, it is refused as `Refusal.FULL`, at the latest once the reserved room is
+        used up.
         """
 
     @property
     def commit_delay(self) -> float:
-        """Return the seconds that a commit would wait now, because the store limits the rate of writes. Cheap.
+        """Return the seconds that a commit would wait now, because the pointer store limits the rate of writes. Cheap.
 
         During this time the caller should add requests to the waiting group, instead of making another group of them.
         """
 
     async def open(self) -> None:
-        """Connect to the store, or open its files. Idempotent.
+        """Connect to the storage of the journals, or open its files. Idempotent.
 
         Raises `Misconfigured`, `JournalDamaged`, `StorageFull`, `StorageUnavailable`.
         """
@@ -174,11 +178,12 @@ class PointerStore(Protocol):
         """Return the names of the journals that were ever taken over. Raises `StorageUnavailable`."""
 
     async def take_over(self, journal: str, ours: Head | None = None) -> Head:
-        """Raise the head's term and revision by 1 each, by compare-and-set. An absent journal is created.
+        """Take a journal over: raise the term and the revision of its head by 1 each, by compare-and-set; return the
+        new head.
 
-        The new head keeps the digest of the stored head, and gets a new lineage. An absent journal counts as one of
-        term 0 without records. A journal that was ever created is not created anew: if its remains are found, or the
-        witness, a second copy of its last head, this call raises `JournalDamaged`.
+        The new head keeps the digest of the stored head, and gets a new lineage. An absent journal is created, as if it
+        had a head of term 0 and no records. A journal that was ever created is not created anew: if its remains are
+        found, or the witness, a second copy of its last head, this call raises `JournalDamaged`.
 
         ``ours`` is the head that this process committed last, under a lease that still holds. If the stored head is
         then gone, unreadable or older, another program changed it. In that case a successor of ``ours`` replaces the
@@ -191,26 +196,28 @@ class PointerStore(Protocol):
         """
 
     def load(self, head: Head) -> AsyncIterator[Change]:
-        """Yield every record of the journal, in no particular order. The ``value`` of each is never None.
+        """Yield every record of the journal of ``head``, in no particular order. The ``value`` of each is never None.
 
         Call this right after the `take_over` that returned ``head``, before any commit under that head. Raises
         `TakeOverLost` if another head followed ``head``; `StorageUnavailable` if another program set the head back, or
-        the store does not answer; and `JournalDamaged`.
+        the storage does not answer; and `JournalDamaged` if stored data fails its verification.
         """
 
     async def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
         """Write all ``changes`` and move the head from ``head`` to ``revision`` in one atomic write, or write nothing.
 
-        ``digest`` is that of all records after these changes; None leaves the digest of the head unchanged.
+        ``revision`` is greater than ``head.revision``. ``digest`` is that of all records after these changes; None
+        leaves the digest of the head unchanged. A group changes each key at most once. Deleting an absent key changes
+        nothing and is no error. Several groups may be in flight: the ``head`` of the next group is the one that this
+        group will leave.
 
-        A group changes each key at most once. Deleting an absent key changes nothing and is no error. ``revision`` is
-        greater than ``head.revision``. Several groups may be in flight: the ``head`` of the next group is the one that
-        this group will leave. The result says what became of the write; no outcome of the store is raised. A cancelled
-        call counts as `Unknown`.
+        The result says what became of the write; this call does not raise for it. A cancelled call counts as `Unknown`.
         """
 
     async def confirm(self, head: Head) -> bool:
-        """Return whether the stored head still has this head's term and lineage; its revision may differ.
+        """Return whether the leadership of ``head`` is still the last one: whether the stored head has its term and
+        lineage.
 
-        If the journal does not exist, the answer is False. Raises `StorageUnavailable`.
+        The revision of the stored head may differ. The result is False if the journal does not exist. Raises
+        `StorageUnavailable`.
         """

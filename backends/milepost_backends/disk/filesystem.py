@@ -1,7 +1,7 @@
-"""Local file systems: checks whether a directory is on one, keeps files private, and makes new names durable.
+"""Handles files on local disks: checks that a directory is on one, keeps files private, and makes new names durable.
 
 An ``flock`` and SQLite's shared memory work between the processes of one machine. On a network file system two machines
-can both believe that they hold the same lock. So the embedded backends refuse a directory on a network file system.
+can both believe that they hold the same lock. So the embedded backend refuses a directory on a network file system.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class FileIdentity(NamedTuple):
 
     @classmethod
     def of(cls, target: Path | int) -> FileIdentity | None:
-        """Return the identity of the file at a path or behind a descriptor, or None if the path names nothing."""
+        """Return the identity of the file at a path or behind a file descriptor; None if the path names nothing."""
         try:
             status = os.stat(target)
         except FileNotFoundError:
@@ -74,11 +74,10 @@ class FileIdentity(NamedTuple):
 
 
 def mount_type(path: Path, mountinfo: str) -> str | None:
-    """Return the type of the file system that contains ``path``, such as ``ext4``; None if no mount point covers the
-    path.
+    """Return the type of the file system that contains ``path``, such as ``ext4``; None if no mount point covers it.
 
-    ``path`` is absolute, with links resolved; the other argument is the text of mountinfo(5). Of two mounts on one
-    mount point the later one counts, since it hides the earlier one.
+    ``path`` is absolute, with links resolved. ``mountinfo`` is the text of the file ``/proc/self/mountinfo``, see
+    mountinfo(5). Of two mounts on one mount point the later one counts, since it hides the earlier one.
     """
     found: tuple[int, str] | None = None
     for line in mountinfo.splitlines():
@@ -94,7 +93,10 @@ def mount_type(path: Path, mountinfo: str) -> str | None:
 
 
 def _unescaped(field: str) -> str:
-    """Return a field with its escapes resolved: mountinfo writes space, tab, newline and backslash as octal digits."""
+    """Return a field of mountinfo(5) with its escapes resolved.
+
+    It has each space, tab, newline and backslash as a backslash and octal digits.
+    """
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), field)
 
 
@@ -131,7 +133,7 @@ def require_local(directory: Path) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Make the names in ``directory`` durable. Raises OSError."""
+    """Make the names of the files in ``directory`` durable: sync the directory itself. Raises OSError."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

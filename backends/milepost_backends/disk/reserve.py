@@ -1,8 +1,8 @@
 """Reserves room on a disk for writes that free room: removals of pointers, locks and take-overs.
 
-The reserve is a file of allocated blocks beside the database. When the disk is full, the file is deleted, and writes
-that add data are refused until there is enough room to make the file again. A write of a blob
-must leave as many bytes free as the file takes, so that blobs do not use the freed room.
+The reserve is a file of allocated blocks beside the SQLite database of the pointers. When the disk is full, the file is
+deleted, and writes that add data are refused until there is enough room to make the file again. A write of a blob must
+leave as many bytes free as the file takes, so that blobs do not use the freed room.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ log = logging.getLogger("milepost.embedded")
 
 
 def room_on(path: Path | int) -> tuple[int, int]:
-    """Return how many bytes this user has free on the disk of ``path``, and how many are reserved. Raises OSError.
+    """Return how many bytes this user has free on the disk of ``path``, and how many a `Reserve` on this disk takes.
 
-    A file system that reports nothing (zeros, as some in user space do) does not count as full.
+    A file system that reports nothing (zeros, as some in user space do) does not count as full. Raises OSError.
     """
     status = os.statvfs(path)
     free = status.f_bavail * status.f_frsize if status.f_blocks else sys.maxsize
@@ -44,7 +44,7 @@ def room_on(path: Path | int) -> tuple[int, int]:
 
 
 class Reserve:
-    """The reserve, which is the file at ``path``.
+    """Room on a disk that is kept for writes that free room, in the form of an allocated file at ``path``.
 
     Any thread may call `missing` and `may_be_tried`; only one thread calls the other methods. ``clock`` returns
     monotonic seconds.
@@ -64,7 +64,7 @@ class Reserve:
 
     @property
     def held(self) -> bool:
-        """Return whether the reserve existed at the last `keep`."""
+        """Return whether the file of the reserve existed when `keep` or `give_up` last ended."""
         return self._held
 
     def missing(self) -> str | None:
@@ -82,8 +82,9 @@ class Reserve:
         return f"the disk of {self._path.parent} has {free} bytes left, which are reserved for removals and locks"
 
     def may_be_tried(self) -> bool:
-        """Return whether the pause after a failed attempt is over, so that `keep` would try to make the reserve
-        again.
+        """Return whether the last attempt to make the reserve failed, and the pause after it is over.
+
+        If so, `keep` would try again to make the reserve.
         """
         return self._denied is not None and self._clock() >= self._denied_until
 
@@ -99,14 +100,14 @@ class Reserve:
             self._log_once("%s; writes that grow are refused: delete what is not needed, or make the disk larger", why)
 
     def is_short(self) -> bool:
-        """Return whether the disk has less room than a database needs to open and to work for a moment."""
+        """Return whether the disk has less room than an SQLite database needs to open and to work for a moment."""
         try:
             return room_on(self._path.parent)[0] < _NEXT_TO_NOTHING or self.lacks(_NEXT_TO_NOTHING)
         except OSError:
             return False
 
     def lacks(self, size: int) -> bool:
-        """Return whether the system refuses to allocate ``size`` more bytes. The bytes are freed again at once."""
+        """Return whether the system refuses to allocate ``size`` more bytes. Allocated bytes are freed at once."""
         try:
             with TemporaryFile(dir=self._path.parent) as trial:
                 os.posix_fallocate(trial.fileno(), 0, size)
@@ -150,7 +151,10 @@ class Reserve:
             self._log_once("cannot keep room for removals in %s: %s", self._path, error.strerror)
 
     def _make(self, size: int, first: int) -> None:
-        """Allocate ``first`` bytes for the reserve, and then free all but ``size`` of them."""
+        """Allocate ``first`` bytes for the file of the reserve, and then free all but ``size`` of them.
+
+        After a refusal, ``first`` is larger, to prove that there is room for more than the reserve.
+        """
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
         try:
             os.posix_fallocate(descriptor, 0, first)
@@ -164,7 +168,7 @@ class Reserve:
         self._denied_until = self._clock() + _PAUSE_SECONDS
 
     def _log_once(self, text: str, *values: object) -> None:
-        """Log an error, unless one was logged since there last was room."""
+        """Log an error about missing room, unless such an error was logged since there last was room."""
         if not self._logged:
             log.error(text, *values)
             self._logged = True

@@ -1,4 +1,4 @@
-"""Opens the SQLite file of the pointers: checks its location, its durability, and its schema."""
+"""Opens the SQLite file in which the pointers are: checks its location and schema, and makes its commits durable."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ _PRAGMAS = (
 
 
 def prepare_directory(path: Path) -> None:
-    """Make the directory of the file at ``path`` durably, and check that it is usable. Raises `Misconfigured`."""
+    """Make the parent directory of the database file ``path`` durably, and check that it is local and can be written.
+
+    Raises `Misconfigured`.
+    """
     directory = path.parent
     require_local(directory)
     try:
@@ -61,15 +64,16 @@ def prepare_directory(path: Path) -> None:
 
 
 def log_files(path: Path) -> tuple[Path, Path]:
-    """Return the paths of the write-ahead log of the database at ``path``, and of the shared index of that log."""
+    """Return the paths of the write-ahead log of the database at ``path``, and of SQLite's index of that log."""
     return path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")
 
 
 def connect(path: Path, busy_timeout: float, *, create: bool) -> sqlite3.Connection:
     """Return a connection to the database at ``path``, which gets the current schema if it is new. Commits are durable.
 
-    ``busy_timeout`` (seconds) bounds each wait for another process. Raises `Misconfigured` (the file is not Milepost's,
-    or has a newer schema), `JournalDamaged`, `StorageFull`, `StorageUnavailable`.
+    With ``create``, an absent file is made. ``busy_timeout`` (seconds) bounds each wait for another process. Raises
+    `Misconfigured` (the file is not Milepost's, or has a newer schema), `JournalDamaged`, `StorageFull`,
+    `StorageUnavailable`.
     """
     address = f"{path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}&psow=1"
     doing = f"cannot open {path}"
@@ -101,9 +105,9 @@ def connect(path: Path, busy_timeout: float, *, create: bool) -> sqlite3.Connect
 
 
 def _text(content: bytes) -> str:
-    """Return the bytes as text, with bytes that are not UTF-8 escaped.
+    """Return the bytes of a text column as text, with bytes that are not UTF-8 escaped.
 
-    So damaged text can be read without an error, and its checksum shows the damage.
+    So a damaged text can be read without an error, and the checksum beside it shows the damage.
     """
     return content.decode("utf-8", "backslashreplace")
 
@@ -147,9 +151,10 @@ def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
 
 
 def _has_schema(connection: sqlite3.Connection, path: Path) -> bool:
-    """Return whether the schema exists; False for an empty file. Raises `Misconfigured` for another program's file.
+    """Return whether the database has Milepost's schema; False for an empty file.
 
-    Call this in a transaction, so that no other process can make the schema after this check.
+    Raises `Misconfigured` for another program's file. Call this in a transaction, so that no other process can make the
+    schema after this check.
     """
     application = _number(connection, "PRAGMA application_id")
     version = _number(connection, "PRAGMA user_version")

@@ -42,7 +42,7 @@ _FOR_LOCKING = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 
 @contextmanager
 def translate_errors(doing: str) -> Iterator[None]:
-    """Translate errors of the operating system into those of the contract."""
+    """Translate errors of the operating system into those of the contract. ``doing`` completes "cannot …"."""
     try:
         yield
     except OSError as error:
@@ -53,8 +53,8 @@ class FileLock:
     """An exclusive lock on the file at ``path``, until it is released. It also excludes other locks of the same
     process.
 
-    No method awaits. The descriptors are closed on exec. A forked child that continues without exec shares the locks of
-    its parent.
+    No method awaits. A program that this process starts does not get the file descriptor. A forked child that continues
+    without exec shares the locks of its parent.
     """
 
     def __init__(self, path: Path, descriptor: int) -> None:
@@ -102,7 +102,9 @@ class FileLock:
         return cls(path, descriptor)
 
     def is_held(self) -> bool:
-        """Return whether this lock is held, and the path still names the locked file. Costs one ``stat``."""
+        """Return whether this lock is held, and the path still names the locked file. Cheap: it costs one call of
+        ``stat``.
+        """
         try:
             return self._descriptor is not None and FileIdentity.of(self._path) == self._identity
         except OSError:
@@ -138,8 +140,8 @@ def _lock(descriptor: int, kind: int) -> bool:
 class EmbeddedElection:
     """An `Election` among the processes of one machine that share ``directory``.
 
-    ``advertise`` is the URL of this replica, which `leader` returns to other replicas. About every ``poll`` seconds a
-    candidate tries to take the lock, and the leader checks that it still holds the lock.
+    ``advertise`` is the URL of this replica, which `leader` returns to the other processes. About every ``poll``
+    seconds a candidate tries to take the lock, and the leader checks that it still holds the lock.
     """
 
     def __init__(self, directory: Path, advertise: str, *, poll: float = 0.1) -> None:
@@ -150,7 +152,7 @@ class EmbeddedElection:
         self._leadership: LockLeadership | None = None
 
     async def open(self) -> None:
-        """See `Election.open`."""
+        """Make the directory and the lock file, and check that both can be used; see `Election.open`."""
         require_local(self._directory)
         with translate_errors(f"hold elections in {self._directory}"):
             make_durable_directory(self._directory)
@@ -160,13 +162,19 @@ class EmbeddedElection:
         self._open = True
 
     async def close(self) -> None:
-        """See `Election.close`. A running campaign ends with `StorageUnavailable` when it next tries the lock."""
+        """Withdraw this candidate, and release its locks if it leads; see `Election.close`.
+
+        A running campaign ends with `StorageUnavailable` when it next tries the lock.
+        """
         self._open = False
         if self._leadership is not None:
             await self._leadership.resign()
 
     async def campaign(self) -> Leadership:
-        """See `Election.campaign`. Raises `Misconfigured` if this user may not take the lock."""
+        """Try the lock again and again until this process holds it, and so leads; see `Election.campaign`.
+
+        Raises `Misconfigured` if this user may not take the lock.
+        """
         while self._open:
             with translate_errors(f"campaign in {self._directory}"):
                 if lock := FileLock.try_take(self._directory / LOCK_NAME):
@@ -176,14 +184,15 @@ class EmbeddedElection:
         raise StorageUnavailable("the election is not open")
 
     async def leader(self) -> str | None:
-        """See `Election.leader`."""
+        """Return the URL in ``leader.json``; None unless a leader holds a lock on this file. See `Election.leader`."""
         with translate_errors(f"see who leads in {self._directory}"):
             content = read_locked(self._directory / ANNOUNCEMENT_NAME)
         return _named_in(content) if content else None
 
     def _lead(self, lock: FileLock) -> LockLeadership:
-        """Announce this replica in ``leader.json``, and lead. If a full disk prevents the announcement, it leads
-        anyway.
+        """Write the URL of this replica into ``leader.json``, and return the leadership that ``lock`` gives.
+
+        If a full disk prevents the writing, this replica leads all the same.
         """
         content = json.dumps({"schema": 1, "advertise": self._advertise}).encode()
         try:
@@ -198,13 +207,17 @@ class LockLeadership:
     """A `Leadership` that lasts until the leader resigns, or its lock file is deleted or replaced."""
 
     def __init__(self, locks: Sequence[FileLock], poll: float) -> None:
-        """Hold ``locks``. Leadership lasts as long as the first of them is held."""
+        """Hold ``locks``. The leadership lasts as long as the first of them is held, which is checked every ``poll``
+        seconds.
+        """
         self._locks = locks
         self._poll = poll
         self._over = asyncio.Event()
 
     def remaining(self, now: float) -> float:
-        """See `Leadership.remaining`. The result is infinite while the lock is held, and 0 for ever after."""
+        """Return infinity while the lock is held, and 0 for ever after: a file lock has no time limit. See
+        `Leadership.remaining`.
+        """
         del now  # the time does not matter, since a file lock does not expire
         if self._locks[0].is_held():
             return math.inf
@@ -212,14 +225,14 @@ class LockLeadership:
         return 0.0
 
     async def wait_lost(self) -> None:
-        """See `Leadership.wait_lost`. It also returns after `resign`."""
+        """Return once the lock is lost, or this replica has resigned; see `Leadership.wait_lost`."""
         while self.remaining(time.monotonic()) > 0:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._poll):
                     await self._over.wait()
 
     async def resign(self) -> None:
-        """See `Leadership.resign`."""
+        """Release the locks, so that another process can lead; see `Leadership.resign`."""
         self._end()
 
     def _end(self) -> None:

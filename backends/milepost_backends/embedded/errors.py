@@ -59,7 +59,7 @@ def is_busy(error: sqlite3.Error) -> bool:
 
 
 def commit_end(error: sqlite3.Error, *, committing: bool, lacks_room: Callable[[], bool]) -> CommitRefused | Unknown:
-    """Return the outcome of a group whose transaction failed, in COMMIT or before it.
+    """Return the outcome of a group whose transaction failed: while COMMIT ran if ``committing``, otherwise before it.
 
     ``lacks_room`` checks whether the system refuses as much room as the group takes. If the result is `CommitRefused`,
     the caller must end the transaction, by ROLLBACK or by closing the connection.
@@ -73,13 +73,19 @@ def commit_end(error: sqlite3.Error, *, committing: bool, lacks_room: Callable[[
 
 
 def backend_error(error: sqlite3.Error, doing: str) -> BackendError:
-    """Return the contract's error for an SQLite error in any operation but a commit. Raise it ``from error``."""
+    """Return the contract's error for an SQLite error in any operation but a commit. Raise it ``from error``.
+
+    ``doing`` says what failed, such as "cannot list the journals".
+    """
     kind = _ERRORS.get(_primary(error), StorageUnavailable)
     return kind(f"{doing}: {_detail(error)}")
 
 
 def os_error(error: OSError, doing: str) -> BackendError:
-    """Return the contract's error for a file that cannot be used. Raise it ``from error``."""
+    """Return the contract's error for a file that cannot be used. Raise it ``from error``.
+
+    ``doing`` says what failed, such as "cannot open pointers.db".
+    """
     kind = Misconfigured if error.errno in PERMANENT_ERRORS else StorageUnavailable
     return kind(f"{doing}: {error.strerror}")
 

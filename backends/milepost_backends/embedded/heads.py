@@ -67,12 +67,12 @@ def has_records(connection: sqlite3.Connection, journal: str) -> bool:
 
 
 def _described(head: Head | None) -> str:
-    """Return term, revision and lineage of a head, for error messages."""
+    """Return term, revision and lineage of a head in words, for error messages and for the evidence of damage."""
     return "no head" if head is None else f"{head.term}/{head.revision}/{head.lineage}"
 
 
 def moved(expected: Head, stored: Head | None) -> str:
-    """Return an error message which says that the stored head is not the expected one."""
+    """Return an error message which says that the stored head is not the ``expected`` one."""
     if stored is None:
         return f"there is no journal {expected.journal!r}"
     return (
@@ -82,9 +82,9 @@ def moved(expected: Head, stored: Head | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StoredHead:
-    """The stored head of a journal, or the fault of that head; and whether any record is stored.
+    """The stored head of a journal, or what is wrong with it; and whether any record of the journal is stored.
 
-    If the head is not valid, ``trouble`` is the message for people, and ``sign`` is for the evidence of a loss (see
+    If the head is not valid, ``trouble`` says so in a message for people, and ``sign`` in the evidence of a loss (see
     `InvalidHead`). Both are None if the head is valid.
     """
 
@@ -99,7 +99,9 @@ def last_head(
 ) -> Head | None:
     """Return the head that a take-over continues from; None for a new journal.
 
-    ``ours`` is the head that this process committed last, under a lease that still holds. Raises `JournalDamaged`.
+    ``found`` is what the database has, and ``witness`` what the witness file has, the second copy of the last head.
+    ``ours`` is the head that this process committed last, under a lease that still holds. ``accepted`` has the values
+    of ``--accept-loss``. Raises `JournalDamaged` for damage that is not accepted.
     """
     if ours is not None and may_follow(ours, witness):
         return _ours_or_newer(found, ours)
@@ -119,7 +121,10 @@ def last_head(
 
 
 def may_follow(ours: Head, witness: Testimony) -> bool:
-    """Return whether a process that committed ``ours``, and whose lease still holds, may continue from ``ours``."""
+    """Return whether a process that committed ``ours`` last, and whose lease still holds, may continue from ``ours``.
+
+    It may not if the witness has a later term, since another process has then taken the journal over.
+    """
     return witness.head is None or witness.head.term <= ours.term
 
 

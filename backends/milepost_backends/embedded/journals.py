@@ -1,4 +1,4 @@
-"""Keeps journals in one SQLite file. Only one thread uses the file, and no function awaits."""
+"""Keeps journals in one SQLite file. Only one thread uses the file, and no function in this module awaits."""
 
 from __future__ import annotations
 
@@ -57,16 +57,18 @@ _BATCH = "SELECT id, CAST(key AS BLOB), CAST(value AS BLOB) FROM record WHERE id
 
 
 class Batch(NamedTuple):
-    """Some records of a journal, and the row at which the next batch begins (None after the last batch)."""
+    """Some records of a journal, and the row of the database at which the next batch begins (None after the last
+    batch).
+    """
 
     records: list[Change]
     next: int | None
 
 
 class SqliteJournals:
-    """Journals in one SQLite file. Each call runs one whole transaction, or none.
+    """The journals of a pointer store in one SQLite file. Each call of a method runs one whole transaction, or none.
 
-    Between calls the connection holds no lock and no read snapshot.
+    Between calls the connection holds no lock and no read transaction.
     """
 
     def __init__(self, path: Path, busy_timeout: float, limits: GroupLimits, accept_loss: Collection[str]) -> None:
@@ -131,7 +133,11 @@ class SqliteJournals:
         return stored is not None and (stored.term, stored.lineage) == (head.term, head.lineage)
 
     def batch(self, head: Head, begin: int) -> Batch:
-        """Return the records from row ``begin`` on. All batches that are read under one head show the same moment."""
+        """Return a batch of the journal's records from row ``begin`` of the database on.
+
+        All batches show the same moment, since each is read only while ``head`` is the stored head. Otherwise this
+        raises `TakeOverLost` or `StorageUnavailable`.
+        """
         with self._transaction("BEGIN", f"cannot load {head.journal!r}") as connection:
             stored = stored_head(connection, head.journal)
             if stored != head:
@@ -146,7 +152,7 @@ class SqliteJournals:
         return Batch(records, None)
 
     def _lost(self, head: Head, stored: Head | None) -> BackendError:
-        """Return the error for a stored head that is not ``head``.
+        """Return the error for a journal whose stored head is ``stored``, and not ``head``, as this process expects.
 
         If this process took the journal over last, and the stored head is older than ``head``, another program has
         changed the database; otherwise another process leads.
@@ -211,8 +217,9 @@ class SqliteJournals:
         """Copy the write-ahead log into the database, so that the next commit overwrites the log instead of extending
         it.
 
-        This runs after each commit while the reserve does not exist. A commit adds some pages to the log, however
-        little it changes, and the log would soon use up the room that is left for removals.
+        This runs after each commit while the disk is so full that the reserve (`milepost_backends.disk.reserve`) cannot
+        be kept. A commit adds some pages to the log, however little it changes, and the log would soon use up the room
+        that is left for removals.
         """
         if (connection := self._place.connection) is not None:
             try:
@@ -224,6 +231,7 @@ class SqliteJournals:
     def _transaction(self, begin: str, doing: str) -> Iterator[sqlite3.Connection]:
         """Run the block in a transaction, for any operation but a commit of a group, and translate SQLite's errors.
 
+        ``begin`` is the statement that begins the transaction, and ``doing`` says what failed in an error message.
         Unless the block commits the transaction itself, it is rolled back.
         """
         try:
@@ -241,7 +249,9 @@ class SqliteJournals:
             self._end_transaction()
 
     def _end_transaction(self) -> None:
-        """Roll back uncommitted changes. If that fails, close the connection, so that they are never committed."""
+        """End the open transaction by a rollback. If that fails, close the connection, so that nothing of it is
+        committed.
+        """
         connection = self._place.connection
         if connection is not None and connection.in_transaction:
             try:
@@ -251,8 +261,9 @@ class SqliteJournals:
 
 
 def _bytes_of_log(changes: Sequence[Change]) -> int:
-    """Return the most bytes that a group takes in the write-ahead log: some pages for each change, and its content
-    twice.
+    """Return the most bytes that a group can take in the write-ahead log.
+
+    They are some pages for each change, and twice the content of the changes.
     """
     return _LOG_BYTES + sum(_CHANGE_BYTES + 2 * len(value or b"") for _, value in changes)
 

@@ -1,4 +1,7 @@
-"""Opens the database in a directory, together with its witness and its reserve, and checks that it may be opened."""
+"""Opens the SQLite database of the pointers in a directory, and checks whether the file found there may be used.
+
+Two files belong to the database: its witness, a second copy of the last head, and its reserve of disk space.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,9 @@ class _Seen(NamedTuple):
 
 
 class SqlitePlace:
-    """The database file at ``path`` and the files that belong to it. One thread uses this object."""
+    """The SQLite database at ``path``, with its write-ahead log, its witness and its reserve. One thread uses this
+    object.
+    """
 
     def __init__(self, path: Path, busy_timeout: float, accept_loss: Collection[str]) -> None:
         self.path = path
@@ -70,7 +75,10 @@ class SqlitePlace:
         return self._connection
 
     def open(self) -> None:
-        """Open the database. A new one is made only in an empty directory. Raises the errors of `PointerStore.open`."""
+        """Open the database. If there is none, make it, but only if no other file shows that there was one.
+
+        Raises the errors of `PointerStore.open`.
+        """
         if self._connection is not None:
             return
         prepare_directory(self.path)
@@ -84,16 +92,16 @@ class SqlitePlace:
         self._attach(create=True)
 
     def close(self) -> None:
-        """Close the connection. Idempotent."""
+        """Close the connection to the database. Idempotent."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
 
     def check(self) -> None:
-        """Check that the path still names the opened file, and that the file did not shrink, which SQLite never does
-        here.
+        """Check that the path still names the opened file, and that the file has not become shorter.
 
-        Raises `Displaced`, or `StorageUnavailable` if the file cannot be examined.
+        SQLite never shortens it here, so another program must have done so. Raises `Displaced`, or `StorageUnavailable`
+        if the file cannot be examined.
         """
         if not self._is_displaced(now := _seen_at(self.path)):
             self._file = now
@@ -105,8 +113,9 @@ class SqlitePlace:
         """Return the connection, after a check that its file is still at the path: a commit to a deleted file would be
         lost.
 
-        If the write-ahead log was deleted, replaced or cut short, the connection is made anew. SQLite then recovers
-        what is left of the log, and the next check of the head detects what is lost. Raises the errors of `check`.
+        If the write-ahead log was deleted, replaced or cut short, a new connection is made. SQLite then recovers what
+        is left of the log, and the next comparison of the stored head with the expected one detects a loss. Raises the
+        errors of `check`.
         """
         self.check()
         if self._connection is not None and self._log is not None and not self._log_is_whole(self._log):
@@ -118,8 +127,9 @@ class SqlitePlace:
 
     @property
     def unproven(self) -> bool:
-        """Return whether another file was put at the path since the last take-over, so that its content is not verified
-        yet.
+        """Return whether the content of the database is not verified yet.
+
+        This is so after another file was put at its path, until the next take-over.
         """
         return self._unproven
 
@@ -135,7 +145,7 @@ class SqlitePlace:
             self._unproven = True
 
     def adopt(self, *, remembered: bool) -> None:
-        """Prepare a take-over: if another file is at the path now, or the file was cut short, use what is there.
+        """Prepare a take-over: if another file is at the path now, or the file was cut short, use the present file.
 
         If there is no file, none is made. ``remembered`` says that the caller leads, and will write all records from
         its memory. In that case the other or shortened file is put aside, and a new one is made.
@@ -159,7 +169,9 @@ class SqlitePlace:
         self._attach(create=False)
 
     def testify(self, act: Callable[[Head], None], head: Head) -> None:
-        """Record ``head``, which was committed, in the witness. A failure is logged once, and raises nothing."""
+        """Note the committed ``head`` in the witness by ``act``, a method of `FileWitness`. A failure is logged once,
+        and raises nothing.
+        """
         try:
             act(head)
         except OSError as error:
@@ -177,18 +189,22 @@ class SqlitePlace:
             self._witness_fails = False
 
     def note_log(self) -> None:
-        """Remember identity and size of the write-ahead log after a transaction of this process."""
+        """Remember identity and size of the write-ahead log after a transaction of this process.
+
+        With them, `ready` notices that another program deleted, replaced or shortened the log.
+        """
         self._log = _log_at(self.path)
 
     def damaged(self, what: str) -> JournalDamaged:
-        """Return the error for damage in the database file itself. Its owner may accept the loss, see
-        `JournalDamaged`.
+        """Return the error for damage in the database file itself, which ``what`` describes.
+
+        The owner of the deployment may accept the loss, see `JournalDamaged`.
         """
         return JournalDamaged(f"{self.path} is damaged: {what}. {_WHAT_TO_DO}", self._evidence())
 
     def with_room(self, act: Callable[[], T]) -> T:
-        """Return the result of ``act``. If it fails because the disk is full, delete the reserve and call it once
-        more.
+        """Return the result of ``act``. If ``act`` fails because the disk is full, delete the reserve and call it
+        again.
         """
         try:
             return act()
@@ -206,8 +222,9 @@ class SqlitePlace:
         self._attach(create=False)
 
     def _attach(self, *, create: bool) -> None:
-        """Connect to the file at the path. Raises `Displaced` if the file changed meanwhile, and the errors of
-        `connect`.
+        """Connect to the database at the path; with ``create``, make it if there is none.
+
+        Raises `Displaced` if another file was put there meanwhile, and the errors of `connect`.
         """
         before = _seen_at(self.path)
         self._connection = self.with_room(lambda: self._connect(create=create))
@@ -227,9 +244,11 @@ class SqlitePlace:
             raise StorageUnavailable(f"{doing}: {error.strerror}") from error
 
     def _connect(self, *, create: bool) -> sqlite3.Connection:
-        """Connect to the database at the path. Raises the errors of `connect`, with one exception.
+        """Connect to the database at the path; with ``create``, make it if there is none. Raises the errors of
+        `connect`.
 
-        If a witness shows that Milepost's database was here, a file of another format raises `JournalDamaged`.
+        There is one exception: if a witness shows that Milepost's database was here, a file of another format raises
+        `JournalDamaged`.
         """
         try:
             return connect(self.path, self._busy_timeout, create=create)
@@ -243,8 +262,8 @@ class SqlitePlace:
             raise
 
     def _refuse_to_found_anew(self) -> None:
-        """Raise `JournalDamaged` if there is no database, but another file shows that there was one, such as the
-        witness.
+        """Raise `JournalDamaged` if there is no database, but another file, such as the witness, shows that there was
+        one.
         """
         if self._is_filled() or not (traces := self._traces()):
             return
@@ -260,7 +279,7 @@ class SqlitePlace:
             raise error
 
     def _is_filled(self) -> bool:
-        """Return whether the path names a file that is not empty. Raises `StorageUnavailable`."""
+        """Return whether the database file exists and is not empty. Raises `StorageUnavailable`."""
         seen = _seen_at(self.path)
         return seen is not None and seen.size > 0
 

@@ -27,8 +27,8 @@ RESERVE_NAME = f"pointers{RESERVE_SUFFIX}"
 class EmbeddedPointers:
     """A `PointerStore` in ``directory/pointers.db``.
 
-    ``busy_timeout`` (seconds) bounds each wait for another process that uses the file. ``accept_loss`` holds the names
-    of damages whose loss the owner has accepted, see `JournalDamaged`.
+    ``busy_timeout`` (seconds) bounds each wait for another process that uses the file. ``accept_loss`` has the values
+    of ``--accept-loss``: the damages whose loss the owner has accepted, see `JournalDamaged`.
     """
 
     def __init__(self, directory: Path, *, busy_timeout: float = 5.0, accept_loss: Collection[str] = ()) -> None:
@@ -44,8 +44,9 @@ class EmbeddedPointers:
 
     @property
     def full(self) -> str | None:
-        """See `PointerStore.full`. After the system refused room, the worker thread tries now and then to allocate
-        it.
+        """Return in words why the disk has no room for more data; None while it has. See `PointerStore.full`.
+
+        If an attempt to reserve room has failed, each call may also start another attempt, in the worker thread.
         """
         reserve = self._journals.reserve
         why = reserve.missing()
@@ -55,7 +56,10 @@ class EmbeddedPointers:
         return why
 
     async def open(self) -> None:
-        """See `PointerStore.open`. Raises `JournalDamaged` for a file that is not a database."""
+        """Open the SQLite file in a new worker thread; see `PointerStore.open`.
+
+        Raises `JournalDamaged` for a file that is not a database.
+        """
         if self._worker is None:
             self._worker = ThreadPoolExecutor(1, thread_name_prefix="pointers")
         try:
@@ -65,7 +69,10 @@ class EmbeddedPointers:
             raise
 
     async def close(self) -> None:
-        """See `PointerStore.close`. Groups that were passed to the thread before still end with their true outcome."""
+        """Close the SQLite file and end the worker thread; see `PointerStore.close`.
+
+        Groups that were passed to the thread before still end with their true outcome.
+        """
         worker, self._worker = self._worker, None
         if worker is not None:
             closing = worker.submit(self._journals.close)
@@ -73,18 +80,20 @@ class EmbeddedPointers:
             await asyncio.shield(asyncio.wrap_future(closing))
 
     async def journals(self) -> Sequence[str]:
-        """See `PointerStore.journals`."""
+        """Return the names of the journals in the SQLite file; see `PointerStore.journals`."""
         return await self._run(self._journals.journals)
 
     async def take_over(self, journal: str, ours: Head | None = None) -> Head:
-        """See `PointerStore.take_over`. No retry is needed: one transaction reads and writes the head under one
-        lock.
+        """Raise the head's term in one transaction; see `PointerStore.take_over`.
+
+        No retry is needed, since the transaction reads and writes the head under one lock.
         """
         return await self._run(self._journals.take_over, journal, ours)
 
     async def load(self, head: Head) -> AsyncGenerator[Change, None]:
-        """See `PointerStore.load`. All records are of one moment: if a commit comes in between, this raises
-        `TakeOverLost`.
+        """Yield the journal's records, which are read in batches; see `PointerStore.load`.
+
+        All records are of one moment: if a commit comes in between, this raises `TakeOverLost`.
         """
         begin: int | None = 0
         while begin is not None:
@@ -93,14 +102,17 @@ class EmbeddedPointers:
                 yield record
 
     async def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
-        """See `PointerStore.commit`. If the waiting task is cancelled, a transaction that began runs to its end."""
+        """Write a group in one SQLite transaction; see `PointerStore.commit`.
+
+        If the waiting task is cancelled, a transaction that has begun runs to its end.
+        """
         if self._worker is None:
             return CommitRefused(Refusal.FAILED, "the pointer store is not open")
         self.bytes_sent += sum(len(key) + len(value or b"") for key, value in changes)
         return await self._run(self._journals.commit, head, changes, revision, digest)
 
     async def confirm(self, head: Head) -> bool:
-        """See `PointerStore.confirm`."""
+        """Return whether the stored head has the term and lineage of ``head``; see `PointerStore.confirm`."""
         return await self._run(self._journals.confirm, head)
 
     async def _run(self, act: Callable[..., T], *arguments: object) -> T:

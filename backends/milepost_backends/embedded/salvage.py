@@ -30,12 +30,12 @@ _STRANGE: Final = (
 
 
 def mended(connection: sqlite3.Connection, path: Path) -> str | None:
-    """Check every page of the database, and rebuild the index if only the index is damaged. Return other damage in
-    words.
+    """Check every page of the database, and rebuild the index if only the index is damaged.
 
-    A digest verifies the records, but not the index that leads to them; and a record that the index does not find would
-    be written a second time. If table and index have different keys for one record, nothing shows which key is right.
-    Call this in a transaction that may write.
+    Return any other damage in words; None if there is none. The digest in the head verifies the records, but not the
+    index that leads to them; and a record that the index does not find would be written a second time. If table and
+    index have different keys for one record, nothing shows which key is right. Call this in a transaction that may
+    write. ``path`` is that of the database, for the log.
     """
     try:
         check_schema(connection)
@@ -60,7 +60,7 @@ def _problems(connection: sqlite3.Connection) -> list[str]:
 
 
 def salvage(path: Path, busy_timeout: float) -> None:
-    """Put the damaged file and its logs aside unchanged, and make a new file with every record that can be read.
+    """Put the damaged database ``path`` and its logs aside unchanged, and make a new file with every readable record.
 
     If the damaged file does not exist, the new file is empty. Raises sqlite3.Error, OSError, `BackendError`.
     """
@@ -94,14 +94,15 @@ def salvage(path: Path, busy_timeout: float) -> None:
 
 
 def _taken(name: Path) -> bool:
-    """Return whether a file with this name, or with the name of its logs, exists already."""
+    """Return whether there is already a database with this name, or the log of one."""
     return any(each.exists() for each in (name, *log_files(name)))
 
 
 def _patch(path: Path, new: Path, patched: Path) -> None:
-    """Copy the damaged file, but with the first page of a new database: header and schema are the same in both.
+    """Write a copy of the damaged file ``path``, but with the first page of the new database ``new``, to ``patched``.
 
-    The change counter in the copied header is altered, because SQLite then counts the pages itself.
+    The first page has the file header and the schema, which are the same in both. The change counter in the copied
+    header is altered, because SQLite then counts the pages itself.
     """
     first = bytearray(new.read_bytes()[:_PAGE])
     first[_CHANGE_COUNTER] ^= 0xFF
@@ -151,7 +152,7 @@ def _attempt(act: Callable[[], None], what: str) -> None:
 
 
 def _text(content: bytes) -> str | bytes:
-    """Return text decoded, or as bytes if it is not valid UTF-8."""
+    """Return the bytes of a text column decoded, or unchanged if they are not valid UTF-8."""
     try:
         return content.decode()
     except UnicodeDecodeError:

@@ -35,8 +35,9 @@ _LINE: Final = re.compile(
 
 
 class Testimony(NamedTuple):
-    """The newest valid head of a journal in a witness, and the fault of the witness file; each is None if there is
-    none.
+    """The newest valid head of a journal in a witness file, and in words what is wrong with the file.
+
+    The head is None if the file has none, and the fault is None if the file is in order.
     """
 
     head: Head | None
@@ -54,7 +55,7 @@ class FileWitness:
         self._slots: dict[str, int] = {}
 
     def ask(self, journal: str) -> Testimony:
-        """Return the newest valid head of ``journal`` in the file, and the fault of the file. Raises OSError."""
+        """Return the newest valid head of ``journal`` in the file, and what is wrong with the file. Raises OSError."""
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:
@@ -71,7 +72,10 @@ class FileWitness:
         return Testimony(replace(heads[newest], journal=journal), trouble)
 
     def begin(self, head: Head) -> None:
-        """Write the head of a new term into both slots, and sync them. Call `ask` before. Raises OSError."""
+        """Write the head of a new term into both slots of its journal, and sync them. Raises OSError.
+
+        Call `ask` before, which finds the slots; a journal without slots gets new ones.
+        """
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
         try:
             if head.journal not in self._slots:
@@ -85,7 +89,7 @@ class FileWitness:
         sync_directory(self.path.parent)
 
     def note(self, head: Head) -> None:
-        """Write a committed head into one of the two slots, in turn, without a sync. Raises OSError.
+        """Write a committed head into one of the two slots of its journal, in turn, without a sync. Raises OSError.
 
         If `begin` failed, the journal has no slots yet, and this call makes them.
         """
@@ -106,7 +110,7 @@ class FileWitness:
 
 
 def _named(journal: str) -> str:
-    """Return the journal's name, or its hash if the name contains blanks or is very long."""
+    """Return the journal's name as the witness file has it: a hash if the name contains blanks or is very long."""
     return journal if _PLAIN.match(journal) else "#" + hashlib.blake2b(journal.encode(), digest_size=16).hexdigest()
 
 
@@ -119,7 +123,10 @@ def _line(head: Head) -> bytes:
 
 
 def _lines(content: bytes) -> Iterator[tuple[int, str, Head]]:
-    """Yield the slots whose checksum matches: number, journal's name as in the file (see `_named`), head."""
+    """Yield the slots in the witness file ``content`` whose checksum matches.
+
+    Each has its number, the journal's name as in the file (see `_named`), and the head.
+    """
     for slot in range(len(content) // _BLOCK):
         match = _LINE.match(content[slot * _BLOCK : (slot + 1) * _BLOCK])
         if match is None or hashlib.blake2b(match[1], digest_size=16).hexdigest().encode() != match[7]:

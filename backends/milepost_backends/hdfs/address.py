@@ -14,10 +14,10 @@ _MAX_REPLICATION = 512
 
 @dataclass(frozen=True, slots=True)
 class HdfsAddress:
-    """The location of the blobs in HDFS.
+    """The location of the blobs in HDFS: a file system (``authority``) and a path in it.
 
-    An empty ``authority`` stands for that of ``fs.defaultFS``. If ``replication`` is None, the NameNode's default
-    applies.
+    An empty ``authority`` means the file system that Hadoop's setting ``fs.defaultFS`` names. If ``replication`` is
+    None, the NameNode's default applies.
     """
 
     authority: str
@@ -31,7 +31,9 @@ class HdfsAddress:
 
     @property
     def name_service(self) -> str | None:
-        """Return the name service, which HADOOP_CONF_DIR describes; None if the address has a port."""
+        """Return the name that stands for several NameNodes in the Hadoop configuration; None if the address has a
+        port.
+        """
         return None if ":" in self.authority or not self.authority else self.authority
 
 

@@ -43,7 +43,9 @@ _READ_BACKOFF_SECONDS: Final = 0.1
 
 @dataclass
 class _Opened:
-    """The parts of a blob store that exist between its `open` and `close`."""
+    """What an `HdfsBlobs` has only while it is open: a connection, the NameNode's clock, and the time of the last
+    clean-up.
+    """
 
     connection: HdfsConnection
     clock: NameNodeClock
@@ -70,8 +72,9 @@ class HdfsBlobs:
         self._opening = asyncio.Lock()
 
     async def open(self) -> None:
-        """See `BlobStore.open`. It makes the directory, and deletes unfinished files there that are older than a
-        day.
+        """Connect, make the directory of the blobs, and check that it can be used; see `BlobStore.open`.
+
+        Unfinished files in it that are older than a day are deleted.
         """
         async with self._opening:
             if self._opened is None:
@@ -80,22 +83,25 @@ class HdfsBlobs:
                 self._opened = _Opened(connection, await prepare(connection), time.monotonic())
 
     async def close(self) -> None:
-        """See `BlobStore.close`. A running put either succeeds or raises `StorageUnavailable`."""
+        """Close the connection to HDFS; see `BlobStore.close`. A running put either succeeds or raises
+        `StorageUnavailable`.
+        """
         async with self._opening:
             opened, self._opened, self._tried = self._opened, None, None
             if opened is not None:
                 opened.connection.close()
 
     async def put(self, key: str, stream: AsyncIterator[bytes], *, patience: float = PATIENCE_SECONDS) -> int:
-        """See `BlobStore.put`. The bytes are then synced on the disk of every DataNode that stayed in the write
-        pipeline.
+        """Write a blob to HDFS, and return its size in bytes; see `BlobStore.put`.
+
+        The bytes are then synced on the disk of every DataNode that stayed in the write pipeline.
         """
         return await TemporaryFile(self._connection, check_key(key), patience).write(stream)
 
     async def get(
         self, key: str, start: int = 0, end: int | None = None, *, size: int | None = None
     ) -> AsyncGenerator[bytes, None]:
-        """See `BlobStore.get`."""
+        """Yield a range of a blob from HDFS, in chunks; see `BlobStore.get`."""
         if start < 0 or (end is not None and end < 0):
             raise ValueError(f"a range has no negative bounds: {start}, {end}")
         connection = self._connection
@@ -109,7 +115,7 @@ class HdfsBlobs:
                 raise
 
     async def size(self, key: str) -> int:
-        """See `BlobStore.size`."""
+        """Return the size of the blob ``key``, which the NameNode knows; see `BlobStore.size`."""
         connection = self._connection
         path = f"{connection.root}/{check_key(key)}"
         try:
@@ -122,7 +128,7 @@ class HdfsBlobs:
         return status.length
 
     async def delete(self, key: str) -> None:
-        """See `BlobStore.delete`. The trash of the file system is not used."""
+        """Delete a blob at once, without the trash of HDFS; see `BlobStore.delete`."""
         connection = self._connection
         try:
             await connection.delete(f"{connection.root}/{check_key(key)}")
@@ -130,9 +136,10 @@ class HdfsBlobs:
             return  # there is no such blob: a part of the key is another blob, or the key is a directory
 
     async def list(self, prefix: str, older_than: float) -> AsyncGenerator[BlobInfo, None]:
-        """See `BlobStore.list`. The age is the time since the file was closed, by the NameNode's clock.
+        """Yield the blobs below ``prefix`` of at least a given age; see `BlobStore.list`.
 
-        It also removes directories that were empty for a day and, from time to time, unfinished files as `open` does.
+        The age is the time since the file was closed, by the NameNode's clock. This call also removes directories that
+        were empty for a day and, from time to time, unfinished files as `open` does.
         """
         opened = self._open_now()
         connection, clock = opened.connection, opened.clock
@@ -151,16 +158,19 @@ class HdfsBlobs:
                 yield BlobInfo(key, status.length, age)
 
     async def sign_put(self, key: str, size: int, sha256: str, seconds: float) -> None:
-        """See `BlobStore.sign_put`. No URL of HDFS carries the right to write a file."""
+        """Return None, since HDFS cannot sign: no URL carries the right to write a file. See `BlobStore.sign_put`."""
 
     async def sign_get(self, key: str, seconds: float) -> None:
-        """See `BlobStore.sign_get`. No URL of HDFS carries the right to read a file."""
+        """Return None, since HDFS cannot sign: no URL carries the right to read a file. See `BlobStore.sign_get`."""
 
     async def checked_digest(self, key: str) -> None:
-        """See `BlobStore.checked_digest`. HDFS keeps its own checksums, but no SHA-256."""
+        """Return None, since HDFS keeps its own checksums, but no SHA-256. See `BlobStore.checked_digest`."""
 
     async def _confirm_root(self, connection: HdfsConnection) -> None:
-        """Raise `StorageUnavailable` if the root directory does not exist, which explains why a blob was missing."""
+        """Raise `StorageUnavailable` if the root directory of the blobs does not exist.
+
+        Its absence, and not that of one blob, is then the reason why a blob was missing.
+        """
         try:
             await connection.status(connection.root)
         except PathMissing as error:
@@ -193,8 +203,9 @@ class _HdfsSource:
         self._size: int | None = None
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """See `BlobStore.get`. After a failure, the chunk is read again from the DataNodes that the NameNode names
-        now.
+        """Yield the bytes of the range in chunks; see `BlobStore.get`.
+
+        After a failure, the NameNode is asked again which DataNodes have the bytes, and the chunk is read from these.
         """
         reader = await self._open()
         failures = 0
@@ -215,9 +226,10 @@ class _HdfsSource:
             yield chunk
 
     async def _open(self) -> FileReader:
-        """Ask the NameNode which DataNodes have the bytes, and for the size of the file.
+        """Ask the NameNode which DataNodes have the bytes of the file, and return a reader of them.
 
-        The size must be the same each time, since blobs are never replaced.
+        The NameNode also returns the size of the file, which must be the same each time, since blobs are never
+        replaced.
         """
         try:
             reader = await self._connection.ask("open a blob", lambda client: client.read(self._path))

@@ -37,9 +37,10 @@ _WRITING_DEADLINES: Final = 3
 
 
 class HdfsConnection:
-    """A connection to the files below the root of ``address``.
+    """A connection to the files below the root directory of ``address``.
 
-    ``deadline`` bounds each exchange with a server in seconds.
+    ``deadline`` bounds each exchange with a server in seconds. Several methods take two arguments for the translation
+    of errors: ``doing`` completes the message "cannot …", and ``set_up`` is true while the blob store is being opened.
     """
 
     def __init__(self, address: HdfsAddress, *, deadline: float) -> None:
@@ -57,9 +58,10 @@ class HdfsConnection:
         self._closed = True
 
     async def ask(self, doing: str, call: Callable[[Client], T], *, set_up: bool = False) -> T:
-        """Send a request to a NameNode, and return the answer. If a connection breaks, the request is sent again.
+        """Send a request to a NameNode by ``call``, and return the answer. If a connection breaks, send it again.
 
-        The call can be cancelled.
+        If the task is cancelled, it does not wait for the answer. ``doing`` completes the error message "cannot …", and
+        ``set_up`` is true while the blob store is being opened.
         """
         tries = 0
         while True:
@@ -72,32 +74,47 @@ class HdfsConnection:
             await asyncio.sleep(_BACKOFF_SECONDS * 2**tries)
 
     async def act(self, doing: str, call: Callable[[Client], T], *, set_up: bool = False) -> T:
-        """Send a request to a NameNode only once. A cancellation is passed on when the request has ended."""
+        """Send a request to a NameNode by ``call``, only once, and return the answer.
+
+        A cancellation is passed on when the request has ended. ``doing`` completes the error message "cannot …", and
+        ``set_up`` is true while the blob store is being opened.
+        """
         return await self._called(doing, call, set_up, lambda route, bound: route.calls.act(bound))
 
     async def write(self, doing: str, step: Callable[[], T], *, set_up: bool = False) -> T:
-        """Make one step of writing a file. A cancellation is passed on when the step has ended."""
+        """Make one step of writing a file, ``step``, and return its result.
+
+        A cancellation is passed on when the step has ended. ``doing`` completes the error message "cannot …", and
+        ``set_up`` is true while the blob store is being opened.
+        """
         seconds = self._deadline * _WRITING_DEADLINES
         return await self._stepped(doing, set_up, lambda route: route.steps.act(step, seconds))
 
     async def read(self, doing: str, step: Callable[[], T], *, set_up: bool = False) -> T:
-        """Make one step of reading a file. The call can be cancelled."""
+        """Make one step of reading a file, ``step``, and return its result.
+
+        If the task is cancelled, it does not wait for the step. ``doing`` completes the error message "cannot …", and
+        ``set_up`` is true while the blob store is being opened.
+        """
         return await self._stepped(doing, set_up, lambda route: route.steps.ask(step))
 
     async def create(self, path: str, *, set_up: bool = False) -> RawFileWriter:
         """Begin a file in the directory of temporary files. Raises `PathMissing` (no such directory), `PathExists`.
 
         The result is the client's raw writer: its usual writer completes the file when it is garbage-collected, even
-        after an error.
+        after an error. ``set_up`` is true while the blob store is being opened.
         """
         return await self.act("create a file", lambda client: client.inner.create(path, self._options), set_up=set_up)
 
     async def status(self, path: str, *, set_up: bool = False) -> FileStatus:
-        """Return the NameNode's status of a file or directory. Raises `PathMissing`."""
+        """Return what the NameNode knows of a file or directory, such as its size. Raises `PathMissing`.
+
+        ``set_up`` is true while the blob store is being opened.
+        """
         return await self.ask(f"look at {path}", lambda client: client.get_file_info(path), set_up=set_up)
 
     async def is_there(self, path: str) -> bool:
-        """Return whether a file or directory exists."""
+        """Return whether there is a file or directory at ``path``."""
         try:
             await self.status(path)
         except PathMissing:
@@ -105,11 +122,11 @@ class HdfsConnection:
         return True
 
     async def confirmed(self, path: str) -> bool:
-        """Return whether a file exists, and will still exist after a crash of the NameNode.
+        """Return whether the file at ``path`` exists, and will still exist after a crash of the NameNode.
 
         A NameNode also shows changes that are not in its edit log yet, and a crash undoes these. But it answers a
-        change only when this change and all earlier ones are in the log. So this call sets the permission that the file
-        already has.
+        change only when this change and all earlier ones are in the log. So this call makes a change without effect: it
+        sets the permission that the file already has.
         """
         try:
             await self.ask(f"confirm {path}", lambda client: client.set_permission(path, _FILE_PERMISSION))
@@ -118,7 +135,10 @@ class HdfsConnection:
         return True
 
     async def rename(self, source: str, target: str, *, set_up: bool = False) -> None:
-        """Move a file to a free path. Raises `PathMissing` (source or directory), `PathExists`."""
+        """Move a file to a free path. Raises `PathMissing` (no such file, or no directory for it), `PathExists`.
+
+        ``set_up`` is true while the blob store is being opened.
+        """
         await self.act("rename a file", lambda client: client.rename(source, target), set_up=set_up)
 
     async def move_aside(self, source: str, target: str) -> None:
@@ -133,7 +153,10 @@ class HdfsConnection:
         await self.ask("delete a file", lambda client: client.delete(path))
 
     async def make_directory(self, path: str, *, private: bool = False, set_up: bool = False) -> None:
-        """Make a directory with its missing parents. An existing one is no error."""
+        """Make a directory with its missing parents. An existing one is no error.
+
+        With ``private``, no other user may use the directory. ``set_up`` is true while the blob store is being opened.
+        """
         permission = _PRIVATE_PERMISSION if private else _DIRECTORY_PERMISSION
         await self.ask(
             f"make {path}", lambda client: client.mkdirs(path, permission, create_parent=True), set_up=set_up
@@ -146,9 +169,9 @@ class HdfsConnection:
         set_up: bool,
         run: Callable[[Route, Callable[[], T]], Awaitable[T]],
     ) -> T:
-        """Make one call to a NameNode.
+        """Make one call to a NameNode: ``run`` carries out ``call`` in a thread of the current route.
 
-        If it gets no answer, or only from a standby NameNode, the next call uses another route.
+        If the call gets no answer, or only one from a standby NameNode, later calls use another route.
         """
         route = self._routes.now
         with translate_errors("set up the HDFS client", set_up=set_up):

@@ -42,9 +42,11 @@ class NameNodeClock:
 
 
 async def prepare(connection: HdfsConnection, abandoned_after: float = ABANDONED_AFTER_SECONDS) -> NameNodeClock:
-    """Make the root directory, check that blobs can be written and read there, and delete unfinished files.
+    """Make the root directory of the blobs, check that blobs can be written and read there, and delete unfinished
+    files.
 
-    Return the clock of the NameNode. Raises `Misconfigured`, `StorageUnavailable`.
+    A file is unfinished if its writer has not touched it for ``abandoned_after`` seconds. Return the clock of the
+    NameNode. Raises `Misconfigured`, `StorageUnavailable`.
     """
     # this machine's time is used if a quota forbids the file by which the NameNode's time is read
     clock = NameNodeClock(round(time.time() * 1000))
@@ -59,7 +61,7 @@ async def prepare(connection: HdfsConnection, abandoned_after: float = ABANDONED
 
 
 async def _make_root(connection: HdfsConnection) -> None:
-    """Make the directories that are missing.
+    """Make the root directory of the blobs, and the directory of temporary files, if they are missing.
 
     An existing directory is only checked, since this user may not have the right to make it.
     """
@@ -86,7 +88,7 @@ async def _read_clock(connection: HdfsConnection) -> NameNodeClock:
 
 
 async def _try_out(connection: HdfsConnection) -> None:
-    """Write, rename, read and delete a small file, to check that puts, gets and deletes will work."""
+    """Write, rename, read and delete a small file, to check that blobs can be put, read and deleted."""
     doing = f"work in {connection.root}"
     async with _probe(connection) as written, _probe(connection, connection.root) as moved:
         writer = await connection.create(written, set_up=True)
@@ -102,7 +104,8 @@ async def _try_out(connection: HdfsConnection) -> None:
 async def _probe(connection: HdfsConnection, directory: str | None = None) -> AsyncIterator[str]:
     """Yield the path for a small test file, and delete the file after the block.
 
-    If that fails, a later `clear_up` deletes it.
+    If the deletion fails, a later `clear_up` deletes the file. Without a ``directory``, the path is in that of
+    temporary files.
     """
     path = f"{directory or connection.uploading}/{_PROBE}{uuid.uuid4().hex}"
     try:
@@ -117,8 +120,8 @@ async def _probe(connection: HdfsConnection, directory: str | None = None) -> As
 async def walk(connection: HdfsConnection, directory: str) -> AsyncGenerator[FileStatus, None]:
     """Yield each file below ``directory``, and each empty directory there.
 
-    Names that no key can have are left out, such as Milepost's own names with a leading dot; so are files that vanish
-    meanwhile.
+    Names that no key of a blob can have are left out, such as Milepost's own names with a leading dot; so are files
+    that vanish meanwhile.
     """
     ahead: list[FileStatus] = []
     below, path = None, directory
@@ -149,7 +152,7 @@ def _is_of_a_key(name: str) -> bool:
 
 
 async def entries(connection: HdfsConnection, directory: str) -> AsyncGenerator[FileStatus, None]:
-    """Yield the entries of ``directory``: none if it does not exist, and the file itself if the path is a file."""
+    """Yield the files and directories in ``directory``: none if it is absent, and the file itself if it is a file."""
     try:
         found, batch = await connection.ask("list the blobs", partial(_begun, directory))
         while batch:
@@ -171,7 +174,7 @@ def _next_batch(found: Iterator[FileStatus]) -> list[FileStatus]:
 
 
 async def clear_up(connection: HdfsConnection, clock: NameNodeClock, after: float = ABANDONED_AFTER_SECONDS) -> None:
-    """Delete temporary files and probes that are at least ``after`` seconds old: their writers are dead."""
+    """Delete temporary files and small test files that are at least ``after`` seconds old: their writers are dead."""
     for directory, beginning in ((connection.uploading, ""), (connection.root, _PROBE)):
         try:
             async for status in entries(connection, directory):
@@ -183,7 +186,7 @@ async def clear_up(connection: HdfsConnection, clock: NameNodeClock, after: floa
 
 
 async def remove_empty(connection: HdfsConnection, path: str) -> None:
-    """Remove a directory if it is empty. A put that needs the directory makes it again."""
+    """Remove the directory at ``path`` if it is empty. A put that needs the directory makes it again."""
     try:
         await connection.delete(path)
     except DirectoryNotEmpty:

@@ -51,19 +51,20 @@ _BAD_SETUP = ("InvalidArgument(", "UrlParseError(", "XmlParseError(", "SASLError
 
 
 class PathMissing(BackendError):
-    """The file or directory does not exist. Not an error of the contract: blob stores raise `BlobMissing`, for
-    example.
+    """The file or directory does not exist.
+
+    This is not an error of the contract, so a caller translates it: a blob store raises `BlobMissing`, for example.
     """
 
 
 class PathExists(BackendError):
-    """The file or directory that a request should make exists already."""
+    """There is already a file or directory at the path at which a request should make one."""
 
 
 class ConnectionBroken(StorageUnavailable):
     """A connection could not be made, or broke; or the NameNode is a standby. The request may have been carried out.
 
-    After this error alone, `HdfsConnection.ask` sends its request again.
+    After this error, and no other, `HdfsConnection.ask` sends its request again.
     """
 
 
@@ -73,9 +74,9 @@ class DirectoryNotEmpty(BackendError):
 
 @contextmanager
 def translate_errors(doing: str, *, set_up: bool = False) -> Iterator[None]:
-    """Translate the exceptions of one call; ``doing`` completes "cannot …".
+    """Translate the exceptions of one call of the HDFS client; ``doing`` completes the message "cannot …".
 
-    ``set_up`` is true while the store is being opened. Then missing permissions, faults of the configuration and
+    ``set_up`` is true while the blob store is being opened. Then missing permissions, faults of the configuration and
     requests that the NameNode would always refuse raise `Misconfigured`. Afterwards they raise `StorageRefused`, since
     an operator may repair them while the server runs.
     """

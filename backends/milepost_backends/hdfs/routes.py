@@ -1,4 +1,4 @@
-"""Choose the route to the NameNodes of one HDFS when calls hang.
+"""Chooses the route to the NameNodes of one HDFS, so that calls still succeed when calls to one NameNode hang.
 
 At first one client of the library serves all NameNodes. But such a client waits for ever for a NameNode that does not
 answer. Once that happens, each NameNode gets its own client, and the clients are used in turn. So a call to one
@@ -65,20 +65,22 @@ class ThreadsWithTimeout:
 
     @property
     def full(self) -> bool:
-        """Return whether so many calls hang that no other call may begin."""
+        """Return whether so many calls hang in their threads that no other call may begin."""
         return self._left_behind >= _LEFT_BEHIND
 
     async def ask(self, call: Callable[[], T]) -> T:
-        """Return the result of ``call``. If the caller is cancelled, it does not wait, and the call continues in its
-        thread.
+        """Return the result of ``call``, which changes nothing. Raises `Unanswered`, TimeoutError.
+
+        If the waiting task is cancelled, it stops waiting at once, and the call continues in its thread.
         """
         async with self._slot():
             return await self._result(call, self._answer)
 
     async def act(self, call: Callable[[], T], seconds: float | None = None) -> T:
-        """Return the result of a call that changes something. ``seconds`` overrides the time limit of this object.
+        """Return the result of ``call``, which changes something. ``seconds`` overrides the time limit of this object.
 
-        A cancellation is passed on when the call has ended, or its time is over.
+        If the waiting task is cancelled, it still waits until the call has ended, or its time is over. Raises
+        `Unanswered`, TimeoutError.
         """
         async with self._slot():
             return await self._result(call, lambda result: _end(result, seconds or self._seconds))
@@ -93,7 +95,7 @@ class ThreadsWithTimeout:
             self._slots.release()
 
     async def _answer(self, result: asyncio.Future[T]) -> T:
-        """Wait for a result, for the time limit of this object. Raises `Unanswered`.
+        """Wait for the result of a call, at most for the time limit of this object. Raises `Unanswered`.
 
         ``asyncio.timeout`` is not used: it would cancel the future, while the call continues.
         """
@@ -136,7 +138,9 @@ async def _end(result: asyncio.Future[T], seconds: float) -> T:
 
 
 class Route:
-    """A route to NameNodes: one client at a time, and threads for its ``calls`` to NameNodes and ``steps`` with
+    """A way to reach NameNodes: one client at a time, and its threads.
+
+    ``calls`` are the threads for calls to NameNodes, and ``steps`` those for steps of reading and writing with
     DataNodes.
 
     If calls hang on a client, the client and its threads are dropped, and another client is made. Making a client may
@@ -157,15 +161,19 @@ class Route:
         self._not_before = 0.0
 
     async def client(self) -> Client:
-        """Return the client; make it if there is none. Raises the errors of making a client, and TimeoutError."""
+        """Return the client of this route; make it if there is none. Raises the errors of making a client, and
+        TimeoutError.
+        """
         async with self._making:
             if self._client is None:
                 self._client = await self._makers.ask(self._make)
             return self._client
 
     def note_hang(self, client: Client) -> None:
-        """Note that a call on ``client`` got no answer. Drop the client, if its pause is over and not too many are
-        dropped.
+        """Note that a call on ``client`` got no answer, and drop the client, so that another one is made.
+
+        The client is kept while the pause since the last drop is not over, or if calls still hang on too many dropped
+        clients.
         """
         self._let_go = [threads for threads in self._let_go if threads.left_behind]
         now = time.monotonic()
@@ -177,14 +185,16 @@ class Route:
             self.calls, self.steps = ThreadsWithTimeout(self._deadline), ThreadsWithTimeout(self._deadline)
 
     def note_answer(self, client: Client) -> None:
-        """Note that a call on ``client`` got an answer."""
+        """Note that a call on ``client`` got an answer, so that the pause before the next drop of a client is short
+        again.
+        """
         if client is self._client:
             self._times = 0
             self._not_before = 0.0
 
 
 class HdfsRoutes:
-    """All routes to the NameNodes at ``address``; ``now`` is the one in use."""
+    """All routes to the NameNodes at ``address``. Calls use the route ``now``, which changes after failures."""
 
     def __init__(self, address: HdfsAddress, deadline: float) -> None:
         self._address = address
@@ -195,11 +205,11 @@ class HdfsRoutes:
 
     @property
     def takes_turns(self) -> bool:
-        """Return whether each NameNode has its own route by now, and the routes are used in turn."""
+        """Return whether each NameNode has its own route by now. Before that, one route serves all NameNodes."""
         return self.now in self._others
 
     def leave(self, route: Route) -> None:
-        """Use the next route, if ``route`` is the one in use."""
+        """Use the next route from now on, if ``route`` is still the one in use."""
         if route is not self.now:
             return
         if not self._others:
@@ -213,7 +223,7 @@ class HdfsRoutes:
         return self._made({})
 
     def _made(self, settings: Mapping[str, str]) -> Client:
-        """Make a client. This reads files, and may look up names and credentials."""
+        """Make a client of the library with these settings. This reads files, and may look up names and credentials."""
         milliseconds = round(self._deadline * 1000 / _SOCKET_TIMEOUTS_IN_A_DEADLINE)
         return Client(self._address.file_system, {"dfs.client.socket-timeout": str(milliseconds), **settings})
 

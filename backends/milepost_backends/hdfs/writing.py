@@ -41,7 +41,10 @@ _MOVES: Final = 3
 
 
 class TemporaryFile:
-    """A blob that one call of `write` stores under ``key``. For ``patience`` see `BlobStore.put`."""
+    """A blob that is written to a temporary file first. One call of `write` stores the blob under ``key``.
+
+    For ``patience`` see `BlobStore.put`.
+    """
 
     def __init__(self, connection: HdfsConnection, key: str, patience: float) -> None:
         self._patience = patience
@@ -54,7 +57,7 @@ class TemporaryFile:
         self._may_be_visible = False
 
     async def write(self, stream: AsyncIterator[bytes]) -> int:
-        """Write the whole blob and return its size in bytes. Raises the errors of `BlobStore.put`."""
+        """Write the whole blob from ``stream``, and return its size in bytes. Raises the errors of `BlobStore.put`."""
         try:
             size = await self._fill(stream)
             await self._publish()
@@ -78,10 +81,10 @@ class TemporaryFile:
         return size
 
     async def _append(self, is_last: bool, *, whole: bool) -> None:
-        """Write the latest piece. If that fails while ``whole``, begin the file anew, on other DataNodes.
+        """Write the latest piece of the stream. If that fails while ``whole``, begin the file anew, on other DataNodes.
 
         ``whole`` says that all bytes of the blob so far are still in memory. The client library itself does not replace
-        a DataNode that dies while it writes.
+        a DataNode that dies while it writes. After the last piece, ``is_last``, the file is closed.
         """
         attempts = 0
         while True:
@@ -134,7 +137,7 @@ class TemporaryFile:
                 await pauses.after(error)
 
     async def _move(self) -> None:
-        """Give the blob its own name; make its directory if that turns out to be missing."""
+        """Rename the temporary file to the blob's own name; make the blob's directory if it is missing."""
         for _ in range(_MOVES):
             try:
                 return await self._connection.rename(self._temporary, self._target)
@@ -151,7 +154,8 @@ class TemporaryFile:
     # -- clean-up ----------------------------------------------------------------------------------------------------
 
     async def _is_visible(self) -> bool:
-        """Return whether the blob has its own name. If not, it can no longer get it from a rename that was sent before.
+        """Return whether the blob has its own name. If it does not, no rename that was sent before can give it that any
+        more.
 
         Raises `StorageUnavailable`.
         """
@@ -170,8 +174,9 @@ class TemporaryFile:
         return f"{self._temporary}.aside"
 
     async def _clean_up(self) -> None:
-        """Delete the written bytes, for a limited time. A failure is only logged, since the caller raises its own
-        error.
+        """Delete the bytes that were written, for a limited time.
+
+        A failure is only logged, since the caller raises its own error.
         """
         if self._begun:
             try:
@@ -192,7 +197,7 @@ class TemporaryFile:
 
 
 async def pieces(stream: AsyncIterator[bytes]) -> AsyncGenerator[tuple[bytes, bool], None]:
-    """Yield the stream in pieces of about a megabyte, each with whether it is the last one. The last one may be
+    """Yield the stream in pieces of about a megabyte, each with whether it is the last one. The last piece may be
     empty.
     """
     chunks: list[bytes] = []

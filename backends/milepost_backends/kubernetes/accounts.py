@@ -29,15 +29,18 @@ class ServiceAccounts(Accounts):
         self._audience = audience
 
     async def open(self) -> None:
-        """See `Accounts.open`."""
+        """Read the configuration of the access to Kubernetes, without connecting yet; see `Accounts.open`."""
         await self._client.open()
 
     async def close(self) -> None:
-        """See `Accounts.close`."""
+        """Close the connections to the Kubernetes API; see `Accounts.close`."""
         await self._client.close()
 
     async def owner(self, token: str) -> Account | None:
-        """See `Accounts.owner`."""
+        """Return the ServiceAccount to which ``token`` was issued, by a TokenReview; see `Accounts.owner`.
+
+        None if the token is not valid, was issued for another audience, or belongs to a user that is no ServiceAccount.
+        """
         review = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenReview",

@@ -77,7 +77,7 @@ class KubernetesAddress:
 
     @property
     def request_seconds(self) -> float:
-        """Return the time limit of one request about the Lease, in seconds.
+        """Return the time limit of one request about the Lease of the election, in seconds.
 
         Within the renew deadline there is time for at least two such requests.
         """
@@ -151,7 +151,7 @@ def labels_of(name: str) -> dict[str, str]:
 
 
 def are_ours(labels: Mapping[str, str], name: str) -> bool:
-    """Return whether the deployment ``name`` made an object with these labels."""
+    """Return whether these ``labels``, of an object in Kubernetes, say that the deployment ``name`` made the object."""
     return labels_of(name).items() <= labels.items()
 
 

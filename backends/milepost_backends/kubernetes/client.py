@@ -71,7 +71,7 @@ _LEFT_BEHIND: Final = 32
 
 
 class KubernetesClient:
-    """A client for the API of one cluster, with its own connections.
+    """A client for the API of one Kubernetes cluster, with its own connections.
 
     ``purpose`` is for the log. ``timeout`` (seconds) bounds the wait for each answer, and ``opening`` (seconds) the
     call of `open`.
@@ -97,10 +97,10 @@ class KubernetesClient:
         self._threads: ThreadPoolExecutor | None = None
 
     async def open(self) -> None:
-        """Read the configuration and the namespace. Connections are made later, when they are needed. Idempotent.
+        """Read the configuration of the access to Kubernetes, and the namespace to work in. Idempotent.
 
-        Raises `Misconfigured`, and `NotSent` if the configuration takes too long, as with a credential plugin that
-        hangs.
+        Connections are made later, when they are needed. Raises `Misconfigured`, and `NotSent` if the reading takes too
+        long, as with a credential plugin that hangs.
         """
         if self._api is not None:
             return
@@ -115,7 +115,7 @@ class KubernetesClient:
         log.info("%s use Kubernetes at %s, namespace %s", self._purpose, _place(api.configuration.host), self.namespace)
 
     async def close(self) -> None:
-        """Close the idle connections. Idempotent. Requests that were sent still get their answers."""
+        """Close the connections that no request uses. Idempotent. Requests that were sent still get their answers."""
         api, self._api = self._api, None
         threads, self._threads = self._threads, None
         if api is not None:
@@ -136,8 +136,9 @@ class KubernetesClient:
     ) -> ApiAnswer:
         """Send one request to ``path``, such as ``/api/v1/namespaces/…``, once; return the answer, whatever its status.
 
-        ``timeout`` (seconds) overrides the time limit of this client. If the waiting task is cancelled, a request that
-        was passed to a thread is sent anyway. Raises `NotSent`, `NoAnswer`.
+        ``accept`` is the ``Accept`` header, which chooses whole objects or only their metadata. ``timeout`` (seconds)
+        overrides the time limit of this client. If the waiting task is cancelled, a request that was passed to a thread
+        is sent anyway. Raises `NotSent`, `NoAnswer`.
         """
         api, credentials, threads = self._api, self._credentials, self._threads
         if api is None or credentials is None or threads is None:
@@ -162,7 +163,10 @@ class KubernetesClient:
 
 
 def _configured(address: KubernetesAddress) -> tuple[Any, str]:
-    """Return the library's client and the namespace. Call this in a thread: it reads files. Raises `Misconfigured`."""
+    """Return a client of the Kubernetes library for ``address``, and the namespace in which Milepost works.
+
+    Call this in a thread, since it reads files. Raises `Misconfigured`.
+    """
     doing = "cannot configure the access to Kubernetes"
     try:
         configuration, namespace = _configure(address)
@@ -185,9 +189,10 @@ def _exchange(
     body: bytes | None,
     deadline: float,
 ) -> ApiAnswer:
-    """Send a request and return the answer. Call this in a thread. Nothing is sent after ``deadline`` (monotonic).
+    """Send a request and return the answer. Nothing is sent after ``deadline`` (monotonic).
 
-    Raises `NotSent`, `NoAnswer`, `Misconfigured`. Neither such an error nor its cause quotes a header.
+    Call this in a thread, since it blocks. Raises `NotSent`, `NoAnswer`, `Misconfigured`. Neither such an error nor its
+    cause quotes a header.
     """
     doing = f"{method} {target.partition('?')[0]}"
     try:
@@ -217,15 +222,16 @@ def _exchange(
 
 
 def _place(url: str) -> str:
-    """Return scheme, host and port of a URL, without user and password."""
+    """Return scheme, host and port of a URL, for error messages: without user and password."""
     scheme, separator, rest = url.partition("://")
     host: str = re.split("[/?#]", (rest if separator else url).rpartition("@")[2])[0]
     return f"{scheme}://{host}" if separator else host
 
 
 def _configure(address: KubernetesAddress) -> tuple[Any, str]:
-    """Return the library's configuration and the namespace. Call this in a thread: it reads files. Raises
-    `Misconfigured`.
+    """Return the configuration of the Kubernetes library for ``address``, and the namespace in which Milepost works.
+
+    Call this in a thread, since it reads files. Raises `Misconfigured`.
     """
     configuration = Configuration()
     explicit = address.kubeconfig is not None or address.context is not None
@@ -260,7 +266,7 @@ def _authorization(configuration: Any) -> dict[str, str]:
 
 
 def _load(address: KubernetesAddress, configuration: Any) -> str:
-    """Load a kubeconfig, and return the namespace of its context."""
+    """Load the kubeconfig that ``address`` names into ``configuration``, and return the namespace of its context."""
     file = None if address.kubeconfig is None else str(address.kubeconfig)
     config.load_kube_config(file, address.context, client_configuration=configuration, persist_config=False)
     contexts, active = config.list_kube_config_contexts(file)
@@ -271,7 +277,7 @@ def _load(address: KubernetesAddress, configuration: Any) -> str:
 
 
 class Credentials:
-    """The authenticating header of each request. One thread gets it for all requests that wait.
+    """Gets the header that authenticates each request. One thread at a time gets it, for all requests that wait.
 
     A thread that takes longer than ``hung_after`` seconds is abandoned, and another one is started, so that requests
     succeed again once the credential plugin works.
@@ -285,7 +291,10 @@ class Credentials:
         self._since = 0.0
 
     def header(self, deadline: float) -> dict[str, str]:
-        """Return the authenticating header. This blocks until ``deadline`` (monotonic). Raises `NotSent`."""
+        """Return the header that authenticates a request. Raises `NotSent`.
+
+        This blocks until ``deadline`` (monotonic) at most.
+        """
         try:
             return self._asking().result(max(0.0, deadline - time.monotonic()))
         except TimeoutError:
@@ -300,7 +309,10 @@ class Credentials:
 
 
 def _begin(call: Callable[[], T]) -> Future[T]:
-    """Run ``call`` in a new daemon thread. Raises `NotSent` if too many such threads already hang."""
+    """Run ``call`` in a new daemon thread, and return the future of its result.
+
+    Raises `NotSent` if too many such threads already hang.
+    """
     if sum(thread.name == _NAME for thread in threading.enumerate()) >= _LEFT_BEHIND:
         raise NotSent("no credentials: too many calls of the credential plugin hang")
     return begin_in_thread(call, _NAME)

@@ -55,15 +55,18 @@ _SHOWN_CHARACTERS: Final = 300
 
 
 class NotSent(StorageUnavailable):
-    """The request did not reach the API server, so it was not applied, and never will be."""
+    """The request did not reach the Kubernetes API server, so it was not applied, and never will be."""
 
 
 class NoAnswer(StorageUnavailable):
-    """The request may have been sent, and got no complete answer. It may have been applied, or may still be applied."""
+    """The request to the Kubernetes API may have been sent, but got no complete answer.
+
+    It may have been applied, or may still be applied.
+    """
 
 
 class Fate(Enum):
-    """The fate of a request for a change."""
+    """What became of a request for a change: it was applied, was not applied, or that is unknown."""
 
     APPLIED = "applied"
     NOT_APPLIED = "not applied"
@@ -85,7 +88,7 @@ class ApiAnswer:
 
     @classmethod
     def read(cls, status: int, body: bytes) -> ApiAnswer:
-        """Return the answer with this status and body."""
+        """Return the answer with this HTTP status and body."""
         if status < 300:
             return cls(status, body)
         try:
@@ -96,7 +99,7 @@ class ApiAnswer:
 
     @property
     def done(self) -> bool:
-        """Return whether the request succeeded."""
+        """Return whether the request succeeded: whether the status is 2xx."""
         return 200 <= self.status < 300
 
     @property
@@ -124,7 +127,8 @@ class ApiAnswer:
 
     @property
     def refusal(self) -> Refusal:
-        """Return the contract's reason why the request was refused. Do not use this for an applied request.
+        """Return the contract's reason for which the API server refused the request. Do not use this for an applied
+        request.
 
         A conflict has no reason of its own: callers first check for it, by ``status`` and `is_of_immutable`.
         """
@@ -138,7 +142,7 @@ class ApiAnswer:
         return Refusal.FAILED
 
     def __str__(self) -> str:
-        """Return status, reason and message."""
+        """Return status, reason and message of the answer, for error messages."""
         return f"{self.status} {self.reason} {self.message[:_SHOWN_CHARACTERS]}".replace("  ", " ").strip()
 
 
@@ -153,7 +157,7 @@ class _Status(msgspec.Struct):
 def backend_error(answer: ApiAnswer, doing: str) -> BackendError:
     """Return the error to raise for an answer other than success. ``doing`` is the attempt, such as "read the Lease".
 
-    `PointerStore.commit` is the exception: it returns the outcome, and does not raise.
+    `PointerStore.commit` does not use this: it returns the outcome, and does not raise.
     """
     said = f"cannot {doing}: the Kubernetes API answers {answer}"
     refused = answer.fate is Fate.NOT_APPLIED
@@ -165,10 +169,10 @@ def backend_error(answer: ApiAnswer, doing: str) -> BackendError:
 
 
 def transport_error(error: HTTPError, doing: str) -> BackendError:
-    """Return the error for an exception of the connection pool, to be raised ``from`` it. ``doing`` is as in
-    `backend_error`.
+    """Return the error for an exception of the connection pool, to be raised ``from`` it.
 
-    A failure of TLS proves that nothing was sent only if the server's certificate is not trusted.
+    ``doing`` is the attempt, such as "read the Lease". A failure of TLS proves that nothing was sent only if the
+    server's certificate is not trusted.
     """
     said = f"cannot {doing}: {type(error).__name__}: {error}"
     if isinstance(error, LocationParseError):

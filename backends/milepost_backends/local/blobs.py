@@ -25,9 +25,10 @@ log = logging.getLogger(__name__)
 
 
 class LocalBlobs:
-    """A `BlobStore` in ``directory``. ``threads`` bounds the calls that use the disk at once.
+    """A `BlobStore` in ``directory``. ``threads`` bounds the calls that use the disk at the same time.
 
-    Temporary files whose writers have ended are removed when the store is opened, and every ``maintenance_seconds``.
+    Temporary files whose writers have ended are removed when the blob store is opened, and every
+    ``maintenance_seconds``.
     """
 
     def __init__(self, directory: Path, *, threads: int = 16, maintenance_seconds: float = 3600.0) -> None:
@@ -38,7 +39,10 @@ class LocalBlobs:
         self._maintaining: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """See `BlobStore.open`. It also removes temporary files whose writers have ended."""
+        """Make the directory, and check that blobs can be written and read there; see `BlobStore.open`.
+
+        It also removes temporary files whose writers have ended.
+        """
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._threads_at_most, thread_name_prefix="blobs")
         try:
@@ -50,7 +54,10 @@ class LocalBlobs:
             self._maintaining = asyncio.create_task(self._maintain(), name="blob-maintenance")
 
     async def close(self) -> None:
-        """See `BlobStore.close`. Running calls raise `StorageUnavailable` at their next step."""
+        """End the regular clean-up and the threads; see `BlobStore.close`.
+
+        Running calls raise `StorageUnavailable` at their next step.
+        """
         maintaining, self._maintaining = self._maintaining, None
         if maintaining is not None:
             maintaining.cancel()
@@ -59,7 +66,7 @@ class LocalBlobs:
             threads.shutdown(wait=False)
 
     async def put(self, key: str, stream: AsyncIterator[bytes], *, patience: float = PATIENCE_SECONDS) -> int:
-        """See `BlobStore.put`. Each megabyte is written by one call in a thread.
+        """Write a blob to its file, each megabyte by one call in a thread, and return its size; see `BlobStore.put`.
 
         Only the last call is repeated after a failure. It writes the whole of a blob up to a megabyte, and gives a
         larger blob its name.
@@ -82,7 +89,10 @@ class LocalBlobs:
     async def get(
         self, key: str, start: int = 0, end: int | None = None, *, size: int | None = None
     ) -> AsyncGenerator[bytes, None]:
-        """See `BlobStore.get`. If the blob is deleted while it is read, it can still be read to its end."""
+        """Yield a range of a blob from its file, in chunks; see `BlobStore.get`.
+
+        If the blob is deleted while it is read, it can still be read to its end.
+        """
         if start < 0 or (end is not None and end < 0):
             raise ValueError(f"a range has no negative bounds: {start}, {end}")
         source = self._tree.source(key, start, end, size)
@@ -95,18 +105,22 @@ class LocalBlobs:
             source.close()
 
     async def size(self, key: str) -> int:
-        """See `BlobStore.size`."""
+        """Return the size of the file of the blob ``key``; see `BlobStore.size`."""
         return await self._step(self._tree.size, key)
 
     async def delete(self, key: str) -> None:
-        """See `BlobStore.delete`. The deletion is not synced: after a power failure the blob may exist again.
+        """Delete the file of the blob ``key``; see `BlobStore.delete`.
 
-        The service's garbage collector then deletes it.
+        The deletion is not synced, so the blob may exist again after a power failure. The service's garbage collector
+        then deletes it.
         """
         await self._step(self._tree.delete, key)
 
     async def list(self, prefix: str, older_than: float) -> AsyncGenerator[BlobInfo, None]:
-        """See `BlobStore.list`. The age is the time since the file was last written."""
+        """Yield the blobs below ``prefix`` of at least a given age; see `BlobStore.list`.
+
+        The age is the time since the file was last written.
+        """
         found = self._tree.find(prefix, older_than)
         try:
             while batch := await self._step(_next_batch, found):
@@ -116,13 +130,13 @@ class LocalBlobs:
             found.close()
 
     async def sign_put(self, key: str, size: int, sha256: str, seconds: float) -> None:
-        """See `BlobStore.sign_put`: files cannot be reached by URL."""
+        """Return None, since no URL leads to a file in a directory. See `BlobStore.sign_put`."""
 
     async def sign_get(self, key: str, seconds: float) -> None:
-        """See `BlobStore.sign_get`: files cannot be reached by URL."""
+        """Return None, since no URL leads to a file in a directory. See `BlobStore.sign_get`."""
 
     async def checked_digest(self, key: str) -> None:
-        """See `BlobStore.checked_digest`: a file system keeps no digests."""
+        """Return None, since a file system keeps no digests. See `BlobStore.checked_digest`."""
 
     async def _maintain(self) -> None:
         while True:

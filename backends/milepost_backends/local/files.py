@@ -44,9 +44,9 @@ log = logging.getLogger(__name__)
 def translate_errors(doing: str, *, set_up: bool = False, repeatable: bool = True) -> Iterator[None]:
     """Translate errors of the operating system into those of the contract. ``doing`` completes the message "cannot …".
 
-    ``set_up`` is true while the store is being opened. Then missing permissions, and a directory that cannot be made,
-    raise `Misconfigured`; afterwards they raise `StorageRefused`. Any other error of a call that is not ``repeatable``
-    raises `StorageRefused` as well.
+    ``set_up`` is true while the blob store is being opened. Then missing permissions, and a directory that cannot be
+    made, raise `Misconfigured`; afterwards they raise `StorageRefused`. Any other error of a call that is not
+    ``repeatable`` raises `StorageRefused` as well.
     """
     try:
         yield
@@ -99,7 +99,11 @@ class TemporaryFile:
                 rest = rest[os.write(self._descriptor, rest) :]
 
     def _leave_room(self, size: int) -> None:
-        """Raise `StorageFull` if ``size`` more bytes would take reserved room: pointers may be on the same disk."""
+        """Raise `StorageFull` if ``size`` more bytes would not leave as much room free as the pointers need for
+        removals.
+
+        The pointers may be in an SQLite file on the same disk.
+        """
         assert self._descriptor is not None
         free, kept = room_on(self._descriptor)
         if free - size < kept:
@@ -148,14 +152,17 @@ class TemporaryFile:
             self._close()
 
     def _remove_temporary(self) -> None:
-        """Remove the file of an earlier attempt of `publish`, if that attempt wrote all chunks of the blob."""
+        """Remove the temporary file of an earlier attempt of `publish`, if that attempt wrote all chunks of the blob.
+
+        The next attempt then writes a new file.
+        """
         if self._begun and not self._earlier:
             self._close()
             with translate_errors("write a blob"):
                 self._temporary.unlink(missing_ok=True)
 
     def _link(self) -> None:
-        """Give the file the blob's name.
+        """Give the temporary file the blob's name, which no other file may have.
 
         If an earlier attempt did so, the name is removed first and made again, since it may not have been synced.
         """
@@ -181,8 +188,9 @@ class TemporaryFile:
             raise
 
     def discard(self) -> None:
-        """Remove the file under both of its names. A failure is only logged, since the caller raises an earlier
-        error.
+        """Remove the file under its temporary name, and under the blob's name if it has that already.
+
+        A failure is only logged, since the caller raises an earlier error.
         """
         self._close()
         for name, there in ((self._target, self._published), (self._temporary, self._begun)):
@@ -199,9 +207,10 @@ class TemporaryFile:
 
 
 def remove_temporary(path: Path) -> bool | None:
-    """Remove the temporary file at ``path``, unless it has a living writer. Return whether it was removed.
+    """Remove the temporary file at ``path``, unless its writer lives, which shows by a lock. Return whether it was
+    removed.
 
-    None means that the file system has no locks, by which a living writer would be recognized. Raises OSError.
+    None means that the file system has no locks. Raises OSError.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
@@ -214,8 +223,9 @@ def remove_temporary(path: Path) -> bool | None:
 
 
 def _lock(descriptor: int) -> bool | None:
-    """Lock the file exclusively. Return False if another process has locked it; None if the file system has no
-    locks.
+    """Lock the file behind ``descriptor`` exclusively, and return True.
+
+    Return False if another process has locked it; None if the file system has no locks.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -229,7 +239,7 @@ def _lock(descriptor: int) -> bool | None:
 
 
 class FileSource:
-    """Reads a range of a blob. Once this is open, deleting the blob does not disturb it.
+    """Reads a range of a blob from its file. Once this is open, a deletion of the blob does not disturb the reading.
 
     ``absence_of`` returns the error to raise if no file has the path.
     """
@@ -245,7 +255,9 @@ class FileSource:
         self._descriptor: int | None = None
 
     def open(self) -> bytes:
-        """Open the file, find the range in it, and return the first chunk. The chunk is empty if the range is empty."""
+        """Open the blob's file, find the range in it, and return the first chunk. The chunk is empty if the range is
+        empty.
+        """
         self.close()
         with translate_errors("open a blob"):
             try:
@@ -278,7 +290,7 @@ class FileSource:
         return chunk
 
     def close(self) -> None:
-        """Close the file. Idempotent."""
+        """Close the blob's file. Idempotent."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)

@@ -71,15 +71,15 @@ class BlobTree:
             self._remove_abandoned(time.time() - ABANDONED_AFTER_SECONDS)
 
     def temporary(self, key: str) -> TemporaryFile:
-        """Return a temporary file, not made yet, whose `TemporaryFile.publish` stores the blob ``key``."""
+        """Return a temporary file, not made yet, which `TemporaryFile.publish` makes the blob ``key``."""
         return TemporaryFile(self._temporary_directory / uuid.uuid4().hex, self._path(key), self._make_directory)
 
     def source(self, key: str, start: int, end: int | None, size: int | None) -> FileSource:
-        """Return a source, not open yet, for a range of the blob ``key``. See `BlobStore.get`."""
+        """Return a reader, not open yet, of a range of the blob ``key``. For the arguments see `BlobStore.get`."""
         return FileSource(self._path(key), start, end, size, self._absence_of)
 
     def size(self, key: str) -> int:
-        """Return the size of the blob in bytes. Raises `BlobMissing`."""
+        """Return the size of the blob ``key`` in bytes. Raises `BlobMissing`."""
         path = self._path(key)
         with translate_errors("look at a blob"):
             try:
@@ -93,7 +93,9 @@ class BlobTree:
         return status.st_size
 
     def delete(self, key: str) -> None:
-        """Delete the file of the blob. Its directory stays, since another put may be about to use the directory."""
+        """Delete the file of the blob ``key``. Its directory stays, since another put may be about to use the
+        directory.
+        """
         with translate_errors("delete a blob"):
             try:
                 self._path(key).unlink()
@@ -117,10 +119,10 @@ class BlobTree:
                     yield BlobInfo(key, status.st_size, age)
 
     def _absence_of(self, path: Path) -> BackendError:
-        """Return the error for a path without a file: `BlobMissing`, or `StorageUnavailable` if the whole tree is
-        missing.
+        """Return the error for a ``path`` that names no file.
 
-        The tree is missing if its disk is not mounted, for example.
+        It is `BlobMissing`, or `StorageUnavailable` if all blobs are missing, for example because their disk is not
+        mounted.
         """
         if self._temporary_directory.is_dir():
             return BlobMissing(f"there is no blob at {path}")
@@ -146,7 +148,7 @@ class BlobTree:
             self._durable.add(directory)
 
     def _try_out(self) -> None:
-        """Write, link, read and remove a small file, to check that puts, gets and deletes will work."""
+        """Write, link, read and remove a small file, to check that blobs can be put, read and deleted."""
         first = self._temporary_directory / f".{uuid.uuid4().hex}"
         second = first.with_suffix(".linked")
         try:
@@ -161,8 +163,8 @@ class BlobTree:
     def _remove_abandoned(self, before: float) -> None:
         """Remove temporary files that no writer has locked.
 
-        On a network file system, where locks of other machines may not be visible, files are removed that were not
-        written since ``before``. This also holds for files of `_try_out`, which are never locked.
+        On a network file system, where locks of other machines may not be visible, files are removed that were last
+        written earlier than ``before``. This also holds for the small files of `_try_out`, which are never locked.
         """
         by_age = lies_on_shared(self._temporary_directory)
         removed, left = 0, 0
@@ -187,7 +189,11 @@ class BlobTree:
 
 
 def _remove_if_abandoned(entry: os.DirEntry[str], by_age: bool, before: float) -> bool:
-    """Remove the temporary file of an entry if it is abandoned. Return whether it was removed. Raises OSError."""
+    """Remove the temporary file of a directory entry if it is abandoned, and return whether it was removed.
+
+    A file is abandoned if no writer has locked it. With ``by_age``, or if the file system has no locks, it is abandoned
+    if it was last written earlier than ``before``. Raises OSError.
+    """
     path = Path(entry.path)
     gone = None if by_age or entry.name.startswith(".") else remove_temporary(path)
     if gone is None and entry.stat(follow_symlinks=False).st_mtime < before:

@@ -18,7 +18,7 @@ _MAX_PREFIX = 100
 
 @dataclass(frozen=True, slots=True)
 class S3Address:
-    """The location of blobs. ``prefix`` is empty or ends with a slash.
+    """The location of blobs in S3: a bucket and a prefix of their keys, which is empty or ends with a slash.
 
     For a field that is None, boto3's own configuration applies.
     """

@@ -57,29 +57,35 @@ class S3Blobs:
         self._opening = asyncio.Lock()
 
     async def open(self) -> None:
-        """See `BlobStore.open`. It also aborts uploads of blobs that were begun more than a day ago."""
+        """Connect, and check that the bucket can be used; see `BlobStore.open`.
+
+        It also aborts uploads of blobs that were begun more than a day ago.
+        """
         async with self._opening:
             if self._opened is None:
                 self._opened = await asyncio.to_thread(self._connect)
 
     async def close(self) -> None:
-        """See `BlobStore.close`. A running put either succeeds or raises `StorageUnavailable`."""
+        """Refuse new calls from now on; see `BlobStore.close`. A running put either succeeds or raises
+        `StorageUnavailable`.
+        """
         async with self._opening:
             opened, self._opened = self._opened, None
             if opened is not None:
                 opened[0].close()
 
     async def put(self, key: str, stream: AsyncIterator[bytes], *, patience: float = PATIENCE_SECONDS) -> int:
-        """See `BlobStore.put`. A blob up to 5 MiB takes one request; at most three times 5 MiB are in memory at once.
+        """Write a blob as an object, and return its size in bytes; see `BlobStore.put`.
 
-        A larger blob is sent in parts. The server checks the bytes against a SHA-256.
+        A blob up to 5 MiB takes one request. A larger blob is sent in parts, of which at most three times 5 MiB are in
+        memory at once. The server checks the bytes against a SHA-256.
         """
         return await PendingBlob(self._connection, check_key(key), patience).write(stream)
 
     async def get(
         self, key: str, start: int = 0, end: int | None = None, *, size: int | None = None
     ) -> AsyncGenerator[bytes, None]:
-        """See `BlobStore.get`."""
+        """Yield a range of a blob from its object, in chunks; see `BlobStore.get`."""
         if start < 0 or (end is not None and end < 0):
             raise ValueError(f"a range has no negative bounds: {start}, {end}")
         connection = self._connection
@@ -93,7 +99,7 @@ class S3Blobs:
                 raise
 
     async def size(self, key: str) -> int:
-        """See `BlobStore.size`."""
+        """Return the size of the object of the blob ``key``; see `BlobStore.size`."""
         connection = self._connection
         path = connection.prefix + check_key(key)
         try:
@@ -108,7 +114,7 @@ class S3Blobs:
                 return (await obstore.head_async(connection.reading, path))["size"]
 
     async def delete(self, key: str) -> None:
-        """See `BlobStore.delete`."""
+        """Delete the object of the blob ``key``; see `BlobStore.delete`."""
         connection = self._connection
         path = connection.prefix + check_key(key)
         with connection.translate_errors("delete a blob"):
@@ -116,7 +122,10 @@ class S3Blobs:
                 await obstore.delete_async(connection.reading, path)
 
     async def list(self, prefix: str, older_than: float) -> AsyncGenerator[BlobInfo, None]:
-        """See `BlobStore.list`. The age of a blob that was sent in parts counts from the beginning of its upload."""
+        """Yield the blobs below ``prefix`` of at least a given age; see `BlobStore.list`.
+
+        The age of a blob that was sent in parts counts from the beginning of its upload.
+        """
         connection, server = self._open_now()
         root = connection.prefix
         below = root + check_prefix(prefix).rpartition("/")[0]
@@ -135,7 +144,8 @@ class S3Blobs:
                     yield BlobInfo(key, found["size"], age)
 
     async def sign_put(self, key: str, size: int, sha256: str, seconds: float) -> SignedRequest | None:
-        """See `BlobStore.sign_put`. None for more than 5 GiB, since S3 accepts no more in one PUT.
+        """Return a signed PUT of one blob; see `BlobStore.sign_put`. None for more than 5 GiB: S3 accepts no more in
+        one PUT.
 
         The signature is valid for a week at most, or until the credentials expire.
         """
@@ -147,15 +157,15 @@ class S3Blobs:
         )
 
     async def sign_get(self, key: str, seconds: float) -> SignedRequest | None:
-        """See `BlobStore.sign_get`. The signature is valid for a week at most."""
+        """Return a signed GET of one blob; see `BlobStore.sign_get`. The signature is valid for a week at most."""
         connection = self._connection
         return await connection.ask("sign a request", partial(_signed_get, connection, check_key(key), seconds))
 
     async def checked_digest(self, key: str) -> str | None:
-        """See `BlobStore.checked_digest`. The digest of a blob that was sent in parts is unknown: S3 has one for each
-        part.
+        """Return the SHA-256 against which S3 checked the whole blob; see `BlobStore.checked_digest`.
 
-        None as well if the server accepted a wrong digest when the store was opened.
+        None for a blob that was sent in parts, since S3 has a digest for each part. None as well if the server accepted
+        a wrong digest when the blob store was opened.
         """
         connection, server = self._open_now()
         if not server.checks_digests:
@@ -177,7 +187,10 @@ class S3Blobs:
             raise
 
     async def _confirm_bucket(self, connection: S3Connection) -> None:
-        """Raise `StorageUnavailable` if the bucket does not exist, which explains why a blob was missing."""
+        """Raise `StorageUnavailable` if the bucket does not exist.
+
+        Its absence, and not that of one blob, is then the reason why a blob was missing.
+        """
         try:
             await connection.ask("look at the bucket", partial(connection.client.head_bucket, Bucket=connection.bucket))
         except BlobMissing as error:
@@ -194,7 +207,7 @@ class S3Blobs:
 
 
 def _is_key(key: str) -> bool:
-    """Return whether ``key`` can be the key of a blob. The probe and some objects of other programs have other keys."""
+    """Return whether ``key`` can be the key of a blob. That of the probe, a test object, cannot."""
     try:
         check_key(key)
     except UnsafeKey:
@@ -210,8 +223,9 @@ def _whole_digest(head: dict[str, Any]) -> str | None:
 
 
 def _signed_put(connection: S3Connection, key: str, size: int, sha256: str, seconds: float) -> SignedRequest:
-    """Sign a PUT of exactly these bytes. The signature covers their size, their digest, and the ``If-None-Match``
-    header.
+    """Return a signed PUT of ``size`` bytes with the digest ``sha256`` under ``key``.
+
+    The signature covers the size, the digest, and the ``If-None-Match`` header.
     """
     checksum = b64encode(bytes.fromhex(sha256)).decode()
     expires_in = _whole_seconds(seconds)
@@ -231,7 +245,7 @@ def _signed_put(connection: S3Connection, key: str, size: int, sha256: str, seco
 
 
 def _signed_get(connection: S3Connection, key: str, seconds: float) -> SignedRequest:
-    """Sign a GET. The client may add a ``Range`` header to the request."""
+    """Return a signed GET of the blob ``key``. The client may add a ``Range`` header to the request."""
     expires_in = _whole_seconds(seconds)
     url = connection.client.generate_presigned_url(
         "get_object", Params={"Bucket": connection.bucket, "Key": connection.prefix + key}, ExpiresIn=expires_in
@@ -240,7 +254,7 @@ def _signed_get(connection: S3Connection, key: str, seconds: float) -> SignedReq
 
 
 def _whole_seconds(seconds: float) -> int:
-    """Return ``seconds`` rounded down, but at least 1 and at most a week."""
+    """Return ``seconds``, for which a signature is valid, rounded down, but at least 1 and at most a week."""
     return max(1, min(int(seconds), _MAX_SIGNED_SECONDS))
 
 
@@ -260,7 +274,10 @@ class _S3Source:
         self._tag: str | None = None
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """See `BlobStore.get`. After a failure, reading resumes if the ETag shows that the object is still the same."""
+        """Yield the bytes of the range in chunks; see `BlobStore.get`.
+
+        After a failure, reading resumes if the ETag shows that the object is still the same.
+        """
         if self._begin > 0 or self._end is not None:
             size = await read_again(self._look)
             self._end = size if self._end is None else min(self._end, size)
@@ -295,7 +312,10 @@ class _S3Source:
         return meta["size"]
 
     async def _open(self) -> GetResult:
-        """Ask for the rest of the range. The first answer for a whole blob also gives its size and ETag."""
+        """Send the request for the part of the range that was not read yet, and return the answer.
+
+        The first answer for a whole blob also gives its size and ETag, which this object keeps.
+        """
         with self._connection.translate_errors("read a blob"):
             async with asyncio.timeout(self._connection.deadline):
                 result = await self._get()

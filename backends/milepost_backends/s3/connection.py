@@ -41,7 +41,7 @@ class S3Connection:
     """The clients of the bucket at ``address``.
 
     Making this object blocks: it reads files, and may ask a metadata service for credentials. ``deadline`` bounds each
-    exchange in seconds. Raises `Misconfigured`, `StorageUnavailable`.
+    exchange with the server in seconds. Raises `Misconfigured`, `StorageUnavailable`.
     """
 
     def __init__(self, address: S3Address, *, deadline: float, threads: int) -> None:
@@ -75,19 +75,25 @@ class S3Connection:
         self.client_once.close()
 
     def translate_errors(self, doing: str, *, set_up: bool = False) -> AbstractContextManager[None]:
-        """See `milepost_backends.s3.errors.translate_errors`."""
+        """Translate the exceptions of the two clients, in a block, into errors of the contract.
+
+        ``doing`` completes the message "cannot …"; ``set_up`` is true while the blob store is being opened.
+        """
         return translate_errors(doing, bucket=self.bucket, set_up=set_up, server=self._server)
 
     async def act(self, doing: str, call: Callable[..., T], *arguments: object) -> T:
-        """Make a blocking call in a thread. A cancellation is passed on when the call has ended."""
+        """Make a blocking call in a thread, and return its result. If the task is cancelled, it first waits until the
+        call ends.
+        """
         self._check_open()
         with self.translate_errors(doing):
             return await run_in_executor(self._threads, call, *arguments)
 
     async def ask(self, doing: str, call: Callable[..., T], *, set_up: bool = False) -> T:
-        """Make a blocking call that changes nothing in a thread, within the deadline.
+        """Make a blocking call that changes nothing in a thread, within the deadline, and return its result.
 
-        If the caller is cancelled, it does not wait, and the call continues in its thread.
+        If the waiting task is cancelled, it stops waiting at once, and the call continues in its thread. ``doing``
+        completes the error message "cannot …"; ``set_up`` is true while the blob store is being opened.
         """
         self._check_open()
         with self.translate_errors(doing, set_up=set_up):
@@ -106,14 +112,17 @@ class S3Connection:
 
 @cache
 def _models(path: str | None) -> Loader:
-    """Return botocore's models of AWS services. They are cached, since loading them takes a third of a second."""
+    """Return botocore's models of AWS services, also those in the directories ``path``.
+
+    They are cached, since loading them takes a third of a second.
+    """
     return create_loader(path)
 
 
 def _authority(path: str | None) -> bytes | None:
-    """Return the CA certificates that boto3 is configured to trust: AWS_CA_BUNDLE, or ``ca_bundle`` in its file.
+    """Return the CA certificates in the file ``path``, which boto3 is configured to trust; None without a path.
 
-    None if there is no such setting.
+    The path is that of AWS_CA_BUNDLE, or of ``ca_bundle`` in boto3's own configuration.
     """
     if not path:
         return None

@@ -92,21 +92,21 @@ _CODE = re.compile(r"<Code>(\w+)</Code>")
 class ConditionFailed(BackendError):
     """The condition of a request is not met (412): the object exists already, or was replaced since it was read.
 
-    Not an error of the contract: blob stores raise `BlobExists`, for example.
+    This is not an error of the contract, so a caller translates it: a blob store raises `BlobExists`, for example.
     """
 
 
 class UploadGone(StorageRefused):
-    """The server does not know the upload. It was aborted, or completed by a request whose answer was lost."""
+    """The server does not know the upload in parts: it was aborted, or completed by a request without an answer."""
 
 
 @contextmanager
 def translate_errors(doing: str, *, bucket: str, set_up: bool = False, server: str = "") -> Iterator[None]:
-    """Translate the exceptions of one call. ``doing`` completes the message "cannot …".
+    """Translate the exceptions of one call of obstore or botocore. ``doing`` completes the message "cannot …".
 
-    ``server`` is the host and port of the server, if known. ``set_up`` is true while the store is being opened. Then a
-    call that the server would always refuse raises `Misconfigured`. Afterwards it raises `StorageRefused`, since an
-    operator may repair the cause while the server runs.
+    ``server`` is the host and port of the server, if known. ``set_up`` is true while the blob store is being opened.
+    Then a call that the server would always refuse raises `Misconfigured`. Afterwards it raises `StorageRefused`, since
+    an operator may repair the cause while the server runs.
     """
     at = f" at {server}" if server else ""
     try:
@@ -134,10 +134,10 @@ def wall_clock() -> datetime:
 
 
 def _clock_off(headers: Mapping[str, str]) -> str | None:
-    """Return in words that this machine's clock differs too much from the server's; None if it does not.
+    """Return in words that this machine's clock differs too much from the server's, which an answer's ``headers`` show.
 
-    With such a clock no signature is valid, whatever the credentials. This does not count as a wrong configuration,
-    since the clock may be corrected while this program runs.
+    None if it does not. With such a clock no signature is valid, whatever the credentials. This does not count as a
+    wrong configuration, since the clock may be corrected while this program runs.
     """
     text = headers.get("date")
     off = wall_clock() - parsedate_to_datetime(text) if text else timedelta()
@@ -156,7 +156,7 @@ def _of_obstore(doing: str, bucket: str, error: Exception, set_up: bool, at: str
 
 
 def _status(status: int, code: str) -> int:
-    """Return the status that the code of an answer implies, whatever status came with it."""
+    """Return the HTTP status that fits the error code of an answer, whatever status came with it."""
     return _STATUS_OF.get(code, status)
 
 

@@ -1,4 +1,4 @@
-"""Checks a bucket when the store is opened: that it is usable, and what its server supports.
+"""Checks a bucket when the blob store is opened: that it is usable, and what its server supports.
 
 Nothing in this module awaits: its functions block, so they are called in a thread.
 """
@@ -48,16 +48,19 @@ class ServerClock:
 
 @dataclass(frozen=True, slots=True)
 class S3Server:
-    """The server's clock, and whether the server refuses bytes that do not match the digest in the request."""
+    """What the opening of a bucket found out about its server.
+
+    It has the server's clock, and whether the server refuses bytes that do not match the digest in the request.
+    """
 
     clock: ServerClock
     checks_digests: bool
 
 
 def prepare(connection: S3Connection, abandoned_after: timedelta = ABANDONED_AFTER) -> S3Server:
-    """Check that the bucket is usable, and abort uploads of blobs that are older than ``abandoned_after``.
+    """Check that the bucket is usable, and return what was found out about its server.
 
-    Raises `Misconfigured`, `StorageUnavailable`.
+    Uploads of blobs that are older than ``abandoned_after`` are aborted. Raises `Misconfigured`, `StorageUnavailable`.
     """
     clock = _look_at_bucket(connection)
     checks_digests = False
@@ -84,7 +87,9 @@ def _look_at_bucket(connection: S3Connection) -> ServerClock:
 
 
 def _try_out(connection: S3Connection) -> None:
-    """Write, read and delete the probe, to check that puts, gets and deletes work, and that no write overwrites an
+    """Write and read a small object, the probe, and delete another key, to check that this user may do so.
+
+    The probe is written twice, and an upload in parts is completed under its key, to check that no write overwrites an
     object.
     """
     key = connection.prefix + PROBE
@@ -106,7 +111,10 @@ def _try_out(connection: S3Connection) -> None:
 
 @contextmanager
 def _refusal() -> Iterator[None]:
-    """Raise `Misconfigured` unless a call in the block is refused because the object exists already."""
+    """Raise `Misconfigured` unless a call in the block is refused because the object exists already.
+
+    A server that does not refuse such a call would let a write replace a blob.
+    """
     try:
         yield
     except ConditionFailed:
@@ -120,8 +128,9 @@ def _put_probe(connection: S3Connection, key: str) -> None:
 
 
 def _checks_digests(connection: S3Connection) -> bool:
-    """Return whether the server refuses an object with a wrong digest. If it does not, no digest of it can be
-    trusted.
+    """Return whether the server refuses an object whose digest is wrong.
+
+    If it does not, a digest that it returns later proves nothing about the object.
     """
     key, wrong = f"{connection.prefix}{PROBE}-damaged", b64encode(hashlib.sha256(b"other bytes").digest()).decode()
     with connection.translate_errors("write to the bucket", set_up=True):

@@ -40,7 +40,10 @@ _ATTEMPT: Final = "milepost-attempt"
 
 
 class PendingBlob:
-    """A blob that one call of `write` stores under ``key``. For ``patience`` see `BlobStore.put`."""
+    """A blob that is being written to S3. One call of `write` stores the blob under ``key``.
+
+    For ``patience`` see `BlobStore.put`.
+    """
 
     def __init__(self, connection: S3Connection, key: str, patience: float) -> None:
         self._connection = connection
@@ -53,7 +56,7 @@ class PendingBlob:
         self._may_be_visible = False
 
     async def write(self, stream: AsyncIterator[bytes]) -> int:
-        """Write the whole blob and return its size in bytes. Raises the errors of `BlobStore.put`."""
+        """Write the whole blob from ``stream``, and return its size in bytes. Raises the errors of `BlobStore.put`."""
         try:
             return await self._write(stream)
         except BaseException:
@@ -91,7 +94,9 @@ class PendingBlob:
             await finish(request)
 
     async def _send(self, part: bytearray) -> None:
-        """Begin to send one more part. If enough parts are being sent, first wait for the oldest of them."""
+        """Begin to send one more part of the blob. If enough parts are being sent already, first wait for the oldest of
+        them.
+        """
         if self._upload is None:
             await repeated(partial(self._connection.act, "begin an upload", self._begin), self._patience)
         if len(self._sending) == _PARTS_AT_ONCE:
@@ -108,7 +113,7 @@ class PendingBlob:
         await repeated(self._try_to_complete, self._patience)
 
     async def _try_to_complete(self) -> None:
-        """Complete the upload. It is no error if an earlier attempt has completed it."""
+        """Complete the upload of the parts. It is no error if an earlier attempt has completed it."""
         try:
             await self._connection.act("complete an upload", self._complete_upload)
         except UploadGone as error:
@@ -118,7 +123,7 @@ class PendingBlob:
     # -- blocking calls, made in threads -----------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """Begin an upload and keep its id in this object.
+        """Begin an upload in parts, and keep its id in this object.
 
         If the id were returned instead, a cancelled caller would lose it, and nothing could abort the upload.
         """
@@ -159,8 +164,9 @@ class PendingBlob:
     # -- clean-up ----------------------------------------------------------------------------------------------------
 
     async def _clean_up(self) -> None:
-        """Delete the written bytes, for a limited time. A failure is only logged, since the caller raises its own
-        error.
+        """Delete the bytes that were written, for a limited time.
+
+        A failure is only logged, since the caller raises its own error.
         """
         if self._upload is not None or self._may_be_visible:
             try:
@@ -189,7 +195,9 @@ class PendingBlob:
                 await obstore.delete_async(self._connection.writing, self._path)
 
     async def _is_ours(self) -> bool:
-        """Return whether the object under the key has the mark of this writer."""
+        """Return whether this writer made the object under the blob's key: whether the object has this writer's random
+        mark.
+        """
         try:
             with self._connection.translate_errors("look at a blob"):
                 found = await obstore.get_async(self._connection.writing, self._path, options={"head": True})
@@ -199,7 +207,9 @@ class PendingBlob:
 
 
 class Cutter:
-    """Cuts a stream into parts. ``size`` counts the bytes of the stream, and ``rest`` is the last part."""
+    """Cuts a stream into the parts of an upload. ``size`` counts the bytes of the stream, and ``rest`` is the last
+    part.
+    """
 
     def __init__(self) -> None:
         self.size = 0
@@ -207,7 +217,7 @@ class Cutter:
         self._number = 1
 
     async def followed_parts(self, stream: AsyncIterator[bytes]) -> AsyncGenerator[bytearray, None]:
-        """Yield each part that is followed by more bytes. The last part is left in ``rest``."""
+        """Yield each part of the stream that is followed by more bytes. The last part is left in ``rest``."""
         async for chunk in stream:
             self.size += len(chunk)
             left = memoryview(chunk)
@@ -224,5 +234,5 @@ class Cutter:
 
 
 def part_bytes(number: int) -> int:
-    """Return the size in bytes of the part with this number, counted from 1."""
+    """Return the size in bytes of the part of an upload with this number, counted from 1."""
     return PART_BYTES << (number - 1) // _PARTS_OF_ONE_SIZE

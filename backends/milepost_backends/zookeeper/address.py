@@ -72,7 +72,10 @@ class ZooKeeperAddress:
         )
 
     def credentials(self) -> str | None:
-        """Return ``user:password``, read from the file each time; None without a file. Raises `Misconfigured`."""
+        """Return ``user:password`` from the credentials file, which is read each time; None without such a file.
+
+        Raises `Misconfigured`.
+        """
         if self.credentials_file is None:
             return None
         try:

@@ -33,7 +33,7 @@ another server.
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """Makes threads and sockets for kazoo."""
+    """Makes threads and sockets for kazoo's client: its sockets have a time limit and Milepost's TLS settings."""
 
     def __init__(self, connect_seconds: float, context: ssl.SSLContext | None) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
         self._context = context
 
     def create_connection(self, address: tuple[str, int], hostname: str | None = None, **_: Any) -> socket.socket:
-        """Connect within ``connect_seconds``. With TLS, trust only the given authorities.
+        """Connect within ``connect_seconds``. With TLS, trust only the authorities that the address names.
 
         kazoo itself would wait for a whole session timeout if a host drops packets, and so lose the session. It would
         also trust the system's authorities.
@@ -57,8 +57,8 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
             raise
 
     def select(self, readers: Any, writers: Any, others: Any, timeout: float | None = None) -> Any:
-        """Wait for sockets as ``select`` does. A TLS socket is also ready if it has decrypted bytes that were not read
-        yet.
+        """Wait for sockets as ``select`` does, but count a TLS socket as ready if it has decrypted bytes that were not
+        read yet.
 
         The system does not know of such bytes, and would wait for more.
         """
@@ -70,7 +70,10 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
 
 
 class _Sender(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
-    """The loop in kazoo's thread that sends requests and receives answers."""
+    """The loop in kazoo's thread that sends requests and receives answers.
+
+    In addition to kazoo's own loop, it remembers the session's timeout, and leaves a server that no longer answers.
+    """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -81,8 +84,8 @@ class _Sender(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         self._waiting_since = 0.0
 
     def zk_loop(self) -> None:
-        """Run kazoo's loop, and call the client's ``on_end`` when it has ended. kazoo does not always report the
-        end.
+        """Run kazoo's loop, and call the client's ``on_end`` when the loop has ended, which kazoo does not always
+        report.
         """
         try:
             super().zk_loop()
@@ -90,7 +93,7 @@ class _Sender(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
             self.client.on_end()
 
     def _expand_client_hosts(self) -> Any:
-        """Resolve the names of the hosts, and remember those without an address, which kazoo leaves out without an
+        """Return the addresses of the hosts, and remember the hosts that have none, which kazoo leaves out without an
         error.
         """
         found = super()._expand_client_hosts()
@@ -98,8 +101,9 @@ class _Sender(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         return found
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
-        """Exchange one request while connecting, within a time limit: a starting server may accept a connection, but
-        not answer.
+        """Send one request while connecting, and return the answer.
+
+        It has a time limit, since a starting server may accept a connection, but not answer.
         """
         sent = time.monotonic()
         answer = super()._invoke(min(timeout, self.handler.connect_seconds), request, xid)
@@ -127,10 +131,12 @@ class _Sender(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
 
 
 class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
-    """A kazoo client for one address. It connects only after `begin`."""
+    """A kazoo client for one ZooKeeper address. It connects only after `begin`."""
 
     def __init__(self, address: ZooKeeperAddress) -> None:
-        """Raises `Misconfigured` if a file that the address names cannot be used."""
+        """Make a client that is not connected yet. Raises `Misconfigured` if a file that the address names cannot be
+        used.
+        """
         register_error_codes()
         credentials = address.credentials()
         context = None if address.tls is None else _context(address.tls)
@@ -147,7 +153,7 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         self.on_end: Callable[[], None] = lambda: None
 
     def begin(self) -> None:
-        """Start to connect, in kazoo's threads. When kazoo's main thread ends, it calls ``on_end``.
+        """Start to connect, in kazoo's threads. ``on_end`` is called when the main one of these threads ends.
 
         Raises `StorageUnavailable` if no thread or socket is available; in that case no thread is left running.
         """
@@ -172,12 +178,12 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
 
     @property
     def unresolved(self) -> list[str]:
-        """Return the names of hosts without an address at the last attempt to connect."""
+        """Return the names of ZooKeeper's hosts that had no address when this client last tried to connect."""
         return self._connection.unresolved
 
     @property
     def connected_at(self) -> float:
-        """Return when this client last sent a request to make or resume the session (monotonic seconds)."""
+        """Return when this client last asked a server to make or resume the session (monotonic seconds)."""
         return float(self._connection.connected_at)
 
     def send(self, request: Any) -> Any:
@@ -234,5 +240,7 @@ def _context(tls: Tls) -> ssl.SSLContext:
 
 
 def _no_password() -> str:
-    """Return an empty password for the key file. Without this callback, OpenSSL would ask for one at the terminal."""
+    """Return an empty password for the private key's file. Without this callback, OpenSSL would ask for one at the
+    terminal.
+    """
     return ""

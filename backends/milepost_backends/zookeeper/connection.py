@@ -1,4 +1,4 @@
-"""A connection to ZooKeeper for coroutines. Each wait has a deadline.
+"""Lets coroutines use ZooKeeper, over a connection of kazoo. Each wait has a deadline.
 
 kazoo reconnects by itself, and opens a new session when the old one has expired. While there is no connection, this
 module passes no request to kazoo, because kazoo would keep it and send it later.
@@ -36,13 +36,13 @@ _MOMENT_SECONDS = 0.001
 
 
 class UnreadableAnswer(KazooException):  # type: ignore[misc]  # kazoo has no types
-    """The server's answer cannot be read."""
+    """The answer of the ZooKeeper server cannot be decoded."""
 
 
 class ZooKeeperConnection:
     """A connection to ZooKeeper, which has one session at a time.
 
-    ``timeout`` (seconds) bounds each wait. ``purpose`` is for the log.
+    ``timeout`` (seconds) bounds each wait. ``purpose`` names the connection in the log.
     """
 
     def __init__(self, address: ZooKeeperAddress, purpose: str, timeout: float | None = None) -> None:
@@ -59,7 +59,9 @@ class ZooKeeperConnection:
     # -- open and close --------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Connect. Idempotent. Raises `Misconfigured`, `StorageUnavailable`; after an error nothing stays open."""
+        """Connect to ZooKeeper. Idempotent. Raises `Misconfigured`, `StorageUnavailable`; after an error nothing stays
+        open.
+        """
         if self._client is None:
             self._begin()
             self._lost = asyncio.Event()
@@ -81,9 +83,9 @@ class ZooKeeperConnection:
     async def close(self, *, reconnecting: bool = False) -> bool:
         """End the session, which deletes its ephemeral znodes; return whether it ended within the deadline. Idempotent.
 
-        Requests that were sent before still get their answers if the server sends them. ``reconnecting`` matters if
-        there is no connection at the moment. If it is true, this call waits for a connection to end the session;
-        otherwise the session is left to expire.
+        Requests that were sent before still get their answers if the server sends them. If the connection is lost at
+        the moment, the session is left to expire; with ``reconnecting``, this call first waits for the connection to
+        return, so that it can end the session.
         """
         client, self._client = self._client, None
         if self._rebuilding is not None:
@@ -119,10 +121,10 @@ class ZooKeeperConnection:
     # -- requests --------------------------------------------------------------------------------------------------
 
     def submit(self, act: Act) -> asyncio.Future[Any]:
-        """Send a request now, and return the future of its answer, which raises kazoo's exceptions. It may be
-        cancelled.
+        """Send a request now, and return the future of its answer, which raises kazoo's exceptions.
 
-        Raises `StorageUnavailable` if the request was not sent, and never will be.
+        ``act`` is called with the client, sends the request, and returns kazoo's promise of the answer. The future may
+        be cancelled. Raises `StorageUnavailable` if the request was not sent, and never will be.
         """
         client, bridge = self.require()
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -130,7 +132,10 @@ class ZooKeeperConnection:
         return future
 
     def require(self) -> tuple[ZooKeeperClient, Bridge]:
-        """Return the client and the bridge. Raises `StorageUnavailable` unless a request can be sent now."""
+        """Return the client, and the bridge that runs calls of kazoo's threads in the event loop.
+
+        Raises `StorageUnavailable` unless a request can be sent now.
+        """
         if self._client is None or self._bridge is None:
             raise StorageUnavailable("the connection to ZooKeeper is not open")
         if not self._client.connected:
@@ -140,7 +145,8 @@ class ZooKeeperConnection:
     async def ask(self, doing: str, act: Act, *expected: type[KazooException]) -> Any:
         """Send a request and return the answer. If there is no connection, wait for one.
 
-        Raises ``expected`` exceptions unchanged, and `StorageUnavailable` or `Misconfigured` for all others.
+        ``doing`` completes the error message "cannot …"; for ``act`` see `submit`. Raises ``expected`` exceptions
+        unchanged, and `StorageUnavailable` or `Misconfigured` for all others.
         """
         try:
             async with asyncio.timeout(self.timeout):
@@ -154,7 +160,7 @@ class ZooKeeperConnection:
             raise backend_error(error, doing) from error
 
     async def _connected(self) -> None:
-        """Wait until there is a connection, or this object was closed.
+        """Wait until there is a connection to ZooKeeper, or this object was closed.
 
         kazoo knows of a lost connection a moment before the event loop does, so both are checked.
         """
@@ -165,7 +171,9 @@ class ZooKeeperConnection:
     # -- private ---------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """Start a client. Raises `Misconfigured`, `StorageUnavailable`; after an error the present client is kept."""
+        """Make a client of kazoo and start it. Raises `Misconfigured`, `StorageUnavailable`; the present client is then
+        kept.
+        """
         client = ZooKeeperClient(self.address)
         self._bridge = bridge = self._bridge or Bridge(asyncio.get_running_loop())
         client.add_listener(partial(_changed, bridge, self._became, client))
@@ -174,7 +182,11 @@ class ZooKeeperConnection:
         self._client = client
 
     def _became(self, client: ZooKeeperClient, state: str) -> None:
-        """Handle a new state of the connection. Called in the event loop."""
+        """Log that ``client`` is now connected, is reconnecting, or has lost its session, and wake the tasks that wait
+        for it.
+
+        Called in the event loop.
+        """
         if client is not self._client:
             return
         if state == KeeperState.CONNECTED:
@@ -191,14 +203,17 @@ class ZooKeeperConnection:
             self._lost = asyncio.Event()
 
     def _ended(self, client: ZooKeeperClient) -> None:
-        """Handle the end of kazoo's thread, which kazoo does not start again. Called in the event loop."""
+        """Begin to replace ``client``, since its thread of kazoo has ended, which kazoo does not start again.
+
+        Called in the event loop.
+        """
         if client is self._client:
             log.warning("the client of ZooKeeper for the %s has stopped; making a new one", self._purpose)
             self._up.clear()
             self._rebuilding = asyncio.create_task(self._rebuild(client), name="zookeeper-rebuild")
 
     async def _rebuild(self, client: ZooKeeperClient) -> None:
-        """Try to replace the ended client, until that succeeds or this object is closed.
+        """Try to replace the ended client, until an attempt succeeds or this connection is closed.
 
         An attempt may fail because a certificate file is missing, for example, and succeed once the file exists.
         """
@@ -210,13 +225,16 @@ class ZooKeeperConnection:
                 log.warning("cannot make a new client of ZooKeeper for the %s yet: %s", self._purpose, error)
 
     def _replace(self, client: ZooKeeperClient) -> None:
-        """Replace this client by a new one. Raises `BackendError`, and `RuntimeError` if no thread is available."""
+        """Replace ``client`` by a new one. Raises `BackendError`, and `RuntimeError` if no thread is available."""
         if client is self._client:
             self._begin()
             _in_thread(_stop, client, 0.0)
 
     async def _end(self, client: ZooKeeperClient, grace: float) -> None:
-        """Stop the client in another thread, since that call blocks until kazoo's threads have ended."""
+        """Stop the client in another thread, since stopping blocks until kazoo's threads have ended.
+
+        For ``grace`` seconds it first waits for a lost connection to return, so that the session can be ended.
+        """
         ended = asyncio.Event()
         bridge = Bridge(asyncio.get_running_loop())
         _in_thread(_stop, client, grace, partial(bridge.post, ended.set))
@@ -235,7 +253,7 @@ def _changed(
 
 
 def _answered(bridge: Bridge, future: asyncio.Future[Any], promise: Any) -> None:
-    """Pass an answer on to the event loop. Called in kazoo's thread."""
+    """Pass the answer in ``promise`` on to the event loop, where it ends ``future``. Called in kazoo's thread."""
     bridge.post(partial(_settle, future, promise))
 
 
@@ -259,7 +277,9 @@ def _in_thread(act: Callable[..., None], *arguments: Any) -> None:
 
 
 def _stop(client: ZooKeeperClient, grace: float, then: Callable[[], None] = lambda: None) -> None:
-    """Stop the client, after up to ``grace`` seconds in which a lost connection may return. This blocks."""
+    """Stop the client, after up to ``grace`` seconds in which a lost connection may return, and call ``then``. This
+    blocks.
+    """
     end = time.monotonic() + grace
     while client.client_state == KeeperState.CONNECTING and time.monotonic() < end:
         time.sleep(_POLL_SECONDS)
@@ -275,7 +295,7 @@ def _stop(client: ZooKeeperClient, grace: float, then: Callable[[], None] = lamb
 class Bridge:
     """Runs calls from any thread in an event loop, in the order in which they were posted.
 
-    Waking the loop costs a system call and a switch of threads, so all calls that are posted until the loop runs wake
+    Waking the loop costs a system call and a switch of threads. So all calls that are posted until the loop runs wake
     it only once.
     """
 
@@ -286,7 +306,7 @@ class Bridge:
         self.wake_ups = 0
 
     def post(self, act: Callable[[], object]) -> None:
-        """Let the loop run ``act`` soon. Any thread may call this. If the loop is closed, nothing happens."""
+        """Let the event loop run ``act`` soon. Any thread may call this. If the loop is closed, nothing happens."""
         self._acts.append(act)
         if not self._awake:
             # Two threads may both wake the loop here, which is harmless. No call is missed, since the loop clears the

@@ -25,15 +25,15 @@ from milepost_backends.contract import BackendError, Misconfigured, Refusal, Sto
 
 
 class QuotaExceeded(ZookeeperError):  # type: ignore[misc]  # kazoo has no types
-    """A quota on a path is used up. Servers enforce quotas only if they are configured to."""
+    """A ZooKeeper quota on a path is used up. Servers enforce quotas only if they are configured to."""
 
 
 class Throttled(ZookeeperError):  # type: ignore[misc]  # kazoo has no types
-    """The server dropped a request because it has too many waiting ones."""
+    """The ZooKeeper server dropped a request because too many requests wait for it."""
 
 
 class OtherError(ZookeeperError):  # type: ignore[misc]  # kazoo has no types
-    """The server answered with an error code that kazoo does not know."""
+    """The ZooKeeper server answered with an error code that kazoo does not know."""
 
 
 _REFUSALS: Final = {
@@ -49,7 +49,7 @@ _REFUSALS: Final = {
 
 
 def register_error_codes() -> None:
-    """Register every error code of ZooKeeper servers with kazoo, whose thread would end at an unknown code."""
+    """Make every error code of ZooKeeper servers known to kazoo, whose thread would end at an unknown code."""
     EXCEPTIONS[-125] = QuotaExceeded
     EXCEPTIONS[-127] = Throttled
     for code in range(-128, 0):
@@ -58,7 +58,10 @@ def register_error_codes() -> None:
 
 
 def backend_error(error: Exception, doing: str) -> BackendError:
-    """Return the contract's error for a kazoo exception in any operation but a commit."""
+    """Return the contract's error for an exception of kazoo in any operation but a commit.
+
+    ``doing`` completes the error message "cannot …".
+    """
     if isinstance(error, NoAuthError | AuthFailedError | InvalidACLError):
         return Misconfigured(f"cannot {doing}: ZooKeeper does not permit it ({name_of(error)})")
     if isinstance(error, UnimplementedError | BadArgumentsError):

@@ -1,6 +1,7 @@
 """Reads a listing of a journal's ConfigMaps as a chain of segments.
 
-It finds which segments count, where the journal's head is, and which segments are garbage.
+A segment is a ConfigMap with some of the journal's records. This module finds which segments count, where the journal's
+head is, and which segments are garbage.
 
 The segments that count are those with the journal's present records. At any moment they are a range of numbers without
 gaps, and all but the last are sealed. A listing shows one moment. So if a listing shows something else, another program
@@ -31,7 +32,7 @@ _REMEDY = "restore it from a backup, with its labels and annotations"
 
 @dataclass(slots=True)
 class Segment:
-    """A segment as it was last read or written.
+    """A segment, which is one ConfigMap with records of a journal, as it was last read or written.
 
     ``size`` is the number of bytes of its entries. ``frozen`` is None unless the ConfigMap was made immutable.
     """
@@ -45,18 +46,18 @@ class Segment:
 
     @property
     def is_proven(self) -> bool:
-        """Return whether the segment's entries match the checksum in its head."""
+        """Return whether the segment's entries match the checksum in its annotation."""
         return self.head.proves(self.data)
 
     def hold(self, data: dict[str, str]) -> None:
-        """Set the entries in this object, and ``size`` with them."""
+        """Set the segment's entries in this object, and ``size`` with them. Nothing is written to Kubernetes."""
         self.data = data
         self.size = sum(size_of(key, text) for key, text in data.items())
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A journal, as it was listed.
+    """A journal in Kubernetes, as it was listed: a chain of segments, each of which is a ConfigMap.
 
     ``head`` is the journal's head. ``segments`` are those that count, from ``first`` to ``last``, which takes the next
     group. ``spare`` is the empty segment after ``last``, if it exists. ``leftovers`` can be deleted. For ``witness``
@@ -76,7 +77,9 @@ class Chain:
 
 @dataclass(slots=True)
 class SegmentListing:
-    """The listing of one journal: its segments by number, its witness, and its deployment marker."""
+    """The ConfigMaps of one journal, as they were listed: its segments by number, its witness, and its deployment
+    marker.
+    """
 
     layout: ConfigMapLayout
     found: dict[int, ConfigMap]
@@ -86,8 +89,9 @@ class SegmentListing:
 
     @classmethod
     def of(cls, layout: ConfigMapLayout, items: Iterable[ConfigMap], mark: Stamp | None) -> SegmentListing:
-        """Return the listing with its ``items`` sorted. ``mark`` is the deployment marker, read before; None if it was
-        not.
+        """Return a listing of the journal, in which the ConfigMaps ``items`` are sorted by what they are.
+
+        ``mark`` is the deployment marker, which was read before the listing; None if it was not read.
         """
         listed = cls(layout, {}, {}, Stamp(layout.witness), mark)
         for item in items:
@@ -103,7 +107,7 @@ class SegmentListing:
 
     @property
     def stamps(self) -> list[Stamp]:
-        """Return the witness and the deployment marker, each only if its ConfigMap exists."""
+        """Return the witness and the deployment marker of the journal, each only if its ConfigMap exists."""
         stamps = [self.witness, *([] if self.mark is None else [self.mark])]
         return [stamp for stamp in stamps if stamp.metadata is not None]
 
@@ -116,18 +120,21 @@ class SegmentListing:
         )
 
     def holds(self, number: int) -> bool:
-        """Return whether groups may have been written to the segment."""
+        """Return whether groups may have been written to the segment with this number."""
         head = self.heads[number]
         return bool(self.found[number].data) if head is None else head is not EMPTY
 
 
 def chain_of(layout: ConfigMapLayout, items: Iterable[ConfigMap], mark: Stamp | None = None) -> Chain | None:
-    """Return the journal; None if there is none. ``mark`` was read before the listing. Raises `JournalDamaged`."""
+    """Return the journal in the listed ConfigMaps ``items``; None if there is none. Raises `JournalDamaged`.
+
+    ``mark`` is the deployment marker, which was read before the listing.
+    """
     return chain_in(SegmentListing.of(layout, items, mark))
 
 
 def chain_in(listed: SegmentListing) -> Chain | None:
-    """Return the chain in a sorted listing; None if there is no journal. Raises `JournalDamaged`."""
+    """Return the journal in a listing, as a chain of segments; None if there is no journal. Raises `JournalDamaged`."""
     layout, found, heads = listed.layout, listed.found, listed.heads
     written = [number for number, head in heads.items() if head is not EMPTY]
     if not written:
@@ -179,7 +186,10 @@ def _is_active(head: SegmentHead | None) -> bool:
 
 
 def _counted(listed: SegmentListing, number: int, top: int) -> Segment:
-    """Return the segment ``number``, which counts. Raises `JournalDamaged` if it is missing or not valid."""
+    """Return the segment ``number`` of those that count. Raises `JournalDamaged` if it is missing or not valid.
+
+    ``top`` is the highest segment that was written to.
+    """
     layout, found, head = listed.layout, listed.found.get(number), listed.heads.get(number)
     if found is None:
         raise _gone(listed, number)
@@ -215,7 +225,10 @@ def _unreadable(listed: SegmentListing, number: int) -> JournalDamaged:
 
 
 def _evidence(listed: SegmentListing, number: int) -> str:
-    """Return the evidence of damage to a segment (see `JournalDamaged`): its name, and the heads of all segments."""
+    """Return the evidence of damage to the segment ``number`` (see `JournalDamaged`).
+
+    It consists of the segment's name and the heads of all segments.
+    """
     layout = listed.layout
     heads = [f"{each} {item.metadata.annotations.get(HEAD)}" for each, item in sorted(listed.found.items())]
     return "\n".join([layout.segment(number), *heads])

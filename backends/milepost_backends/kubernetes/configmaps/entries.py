@@ -51,7 +51,7 @@ def encode(key: str, value: bytes | None) -> tuple[str, str]:
 
 
 def is_tombstone(text: str) -> bool:
-    """Return whether the entry says that the record was deleted."""
+    """Return whether the ``text`` of an entry says that the record was deleted."""
     return text == _DELETED or (text.startswith(_KEY) and text.partition("\n")[2] == _DELETED)
 
 
@@ -81,7 +81,7 @@ def value_of(text: str) -> bytes:
 
 
 def size_of(data_key: str, text: str) -> int:
-    """Return how many bytes the entry counts towards the most bytes of a ConfigMap, which Kubernetes limits."""
+    """Return how many bytes the entry counts towards Kubernetes' limit on the size of a ConfigMap."""
     return len(data_key) + (len(text) if text.isascii() else len(text.encode()))
 
 

@@ -1,4 +1,5 @@
-"""Encodes and checks the annotations of segments and of the witness.
+"""Encodes and checks the annotations of a journal's ConfigMaps: of its segments, which have the records, and of the
+witness.
 
 The annotation of a segment has its journal's head, its place in the chain of segments, and its state. The text of each
 annotation ends in a checksum over the text and the name of its ConfigMap. So a text that was altered, or copied to
@@ -21,7 +22,7 @@ _SUM_BYTES: Final = 16
 
 
 class SegmentState(Enum):
-    """The states of a segment.
+    """The states of a segment, which is a ConfigMap with records of a journal.
 
     ``empty``: made beforehand, and not written to yet. ``active``: takes groups. ``sealed``: groups continue in the
     next segment.
@@ -33,7 +34,7 @@ class SegmentState(Enum):
 
 
 class SegmentHead(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The annotation ``milepost/head`` of a segment.
+    """The annotation ``milepost/head`` of a segment, a ConfigMap with records of a journal.
 
     ``first`` is the number of the oldest segment that counts; older ones are garbage. ``next`` is the number of the
     segment that follows a sealed one. ``digest`` is that of the journal, see `Head`; ``entries`` is the checksum of the
@@ -55,11 +56,11 @@ class SegmentHead(msgspec.Struct, frozen=True, omit_defaults=True):
         return Head(journal, self.term, self.revision, self.lineage, self.digest)
 
     def proves(self, data: Mapping[str, str]) -> bool:
-        """Return whether ``data`` matches the checksum of the segment's entries."""
+        """Return whether ``data``, the entries of the segment, matches the checksum in this annotation."""
         return self.state is SegmentState.EMPTY or self.entries == sum_of(data)
 
     def encoded(self, name: str) -> str:
-        """Return the text of the annotation, for the ConfigMap ``name``."""
+        """Return the text of this annotation, for the ConfigMap ``name``."""
         return _checked(self, name)
 
 
@@ -71,13 +72,14 @@ EMPTY: Final = SegmentHead(_SCHEMA, SegmentState.EMPTY)
 
 
 def first() -> SegmentHead:
-    """Return the head of the first segment of a journal that was never taken over."""
+    """Return the annotation of the first segment of a journal that was never taken over."""
     return SegmentHead(_SCHEMA, SegmentState.ACTIVE, first=1, entries=sum_of({}))
 
 
 def active(head: Head, first: int, data: Mapping[str, str]) -> SegmentHead:
-    """Return the annotation of a segment that takes more groups. ``head`` is the journal's head after the latest
-    group.
+    """Return the annotation of a segment that takes more groups, with the entries ``data``.
+
+    ``head`` is the journal's head after the latest group, and ``first`` the number of the oldest segment that counts.
     """
     return SegmentHead(
         _SCHEMA, SegmentState.ACTIVE, head.term, head.revision, head.lineage, first, 0, head.digest, sum_of(data)
@@ -85,7 +87,11 @@ def active(head: Head, first: int, data: Mapping[str, str]) -> SegmentHead:
 
 
 def sealed(head: Head, first: int, following: int, data: Mapping[str, str]) -> SegmentHead:
-    """Return the annotation of a sealed segment. ``head`` is the journal's head after its last group."""
+    """Return the annotation of a sealed segment with the entries ``data``, which segment ``following`` follows.
+
+    ``head`` is the journal's head after the segment's last group, and ``first`` the number of the oldest segment that
+    counts.
+    """
     return SegmentHead(
         _SCHEMA,
         SegmentState.SEALED,
@@ -100,7 +106,9 @@ def sealed(head: Head, first: int, following: int, data: Mapping[str, str]) -> S
 
 
 def decode(text: str | None, name: str) -> SegmentHead | None:
-    """Return the head in the annotation ``text`` of the ConfigMap ``name``; None if the text is not valid."""
+    """Return the annotation of a segment that is the ``text``, for the ConfigMap ``name``; None if the text is not
+    valid.
+    """
     try:
         stored = msgspec.json.decode(text or "", type=_Stored)
     except msgspec.MsgspecError:
@@ -130,12 +138,14 @@ class WitnessAnnotation(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, head: Head) -> WitnessAnnotation:
-        """Return the annotation for a head."""
+        """Return the annotation of a witness that records the term, lineage and revision of ``head``."""
         return cls(_SCHEMA, head.term, head.revision, head.lineage)
 
     @classmethod
     def decode(cls, text: str | None, name: str) -> WitnessAnnotation | None:
-        """Return the annotation in ``text`` of the ConfigMap ``name``; None if the text is not valid."""
+        """Return the annotation of a witness that is the ``text``, for the ConfigMap ``name``; None if the text is not
+        valid.
+        """
         try:
             stored = msgspec.json.decode(text or "", type=_StoredWitness)
         except msgspec.MsgspecError:
@@ -145,7 +155,7 @@ class WitnessAnnotation(msgspec.Struct, frozen=True):
         return witness if sound and stored.check == _check(witness, name) else None
 
     def encoded(self, name: str) -> str:
-        """Return the text of the annotation, for the ConfigMap ``name``."""
+        """Return the text of this annotation, for the ConfigMap ``name``."""
         return _checked(self, name)
 
     def is_of(self, head: Head) -> bool:

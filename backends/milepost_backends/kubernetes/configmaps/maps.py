@@ -1,6 +1,7 @@
 """Reads and writes the ConfigMaps of a namespace.
 
-Each write is conditional on the version that was read, and waits until the byte budget allows it.
+Each write is conditional on the version that was read, and waits until the byte budget allows it, which limits the
+bytes that Milepost writes to etcd.
 """
 
 from __future__ import annotations
@@ -63,7 +64,11 @@ class Maps:
         raise StorageUnavailable("cannot list the ConfigMaps: each listing takes longer than etcd keeps its version")
 
     async def _pages(self, selected: str, accept: str) -> list[ConfigMap] | None:
-        """Return all pages of a listing; None if etcd compacted the version of the listing meanwhile."""
+        """Return all pages of a listing of ConfigMaps. ``selected`` is the label selector, and ``accept`` the
+        ``Accept`` header.
+
+        None means that etcd has compacted the version of the listing meanwhile, so that it must begin anew.
+        """
         items: list[ConfigMap] = []
         query = {"labelSelector": selected, "limit": _PAGE}
         while True:
@@ -80,7 +85,7 @@ class Maps:
             query["continue"] = page.metadata.token
 
     async def read(self, name: str, *, data: bool) -> ConfigMap | None:
-        """Return one ConfigMap, with or without its data; None if there is none. Raises `BackendError`."""
+        """Return the ConfigMap ``name``, with or without its data; None if there is none. Raises `BackendError`."""
         answer = await self.client.request("GET", self._path(name), accept=WHOLE if data else METADATA)
         return None if answer.status == 404 else _decoded(answer, ConfigMap, f"read the ConfigMap {name}")
 
@@ -95,12 +100,12 @@ class Maps:
         return _require_as_sent(await self._write("PUT", self._path(metadata.check().name), body), metadata)
 
     async def create(self, metadata: Metadata, data: Mapping[str, str]) -> ApiAnswer:
-        """Create a ConfigMap by POST. Raises the errors of `replace`."""
+        """Create a ConfigMap by POST, and return the answer. Raises the errors of `replace`."""
         body = encode(metadata, data)
         return _require_as_sent(await self._write("POST", self._path(), body, waits=bool(data)), metadata)
 
     async def delete(self, metadata: Metadata) -> ApiAnswer:
-        """Delete a ConfigMap, on the condition that it has not changed since ``metadata`` was read.
+        """Delete a ConfigMap, on the condition that it has not changed since ``metadata`` was read; return the answer.
 
         Raises `NotSent`, `NoAnswer`.
         """
@@ -138,7 +143,7 @@ def metadata_of(answer: ApiAnswer, doing: str) -> Metadata:
 
 
 def _require_as_sent(answer: ApiAnswer, sent: Metadata) -> ApiAnswer:
-    """Return the answer to a write, unless the stored object lacks the head or labels that were sent.
+    """Return ``answer`` to a write, unless the stored object lacks the head or the labels that were ``sent``.
 
     An admission webhook or policy can alter a write, and no replica could take the journal over from the result. In
     that case this raises `StorageUnavailable`.
@@ -187,14 +192,12 @@ class ByteBudget:
         return max(0.0, -self._left / self._rate)
 
     def take(self, size: int) -> None:
-        """Count ``size`` bytes as written, without a wait."""
+        """Count ``size`` bytes as written, without a wait. Later writes wait longer instead."""
         self._fill()
         self._left -= size
 
     async def spend(self, size: int) -> None:
-        """Wait until the budget allows a write, and count ``size`` bytes as written. A cancelled caller has spent
-        none.
-        """
+        """Wait until the budget allows a write, and count ``size`` bytes as written. A cancelled wait counts none."""
         seconds = self.wait_seconds
         self.take(size)
         if seconds > 0:

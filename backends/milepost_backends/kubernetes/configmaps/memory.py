@@ -44,7 +44,7 @@ _MOST_DROPPED: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class PendingSegment:
-    """The content that is being written to the last segment, ``number``.
+    """What is being written to the last segment, whose number is ``number``: a head and entries.
 
     If this seals the segment, ``then`` is the next segment, which takes the next group.
     """
@@ -60,8 +60,8 @@ class ChainMemory:
     """A journal under ``head``, as this process last wrote it.
 
     ``live`` is the bytes of the entries that count, and ``space`` the bytes of all entries. ``dropped`` has segments
-    that no longer count; a caller that takes one from it must delete it. ``in_doubt`` has the segments that were sent
-    and may have been committed. For ``witness`` and ``mark`` see `Stamp`.
+    that no longer count; a caller that takes one from it must delete it. ``in_doubt`` has the contents of the last
+    segment that were sent and may have been committed. For ``witness`` and ``mark`` see `Stamp`.
     """
 
     def __init__(self, layout: ConfigMapLayout, chain: Chain) -> None:
@@ -91,13 +91,14 @@ class ChainMemory:
 
     @property
     def tail(self) -> Segment:
-        """Return the segment that takes the next group."""
+        """Return the last segment of the journal, which takes the next group."""
         return self.segments[self.last]
 
     def is_behind(self, recorded: WitnessAnnotation | SegmentHead | Head) -> bool:
         """Return whether ``recorded`` is from a later leader, which had loaded everything that is in this memory.
 
-        A later term at an earlier revision is from a leader that was paused, and then wrote its outdated memory.
+        ``recorded`` is a stored head, or what the annotation of a ConfigMap says. A later term at an earlier revision
+        is from a leader that was paused, and then wrote its outdated memory.
         """
         return (
             recorded.lineage != self.head.lineage
@@ -113,7 +114,7 @@ class ChainMemory:
         return head.lineage in self._lineages and self.head.revision >= head.revision and not self.is_superseded
 
     def newest(self, key: str) -> int | None:
-        """Return the number of the highest segment with an entry for ``key``; None if there is none."""
+        """Return the number of the highest segment with an entry for the record ``key``; None if there is none."""
         places = self._places.get(key)
         return places[-1] if places else None
 
@@ -125,7 +126,7 @@ class ChainMemory:
                 yield Change(record, value_of(text))
 
     def patched(self, entries: Mapping[str, str]) -> dict[str, str]:
-        """Return the entries of the last segment, changed by the given entries.
+        """Return the entries of the last segment, as they are after the changes ``entries``.
 
         A tombstone is left out if no older segment has a copy of its record any more.
         """
@@ -138,7 +139,7 @@ class ChainMemory:
         return data
 
     def committed(self, pending: PendingSegment, metadata: Metadata) -> None:
-        """Note that the pending content was committed to the last segment, with this metadata.
+        """Note that the content ``pending`` was committed to the last segment, which now has this ``metadata``.
 
         No other pending content can be committed any more, since it is conditional on the previous version.
         """
@@ -160,7 +161,7 @@ class ChainMemory:
             self.segments[pending.then.number] = pending.then
 
     def grown(self, entries: Mapping[str, str]) -> int:
-        """Return what ``live`` would be after these entries are written."""
+        """Return the bytes of all entries that count (``live``), as they would be after these entries are written."""
         return self.live + sum(_live(key, text) - self._live_size(key) for key, text in entries.items())
 
     # -- private ---------------------------------------------------------------------------------------------------
@@ -170,7 +171,9 @@ class ChainMemory:
         return places is not None and places[0] < self.last
 
     def _moved(self, key: str, old: str | None, new: str | None) -> None:
-        """Note that an entry of the last segment was added, changed or removed."""
+        """Update the totals for the entry ``key`` of the last segment, which changes from ``old`` to ``new`` (None: no
+        entry).
+        """
         self.live -= self._live_size(key) if old is None else _live(key, old)
         places = self._places.setdefault(key, [])
         if old is None:
@@ -203,12 +206,12 @@ def _live(key: str, text: str) -> int:
 
 
 def allowed_space(live: int) -> int:
-    """Return the most bytes of all segments of a journal whose entries that count have ``live`` bytes."""
+    """Return how many bytes all segments of a journal may take, if the entries that count take ``live`` bytes."""
     return max(_FLOOR, min(_WASTE * live, _LARGE_WASTE * live + _LARGE_SPARE))
 
 
 def compact(memory: ChainMemory, data: dict[str, str], size: int, written: int) -> tuple[int, int]:
-    """Add entries of the oldest segments to ``data``, the next content of the last segment.
+    """Add entries of the oldest segments to ``data``, the next content of the last segment, which has ``size`` bytes.
 
     Return the oldest segment that counts after that, and the new size of ``data``. ``written`` is the bytes of the
     group that is in ``data``. About as many bytes are moved as the group has, so that the waste does not grow. If the

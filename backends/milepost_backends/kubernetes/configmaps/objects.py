@@ -98,27 +98,27 @@ class ConfigMapLayout:
 
     @property
     def hash(self) -> str:
-        """Return the hash of the journal's full name."""
+        """Return the hash of the journal's full name, which is part of names and labels."""
         return hashlib.sha256(self.journal.encode()).hexdigest()[:_HASH_LENGTH]
 
     @property
     def prefix(self) -> str:
-        """Return the prefix of the names of the journal's ConfigMaps."""
+        """Return the beginning that the names of all ConfigMaps of the journal share."""
         slug = re.sub(r"[^a-z0-9]+", "-", self.journal.lower())[:_SLUG_LENGTH].strip("-")
         return "-".join(part for part in (self.instance, slug, self.hash) if part)
 
     def segment(self, number: int) -> str:
-        """Return the name of a segment."""
+        """Return the name of the ConfigMap of a segment."""
         return f"{self.prefix}-{number:0{_DIGITS}d}"
 
     @property
     def witness(self) -> str:
-        """Return the name of the witness."""
+        """Return the name of the ConfigMap that is the journal's witness."""
         return f"{self.prefix}-term"
 
     @property
     def deployment_marker(self) -> str:
-        """Return the name of the deployment marker."""
+        """Return the name of the ConfigMap that is the journal's deployment marker."""
         return f"{self.prefix}-founded"
 
     def number(self, name: str) -> int | None:
@@ -132,8 +132,9 @@ class ConfigMapLayout:
         return {**labels_of(self.instance), _JOURNAL: self.hash}
 
     def marked(self, found: Metadata, head: str) -> Metadata:
-        """Return the metadata to write: ``found`` with Milepost's labels and ``head``. Fields of other programs
-        stay.
+        """Return the metadata to write: ``found``, with Milepost's labels and the annotation ``head``.
+
+        Labels and annotations of other programs stay.
         """
         return msgspec.structs.replace(
             found,

@@ -38,7 +38,10 @@ class Stamp:
 
     @classmethod
     def of(cls, name: str, found: ConfigMap | None) -> Stamp:
-        """Return the stamp in the ConfigMap ``found``. If that is None, the stamp has only its name."""
+        """Return the witness or deployment marker ``name``, as read from the ConfigMap ``found``.
+
+        If that is None, the result has only the name.
+        """
         if found is None:
             return cls(name)
         recorded = WitnessAnnotation.decode(found.metadata.annotations.get(HEAD), name)
@@ -46,14 +49,15 @@ class Stamp:
 
 
 async def read(maps: Maps, name: str) -> Stamp:
-    """Read the ConfigMap ``name`` as a stamp. Raises `BackendError`."""
+    """Read the ConfigMap ``name``, a witness or a deployment marker. Raises `BackendError`."""
     return Stamp.of(name, await maps.read(name, data=True))
 
 
 async def note(maps: Maps, layout: ConfigMapLayout, last: Stamp, head: Head) -> Stamp:
-    """Record ``head`` in the stamp, unless the stamp already has this revision, or a later one, of the same term.
+    """Write ``head`` into a witness or deployment marker, which was ``last``, and return it as it is now.
 
-    Raises `TakeOverLost` if the stamp has a later term, and `BackendError`.
+    Nothing is written if it has this revision already, or a later one, of the same term. Raises `TakeOverLost` if it
+    shows that another leader has taken the journal over, and `BackendError`.
     """
     stamp, ours = last, WitnessAnnotation.of(head)
     for _ in range(_ROUNDS):

@@ -26,14 +26,17 @@ _ROUNDS: Final = 3
 
 
 def lease_path(namespace: str, name: str = "") -> str:
-    """Return the URL path of a Lease, or of all Leases in the namespace."""
+    """Return the path of the Lease ``name`` in the URL of the Kubernetes API; without a name, that of all Leases."""
     return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases" + (f"/{name}" if name else "")
 
 
 async def look(
     client: KubernetesClient, observer: LeaseObserver, clock: Callable[[], float], timeout: float
 ) -> Lease | None:
-    """Read the Lease; return None if there is none. Raises `StorageUnavailable`, `Misconfigured`."""
+    """Read the Lease, show it to ``observer``, and return it; None if there is none.
+
+    ``timeout`` (seconds) bounds the wait. Raises `StorageUnavailable`, `Misconfigured`.
+    """
     asked = clock()
     path = lease_path(client.namespace, client.address.name)
     answer = await client.request("GET", path, timeout=timeout)
@@ -77,7 +80,7 @@ class LeaseCandidate:
         """
 
     async def win(self) -> float:
-        """Wait until this candidate holds the Lease; return when the request that won it was sent (monotonic).
+        """Wait until this candidate holds the Lease; return the time at which the winning request was sent (monotonic).
 
         Raises `Misconfigured`, `StorageUnavailable`. After an error this candidate may hold the Lease all the same,
         until `release`.
@@ -100,7 +103,7 @@ class LeaseCandidate:
                 await self._pause(min(self.address.retry_period / _LOOKS, wait))
 
     async def renew(self) -> float | None:
-        """Renew the Lease; return when the successful request was sent (monotonic).
+        """Renew the Lease; return the time at which the successful request was sent (monotonic).
 
         None means that this candidate does not hold the Lease any more. Raises `BackendError` while it is unknown who
         holds it.
@@ -151,9 +154,9 @@ class LeaseCandidate:
         raise StorageUnavailable("another program keeps changing the Lease")
 
     def _may_land_on(self, lease: Lease | None) -> bool:
-        """Return whether this candidate's write with an unknown outcome can still change ``lease``.
+        """Return whether a write of this candidate, whose outcome is unknown, can still change ``lease``.
 
-        It can only if no other candidate has changed the Lease since.
+        It can only if no other candidate has changed the Lease since that write was sent.
         """
         if self._in_doubt is None:
             return False
@@ -166,7 +169,10 @@ class LeaseCandidate:
             return await finish(look(self._client, self._observer, self._clock, self._timeout))
 
     async def _write(self, lease: Lease | None) -> bool:
-        """Take or renew the Lease; return False if it was changed after this candidate had read it."""
+        """Take or renew the Lease, which was last read as ``lease``; return False if it was changed since.
+
+        Raises `BackendError`.
+        """
         method = "POST" if lease is None else "PUT"
         answer = await self._send(method, claimed(lease, self._claim(), self._wall()), lease)
         if answer.done:

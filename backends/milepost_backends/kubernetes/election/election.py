@@ -34,7 +34,8 @@ def _now() -> datetime:
 class KubernetesElection:
     """An `Election` on the Lease that the address names. ``advertise`` is the URL of this replica for the others.
 
-    All decisions use ``clock`` (monotonic). The time of ``wall`` is only written into the Lease, for people.
+    All decisions use ``clock`` (monotonic). The time of the wall clock ``wall`` is only written into the Lease, for
+    people.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class KubernetesElection:
         self._standing: LeaseLeadership | None = None
 
     async def open(self) -> None:
-        """See `Election.open`."""
+        """Read the Lease, and remove the leader's label from this replica's own Pod; see `Election.open`."""
         if self._open:
             return
         await self._looking.open()
@@ -71,7 +72,7 @@ class KubernetesElection:
         self._open = True
 
     async def close(self) -> None:
-        """See `Election.close`."""
+        """Withdraw this candidate, release the Lease if it has it, and close the connections; see `Election.close`."""
         self._open = False
         standing, self._standing = self._standing, None
         if standing is not None:
@@ -79,9 +80,10 @@ class KubernetesElection:
         await self._let_go()
 
     async def campaign(self) -> Leadership:
-        """See `Election.campaign`. However the call ends, the Lease is released unless this replica leads.
+        """Wait until this candidate holds the Lease, and so leads; see `Election.campaign`.
 
-        Raises `Misconfigured` as well, if the Lease is not Milepost's, or may not be changed.
+        However the call ends, the Lease is released unless this replica leads. Raises `Misconfigured` as well, if the
+        Lease is not Milepost's, or may not be changed.
         """
         if not self._open:
             raise StorageUnavailable("the election is not open")
@@ -95,7 +97,10 @@ class KubernetesElection:
         return leadership
 
     async def leader(self) -> str | None:
-        """See `Election.leader`. A Lease that was read a moment ago is not read again."""
+        """Return the URL of the replica that holds the Lease; None if there is no such replica. See `Election.leader`.
+
+        A Lease that was read a moment ago is not read again.
+        """
         standing = self._standing
         if standing is not None and standing.remaining(self._clock()) > 0:
             return self._advertise
@@ -132,7 +137,7 @@ class LeaseLeadership:
         self._letting_go: asyncio.Task[None] | None = None
 
     def begin(self, sent: float) -> None:
-        """Begin to lead by a request sent at ``sent`` (monotonic).
+        """Begin to lead: renew the Lease from now on, which a request sent at ``sent`` (monotonic) has won.
 
         Raises `StorageUnavailable` if the renew deadline has passed since.
         """
@@ -145,11 +150,14 @@ class LeaseLeadership:
             self._tasks.append(asyncio.create_task(self._label.keep(self._leads), name="kubernetes-label"))
 
     def remaining(self, now: float) -> float:
-        """See `Leadership.remaining`."""
+        """Return the seconds from ``now`` until the renew deadline; see `Leadership.remaining`."""
         return self._until - now
 
     async def wait_lost(self) -> None:
-        """See `Leadership.wait_lost`. It also returns after `resign`."""
+        """Return once the renew deadline has passed, the Lease is lost, or this replica has resigned.
+
+        See `Leadership.wait_lost`.
+        """
         while not self._lost.is_set():
             left = self.remaining(self._clock())
             if left <= 0:
@@ -160,7 +168,7 @@ class LeaseLeadership:
                     await self._lost.wait()
 
     async def resign(self) -> None:
-        """See `Leadership.resign`."""
+        """Release the Lease, so that another candidate can take it at once; see `Leadership.resign`."""
         overdue = self.remaining(self._clock()) <= 0
         self._end("given up, since the Lease was not renewed in time" if overdue else "given up by this replica")
         if self._letting_go is None:

@@ -1,4 +1,4 @@
-"""Keeps a label on the leader's Pod, by which a Service finds it.
+"""Keeps a label on the leader's Pod, by which a Kubernetes Service finds the leader.
 
 A wrong label is harmless: a Pod that has the label and does not lead redirects clients to the leader.
 """
@@ -47,11 +47,11 @@ class LeaderLabel:
         await self.remove()
 
     async def close(self) -> None:
-        """Close the connections. Idempotent."""
+        """Close the connections to the Kubernetes API. Idempotent."""
         await self._client.close()
 
     async def keep(self, leads: Callable[[], bool]) -> None:
-        """Set the label on this Pod, and remove it from other Pods, for as long as ``leads()``. Failures are
+        """Set the label on this Pod, and remove it from other Pods, for as long as ``leads()`` is True. Failures are
         retried.
         """
         while leads():
@@ -83,7 +83,7 @@ class LeaderLabel:
                 await self._patch(name, None, version)
 
     async def _labelled(self) -> Mapping[str, str]:
-        """Return the version by name of the deployment's Pods that have the label."""
+        """Return the Pods of the deployment that have the label: the resource version of each by its name."""
         query = {"labelSelector": selector({INSTANCE: self._name, ROLE: LEADER})}
         answer = await self._client.request("GET", self._path(), query=query, accept=METADATA_LIST)
         if not answer.done:
@@ -95,7 +95,10 @@ class LeaderLabel:
         return {pod.metadata.name: pod.metadata.version for pod in pods.items}
 
     async def _patch(self, pod: str, role: str | None, version: str | None = None) -> None:
-        """Set or remove the label of ``pod``. With ``version``, do so only if the Pod still has that version."""
+        """Set the label ``milepost/role`` of ``pod`` to ``role``, or remove it if ``role`` is None.
+
+        With ``version``, do so only if the Pod still has that version.
+        """
         metadata: dict[str, Any] = {"labels": {ROLE: role}}
         if version is not None:
             metadata["resourceVersion"] = version

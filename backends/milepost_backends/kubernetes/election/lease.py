@@ -50,7 +50,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The Lease, as it was read."""
+    """The Lease of an election, as it was read from Kubernetes."""
 
     metadata: Mapping[str, Any]
     spec: Mapping[str, Any]
@@ -81,7 +81,7 @@ class Lease:
 
     @property
     def seconds(self) -> float:
-        """Return the lease duration in the Lease, counted from each renewal; 0 if the Lease has none."""
+        """Return the duration in the Lease: the seconds for which a renewal holds it; 0 if it has none."""
         return float(self.spec.get("leaseDurationSeconds") or 0)
 
     @property
@@ -106,7 +106,8 @@ class Lease:
 def claimed(lease: Lease | None, claim: Claim, now: datetime) -> bytes:
     """Return the body of the request by which ``claim`` takes or renews the Lease: ``lease`` changed, or a new Lease.
 
-    Fields of other programs stay. Raises `StorageUnavailable`, see `_carried`.
+    Fields of other programs stay. ``now`` is written for people only. Raises `StorageUnavailable` if ``lease`` has no
+    version.
     """
     spec = dict(lease.spec) if lease is not None else {}
     if lease is None or lease.holder != claim.identity:
@@ -125,14 +126,17 @@ def claimed(lease: Lease | None, claim: Claim, now: datetime) -> bytes:
 
 
 def _one_more(transitions: object) -> int:
-    """Return the next number of transitions. It is only for people, so at the largest number it begins again."""
+    """Return the number after ``transitions``, the count of changes of the holder in the Lease.
+
+    The count is only for people, so after the largest number it begins again.
+    """
     return transitions + 1 if isinstance(transitions, int) and 0 <= transitions < _MOST_TRANSITIONS else 0
 
 
 def released(lease: Lease, now: datetime) -> bytes:
     """Return the body of the request that releases ``lease``, so that another candidate can take it at once.
 
-    Raises `StorageUnavailable`, see `_carried`.
+    ``now`` is written for people only. Raises `StorageUnavailable` if ``lease`` has no version.
     """
     mark = lease.holder or lease.released_by
     annotations = _others_annotations(lease) | ({RELEASED: mark} if mark else {})
@@ -143,7 +147,8 @@ def released(lease: Lease, now: datetime) -> bytes:
 def unclaimed(claim: Claim, now: datetime) -> bytes:
     """Return the body of a new Lease without a holder.
 
-    It is made in place of the Lease that an earlier request of ``claim``, with an unknown outcome, may still make.
+    An earlier request of ``claim``, whose outcome is unknown, may still create the Lease. If this
+    Lease is created first, that request fails.
     """
     return _document(
         {"name": claim.name, "namespace": claim.namespace},
@@ -227,9 +232,10 @@ class LeaseObserver:
         """The time at which the Lease was first seen without its holder, or found deleted."""
 
     def note(self, lease: Lease | None, asked: float) -> None:
-        """Note a Lease that was read or written by a request sent at ``asked``.
+        """Note a Lease that was read or written by a request sent at ``asked`` (monotonic); None if the request found
+        none.
 
-        It is ignored if the answer to a later request was noted before.
+        The Lease is ignored if the answer to a later request was noted before.
         """
         if asked < self._asked:
             return
@@ -254,7 +260,7 @@ class LeaseObserver:
             )
 
     def age(self) -> float:
-        """Return the seconds since the request was sent that last read or wrote the Lease."""
+        """Return the seconds since the last request was sent that has read or written the Lease."""
         return self._clock() - self._asked
 
     def wait(self, lease: Lease | None) -> float:
@@ -279,7 +285,7 @@ class LeaseObserver:
         return self._lease.advertised if self.wait(self._lease) > 0 else None
 
     def _is_released(self, lease: Lease | None) -> bool:
-        """Return whether the holder last seen has released the Lease.
+        """Return whether the last known holder has released the Lease, as the annotation in ``lease`` shows.
 
         The annotation must name this holder: a Lease restored from a copy may have the annotation of an earlier one.
         """

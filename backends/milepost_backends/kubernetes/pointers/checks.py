@@ -28,7 +28,7 @@ log = logging.getLogger("milepost.kubernetes")
 
 
 class Checks:
-    """The checks of one journal.
+    """Checks the ConfigMaps of one journal that this process leads, and repairs those that other programs changed.
 
     ``turn`` is the lock under which groups are written. ``stands`` returns whether the leader's memory of the journal
     is still known to be current.
@@ -45,10 +45,10 @@ class Checks:
         """The names of the segments that were due for deletion at the last check."""
 
     async def run(self) -> None:
-        """Compare the listing with this leader's last writes, and restore what other programs changed. Raises
-        `BackendError`.
+        """Compare the stored ConfigMaps with this leader's last writes, and restore what other programs changed.
 
-        If the API server denies one repair, or etcd has no space for it, the other repairs are still made.
+        If the API server denies one repair, or etcd has no space for it, the other repairs are still made. Raises
+        `BackendError`.
         """
         memory, layout = self._memory, self._memory.layout
         left = {number: segment.metadata.resource_version for number, segment in memory.segments.items()}
@@ -71,11 +71,11 @@ class Checks:
             raise denied[0]
 
     async def _look_at_stamps(self, listed: Mapping[str, ConfigMap]) -> None:
-        """Write the witness and the deployment marker again if they do not name this leader, although the stored head
+        """Write the witness and the deployment marker again, if they do not name this leader although the stored head
         does.
 
         Such a head shows that no other leader has taken over, except one that is doing so now. That leader will write
-        both before its first group, and so after this write.
+        the witness and the marker before its first group, and so after this write.
         """
         memory, layout = self._memory, self._memory.layout
         revision, wrong = memory.head.revision, []
@@ -110,7 +110,7 @@ class Checks:
                     memory.witness = noted
 
     async def _look_at_spare(self, spare: Segment) -> None:
-        """Restore the next segment, in which no group was written yet: empty it, or have it made again if it is
+        """Restore ``spare``, the next segment, in which no group was written yet: empty it, or have it made again if
         missing.
         """
         memory, left = self._memory, spare.metadata.resource_version
@@ -137,8 +137,9 @@ class Checks:
             await rewrite(self._maps, memory, spare)
 
     async def _look_at(self, number: int, left: str) -> None:
-        """Restore the segment ``number``, which was listed at another version than ``left``, that of this leader's last
-        write.
+        """Restore the segment ``number``, which another program seems to have changed.
+
+        The listing shows another version of it than ``left``, the version of this leader's last write.
         """
         memory, name = self._memory, self._memory.layout.segment(number)
         segment = memory.segments.get(number)
@@ -167,7 +168,10 @@ class Checks:
         return self._stands() and not self.deposed
 
     async def _is_deposed(self, name: str) -> bool:
-        """Return whether this leader may not restore the segment ``name``. Call this after the segment was read."""
+        """Return whether another leader may have taken over, so that this one may not restore the segment ``name``.
+
+        Call this after the segment was read.
+        """
         if not self._leads():
             return True
         end = await deposed(self._maps, self._memory)
@@ -180,13 +184,18 @@ class Checks:
         self.deposed |= isinstance(end, CommitRefused) and end.reason is Refusal.HEAD_MOVED
 
     def _is_ours(self, found: ConfigMap, uid: str) -> bool:
-        """Return whether Milepost made the object: it has the ``uid`` that this process saw, or Milepost's labels."""
+        """Return whether Milepost made the ConfigMap: it has the ``uid`` that this process saw before, or Milepost's
+        labels.
+        """
         labels: Mapping[str, str] = self._memory.layout.labels
         return found.metadata.uid == uid or found.metadata.labels.items() >= labels.items()
 
 
 async def stored_head(maps: Maps, memory: ChainMemory) -> Head | None:
-    """Return the journal's head as it is stored now; None if no segment from the last known one on has it."""
+    """Return the journal's head as it is stored now; None if no segment has it.
+
+    The search begins at the last segment that ``memory`` knows, and follows later ones that were made since.
+    """
     number, head = memory.last, None
     if memory.tail.head.state is SegmentState.EMPTY and number > memory.first:
         number -= 1

@@ -33,7 +33,7 @@ _FLUSH_SECONDS: Final = 2.0
 
 
 class ConfigMapJournal:
-    """A journal that this process leads. ``turn`` is the lock under which groups are written."""
+    """A journal in ConfigMaps that this process leads. ``turn`` is the lock under which groups are written."""
 
     def __init__(self, maps: Maps, memory: ChainMemory, turn: asyncio.Lock) -> None:
         self.memory = memory
@@ -52,8 +52,9 @@ class ConfigMapJournal:
         self._keep_up()
 
     async def commit(self, changes: Sequence[Change], after: Head) -> Commit:
-        """See `PointerStore.commit`. The group follows the head in `memory`, and the caller must hold the lock
-        ``turn``.
+        """Write a group, which follows the head in `memory` and leaves the head ``after``; see `PointerStore.commit`.
+
+        The caller must hold the lock ``turn``.
         """
         try:
             end = await commit(self._maps, self.memory, changes, after, self._spare_made)
@@ -75,7 +76,7 @@ class ConfigMapJournal:
         self._keep_up()
 
     async def flush(self) -> None:
-        """Record the last group in the witness, unless that takes more than two seconds."""
+        """Record the last group in the witness, but give up after two seconds."""
         if not self.stands or self._witness is None:
             return
         with suppress(TimeoutError):
@@ -83,7 +84,7 @@ class ConfigMapJournal:
                 await self._note()
 
     async def close(self) -> None:
-        """End the background tasks. None is started again, even if a group that was sent ends later."""
+        """End the background tasks of this journal. None is started again, even if a group that was sent ends later."""
         self.stands = False
         self._closed = True
         tasks = [task for task in (self._spare, self._sweep, self._witness) if task is not None]
@@ -105,7 +106,7 @@ class ConfigMapJournal:
             self._sweep = asyncio.create_task(self._delete_dropped())
 
     async def _keep_witness(self) -> None:
-        """Record the journal's latest revision in the witness, until the two are the same. It pauses before each
+        """Record the journal's latest revision in the witness, until the witness has it. This task pauses before each
         write.
         """
         pause = _WITNESS_SECONDS
@@ -143,7 +144,7 @@ class ConfigMapJournal:
             log.warning("cannot make the next segment of %r, and try again: %s", self.memory.layout.journal, error)
 
     async def _delete_dropped(self) -> None:
-        """Delete the segments in `ChainMemory.dropped`.
+        """Delete the ConfigMaps of the segments in `ChainMemory.dropped`, which no longer count.
 
         If that fails, the segment stays as garbage until the next check or take-over finds it.
         """

@@ -39,8 +39,8 @@ async def repair(maps: Maps, memory: ChainMemory, segment: Segment, meant: Segme
     """Find out why a write to the last segment met a conflict, and prepare the segment to be written again.
 
     Return None if the segment may be written again, which also undoes the change of another program. Otherwise return
-    the outcome of the group that would have left the head ``meant``. Raises `BackendError` if the group was not
-    committed.
+    the outcome of the group that was being written. ``meant`` is the annotation that this group would have left; None
+    if no group was being written. If this raises `BackendError`, the group was not committed.
     """
     name = memory.layout.segment(segment.number)
     found = await maps.read(name, data=True)
@@ -92,7 +92,7 @@ async def deposed(maps: Maps, memory: ChainMemory, *, is_ours: bool = False) -> 
 
 
 async def restore(maps: Maps, memory: ChainMemory, segment: Segment, found: ConfigMap | None) -> None:
-    """Get a version of the segment on which a write can be conditional. Raises `BackendError`.
+    """Make the next write of ``segment`` possible, by a version on which it can be conditional. Raises `BackendError`.
 
     It is the version of ``found`` or, if the ConfigMap is missing or must be deleted, that of a new ConfigMap.
     """
@@ -106,9 +106,10 @@ async def restore(maps: Maps, memory: ChainMemory, segment: Segment, found: Conf
 
 
 async def delete(maps: Maps, found: ConfigMap) -> None:
-    """Delete an immutable ConfigMap, on the condition that it is unchanged since it was read. Raises `BackendError`.
+    """Delete the immutable ConfigMap ``found``, on the condition that it is unchanged since it was read.
 
-    A finalizer could keep the altered ConfigMap without limit, so its finalizers are removed first.
+    A finalizer could keep the altered ConfigMap without limit, so its finalizers are removed first. Raises
+    `BackendError`.
     """
     metadata = found.metadata
     log.warning(
@@ -149,8 +150,9 @@ async def rewrite(maps: Maps, memory: ChainMemory, segment: Segment) -> None:
 
 
 def adopt(segment: Segment, found: ConfigMap) -> None:
-    """Use the version, labels, annotations, owners and finalizers of ``found`` for later writes, and log what was
-    changed.
+    """Take the version, labels, annotations, owners and finalizers of ``found`` for later writes of ``segment``.
+
+    What another program changed is logged.
     """
     name, kept = segment.metadata.name, segment.metadata
     if decode(found.metadata.annotations.get(HEAD), found.metadata.name) != segment.head:

@@ -52,7 +52,7 @@ class KubernetesPointers:
     """A `PointerStore` in the namespace of ``address``. ``timeout`` (seconds) bounds the wait for each answer.
 
     Every ``check_seconds`` it undoes changes that other programs made to the ConfigMaps of the journals that this
-    process leads. ``accept_loss`` has the names of the losses that the owner has accepted, see `JournalDamaged`.
+    process leads. ``accept_loss`` has the values of ``--accept-loss``, see `JournalDamaged`.
     """
 
     def __init__(
@@ -79,28 +79,34 @@ class KubernetesPointers:
 
     @property
     def place(self) -> str:
-        """See `PointerStore.place`. The text does not name the cluster, since a program inside of it cannot know its
-        name.
+        """Return the namespace and the name of this deployment; see `PointerStore.place`.
+
+        The text does not name the cluster, since a program inside of it cannot know its name.
         """
         return f"kubernetes:{self._client.namespace}/{self._instance}"
 
     @property
     def bytes_sent(self) -> int:
-        """See `PointerStore.bytes_sent`."""
+        """Return the number of bytes sent in ConfigMaps since this object was made; see `PointerStore.bytes_sent`."""
         return self._client.bytes_sent
 
     @property
     def full(self) -> str | None:
-        """See `PointerStore.full`. The limit is `GroupLimits.journal_bytes`."""
+        """Return None: this pointer store does not know beforehand when etcd is full. See `PointerStore.full`.
+
+        It limits the size of each journal instead, to `GroupLimits.journal_bytes`, which a commit checks.
+        """
         return None
 
     @property
     def commit_delay(self) -> float:
-        """See `PointerStore.commit_delay`: the delay lasts until the byte budget allows another write."""
+        """Return the seconds until the byte budget allows another write; see `PointerStore.commit_delay`."""
         return self._maps.budget.wait_seconds
 
     async def open(self) -> None:
-        """See `PointerStore.open`."""
+        """Connect to Kubernetes, check that ConfigMaps can be read, and start the regular checks; see
+        `PointerStore.open`.
+        """
         await self._client.open()
         try:
             await self._permitted()
@@ -111,7 +117,7 @@ class KubernetesPointers:
             self._keep_checking()
 
     async def close(self) -> None:
-        """See `PointerStore.close`."""
+        """End the checks, record the last groups in the witnesses, and disconnect; see `PointerStore.close`."""
         checking, self._checking = self._checking, None
         if checking is not None:
             checking.cancel()
@@ -124,15 +130,16 @@ class KubernetesPointers:
             await journal.close()
 
     async def journals(self) -> Sequence[str]:
-        """See `PointerStore.journals`."""
+        """Return the names of the journals whose ConfigMaps exist in this deployment; see `PointerStore.journals`."""
         listed = await self._maps.listed(labels_of(self._instance), data=False)
         names = {item.metadata.annotations[NAME] for item in listed if self._was_taken_over(item)}
         self._known |= names
         return sorted(names)
 
     async def take_over(self, journal: str, ours: Head | None = None) -> Head:
-        """See `PointerStore.take_over`. Raises `StorageUnavailable` if a journal that this process has seen was
-        deleted.
+        """Raise the term of the journal, and lead it; see `PointerStore.take_over`.
+
+        Raises `StorageUnavailable` if a journal that this process has seen was deleted.
         """
         layout = self._layout(check_key(journal))
         async with self._turn(journal):
@@ -150,7 +157,8 @@ class KubernetesPointers:
     async def _retaken(self, ours: Head | None, attempted: set[str]) -> ChainMemory | None:
         """Take the journal over from this process's own memory, and return that memory under its next term.
 
-        None means that the memory does not count, so the journal must be listed.
+        None means that the memory is not current, so the journal must be listed. ``ours`` is the head that this process
+        committed last, and ``attempted`` has the lineages of its earlier attempts, to which this one adds its own.
         """
         journal = None if ours is None else self._journals.get(ours.journal)
         if ours is None or journal is None or not journal.memory.knows(ours):
@@ -162,8 +170,9 @@ class KubernetesPointers:
         return journal.memory
 
     async def load(self, head: Head) -> AsyncGenerator[Change, None]:
-        """See `PointerStore.load`. The records are those that the take-over listed, if the stored head is still the
-        same.
+        """Yield the journal's records, as the take-over has listed them; see `PointerStore.load`.
+
+        The stored head is read again, to check that no group has followed since.
         """
         async with self._turn(head.journal):
             journal = await self._followed(head)
@@ -178,7 +187,10 @@ class KubernetesPointers:
             yield change
 
     async def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
-        """See `PointerStore.commit`. If the waiting task is cancelled, a request that was sent may still be applied."""
+        """Write a group into the journal's last ConfigMap; see `PointerStore.commit`.
+
+        If the waiting task is cancelled, a request that was sent may still be applied.
+        """
         if revision <= head.revision:
             raise ValueError(f"revision {revision} does not follow {head.revision}")
         for key, _ in changes:
@@ -200,7 +212,7 @@ class KubernetesPointers:
                 await self._forget_if_superseded(head.journal, journal)
 
     async def confirm(self, head: Head) -> bool:
-        """See `PointerStore.confirm`."""
+        """Return whether the stored head has the term and lineage of ``head``; see `PointerStore.confirm`."""
         journal = self._journals.get(head.journal)
         stored = None if journal is None else await stored_head(self._maps, journal.memory)
         if stored is None:
@@ -228,7 +240,7 @@ class KubernetesPointers:
     async def _followed(self, head: Head) -> ConfigMapJournal | None:
         """Return the journal that this process leads under ``head``; None if the stored head is another one.
 
-        If this process has not loaded the journal since `open`, the journal is listed. Raises `BackendError`.
+        If this process has not loaded the journal since `open`, it lists the ConfigMaps first. Raises `BackendError`.
         """
         journal = self._journals.get(head.journal)
         if journal is not None and journal.memory.head == head:
@@ -240,7 +252,9 @@ class KubernetesPointers:
         return self._follow(ChainMemory(layout, chain))
 
     def _follow(self, memory: ChainMemory) -> ConfigMapJournal:
-        """Lead the journal in ``memory``. Raises `StorageUnavailable` if the store was closed meanwhile."""
+        """Lead the journal in ``memory``, and return it. Raises `StorageUnavailable` if the pointer store was closed
+        meanwhile.
+        """
         if self._checking is None:
             raise StorageUnavailable("the pointer store was closed meanwhile")
         name = memory.layout.journal
@@ -248,7 +262,9 @@ class KubernetesPointers:
         return self._journals[name]
 
     async def _forget_if_superseded(self, name: str, journal: ConfigMapJournal) -> None:
-        """Forget a journal that another leader has taken over. The caller must hold the journal's lock."""
+        """Forget ``journal`` if another leader has taken it over. The caller must hold the lock under which its groups
+        are written.
+        """
         if journal.memory.is_superseded and self._journals.get(name) is journal:
             await self._forget(name)
 
@@ -268,8 +284,9 @@ class KubernetesPointers:
         return head is not None and head.term > 0
 
     async def _permitted(self) -> None:
-        """List the journals once, to check whether reading is permitted. Raises `Misconfigured`,
-        `StorageUnavailable`.
+        """List the journals' ConfigMaps once, to check whether this process may read them.
+
+        Raises `Misconfigured`, `StorageUnavailable`.
         """
         end = asyncio.get_running_loop().time() + _DENIED_SECONDS
         while True:
@@ -287,7 +304,7 @@ class KubernetesPointers:
         self._checking.add_done_callback(self._checking_ended)
 
     def _checking_ended(self, task: asyncio.Task[None]) -> None:
-        """Log the exception that ended the checks, which is a bug, and start them again."""
+        """Log the exception that ended the task of regular checks, which is a bug, and start that task again."""
         if not task.cancelled() and (fault := task.exception()) is not None:
             log.critical("a check of the pointers' ConfigMaps failed by a bug; checks go on", exc_info=fault)
             if self._checking is task:

@@ -82,11 +82,11 @@ _AHEAD: Final = 1_000_000
 async def take_over(
     maps: Maps, layout: ConfigMapLayout, attempted: set[str], *, known: Head | bool, accepted: Collection[str] = ()
 ) -> ChainMemory:
-    """See `PointerStore.take_over`.
+    """Take over the journal of ``layout``, and return this process's memory of it; see `PointerStore.take_over`.
 
     If ``known`` is true, or a head that this process has committed, the journal has existed, and is not created anew.
     ``attempted`` has the lineages of this process's earlier attempts, any of which may be committed late; the lineage
-    of this attempt is added. ``accepted`` has the names of the losses that the owner has accepted.
+    of this attempt is added. ``accepted`` has the values of ``--accept-loss``.
     """
     maps.check_room()
     fenced: Head | None = None
@@ -121,7 +121,8 @@ async def take_over(
 async def retake(maps: Maps, memory: ChainMemory, attempted: set[str]) -> bool:
     """Take the journal over from ``memory``, which then has the next term. Raises `BackendError`.
 
-    Return False if another leader has written since, so that the journal must be listed.
+    ``attempted`` has the lineages of this process's earlier attempts; that of this attempt is added. Return False if
+    another leader has written since, so that the journal must be listed.
     """
     maps.check_room()
     for _ in range(_RETAKES):
@@ -156,9 +157,10 @@ async def retake(maps: Maps, memory: ChainMemory, attempted: set[str]) -> bool:
 
 
 async def _fence_from_memory(maps: Maps, memory: ChainMemory, term: int, attempted: set[str]) -> bool:
-    """Write the head of a new term, with the entries in memory, into the last segment.
+    """Write a head of the term ``term``, with the entries in memory, into the last segment. Raises `BackendError`.
 
-    Return False after a conflict, or if the outcome is unknown: the segment must then be read again.
+    Return True once it is written. Return False after a conflict, or if the outcome is unknown: the segment must then
+    be read again. The lineage of the new head is added to ``attempted``.
     """
     last, tail = memory.head, memory.tail
     head = Head(last.journal, term, last.revision + 1, secrets.token_hex(6), digest=last.digest)
@@ -194,7 +196,7 @@ async def _stamp(maps: Maps, memory: ChainMemory, witness: Stamp, mark: Stamp) -
 def _accepted(listed: SegmentListing, accepted: Collection[str]) -> Chain | None:
     """Return the listed chain. Raises `JournalDamaged` for a damaged one, unless the owner has accepted its loss.
 
-    In that case the result is the rest of the chain.
+    In that case the result is the rest of the chain. ``accepted`` has the values of ``--accept-loss``.
     """
     try:
         return chain_in(listed)
@@ -205,7 +207,9 @@ def _accepted(listed: SegmentListing, accepted: Collection[str]) -> Chain | None
 
 
 def _not_older(layout: ConfigMapLayout, chain: Chain, known: Head | bool) -> None:
-    """Raise `JournalDamaged` if the journal is at an earlier revision than this process has seen committed."""
+    """Raise `JournalDamaged` if the journal is at an earlier revision than ``known``, a head that this process
+    committed.
+    """
     if isinstance(known, Head) and chain.head.revision < known.revision:
         raise JournalDamaged(
             f"the newest segment of {layout.journal!r} is of revision {chain.head.revision}, but revision"
@@ -222,7 +226,7 @@ async def _make_first(maps: Maps, layout: ConfigMapLayout) -> None:
 
 
 async def _write_salvaged(maps: Maps, layout: ConfigMapLayout, chain: Chain) -> None:
-    """Write the segments that the loss, which the owner accepted, has changed.
+    """Write the segments whose content changes, because the owner of the deployment has accepted the loss of a part.
 
     A segment that only lost its labels still exists, and keeps its entries. Raises `BackendError`, also if another
     process writes a segment at the same time.
@@ -242,10 +246,12 @@ async def _write_salvaged(maps: Maps, layout: ConfigMapLayout, chain: Chain) -> 
 
 
 async def _fence(maps: Maps, memory: ChainMemory, chain: Chain, past: int, attempted: set[str]) -> Head | None:
-    """Write the head of a new term into the last segment, and return it. None means that the journal must be listed
+    """Write a head of a new term into the last segment, and return it. None means that the journal must be listed
     again.
 
-    If no group was committed since the listing, the head is noted in ``memory`` as well.
+    The new term follows the one in the chain's head and ``past``, the latest term in the witness and the deployment
+    marker. The new lineage is added to ``attempted``. If no group was committed since the listing, the head is noted in
+    ``memory`` as well.
     """
     layout, tail = memory.layout, memory.tail
     name = layout.segment(tail.number)
@@ -284,7 +290,9 @@ async def _fence(maps: Maps, memory: ChainMemory, chain: Chain, past: int, attem
 
 
 def _salvaged(listed: SegmentListing, damage: JournalDamaged) -> Chain:
-    """Return the journal without its lost parts. Raises ``damage`` if too little of the journal is left."""
+    """Return what is left of the journal without its lost parts. Raises ``damage`` if that is too little to continue
+    from.
+    """
     layout = listed.layout
     what = str(damage).partition(". To go on")[0]  # without the advice at its end on how to accept the loss
     log.error("accepted as the loss %s of journal %r, which goes on without it: %s", damage.loss, layout.journal, what)

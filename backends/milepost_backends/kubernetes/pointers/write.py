@@ -73,7 +73,7 @@ async def commit(
 
 
 async def make_spare(maps: Maps, memory: ChainMemory) -> None:
-    """Make the empty segment after the last one. An existing one is used. Raises `BackendError`."""
+    """Make the empty segment after the last one. An existing one is emptied and used. Raises `BackendError`."""
     number = memory.last + 1
     name = memory.layout.segment(number)
     answer = await maps.create(memory.layout.marked(Metadata(name=name), EMPTY.encoded(name)), {})
@@ -86,7 +86,8 @@ async def make_spare(maps: Maps, memory: ChainMemory) -> None:
 
 
 async def _emptied(maps: Maps, memory: ChainMemory, name: str) -> Metadata:
-    """Return the metadata of the existing next segment, and empty it if another program has written to it.
+    """Return the metadata of the next segment ``name``, which exists already, and empty it if another program wrote to
+    it.
 
     While this process leads, the segment cannot contain another leader's group. A ConfigMap without Milepost's labels
     is not touched. Raises `BackendError`.
@@ -166,7 +167,10 @@ def _goes_beyond(memory: ChainMemory, entries: Mapping[str, str], size: int) -> 
 
 
 async def _sealed(maps: Maps, memory: ChainMemory) -> Commit | _Frozen | None:
-    """Seal the last segment with its present entries, and continue in the next one. Return None on success."""
+    """Seal the last segment with its present entries, and continue in the next one.
+
+    Return None on success; otherwise the outcome of the group, or `_Frozen` if the segment is immutable.
+    """
     try:
         if memory.spare is None:
             await make_spare(maps, memory)
@@ -180,9 +184,10 @@ async def _sealed(maps: Maps, memory: ChainMemory) -> Commit | _Frozen | None:
 
 
 async def _written(maps: Maps, memory: ChainMemory, pending: PendingSegment) -> Commit | _Frozen | None:
-    """Replace the last segment by ``pending``, also in ``memory``. Return None on success.
+    """Replace the last segment by ``pending``, also in ``memory``.
 
-    The pending segment stays in `ChainMemory.in_doubt` while it is unknown whether it was, or will be, committed.
+    Return None on success; otherwise the outcome of the group, or `_Frozen` if the segment is immutable. The pending
+    segment stays in `ChainMemory.in_doubt` while it is unknown whether it was, or will be, committed.
     """
     memory.in_doubt.append(pending)
     end = await _sent(maps, memory, pending)
@@ -192,9 +197,10 @@ async def _written(maps: Maps, memory: ChainMemory, pending: PendingSegment) -> 
 
 
 async def _sent(maps: Maps, memory: ChainMemory, pending: PendingSegment) -> Commit | _Frozen | None:
-    """Send ``pending`` as the last segment, and return None on success.
+    """Send ``pending`` as the new content of the last segment.
 
-    After a conflict it repairs the segment and tries again, see `milepost_backends.kubernetes.pointers.repair`.
+    Return None on success; otherwise the outcome of the group, or `_Frozen` if the segment is immutable. After a
+    conflict the segment is repaired and sent again, see `milepost_backends.kubernetes.pointers.repair`.
     """
     segment = memory.tail
     name = memory.layout.segment(segment.number)
@@ -227,12 +233,12 @@ async def _sent(maps: Maps, memory: ChainMemory, pending: PendingSegment) -> Com
 async def _sent_without_room(
     maps: Maps, memory: ChainMemory, pending: PendingSegment, answer: ApiAnswer
 ) -> Commit | None:
-    """Find out whether ``pending`` was committed although etcd answered that it has no space left. Return None if it
-    was.
+    """Find out whether ``pending``, the new content of the last segment, was written although etcd answered that it is
+    full.
 
-    Since etcd has answered, a read now shows the outcome. If the segment has the head of ``pending``, it was committed.
-    If the segment still has its previous version, it was not. If neither is the case, another program wrote the
-    segment, and the outcome is unknown.
+    Return None if it was written; otherwise the outcome of the group. Since etcd has answered, a read now shows it. If
+    the segment has the head of ``pending``, it was written. If the segment still has its previous version, it was not.
+    If neither is the case, another program wrote the segment, and the outcome is unknown.
     """
     segment = memory.tail
     name = memory.layout.segment(segment.number)
@@ -261,7 +267,7 @@ class _Frozen:
 
 
 def _sealed_from(memory: ChainMemory, written: int) -> int:
-    """Return the number of bytes from which the last segment is sealed, after a group of ``written`` bytes.
+    """Return the size in bytes from which the last segment is sealed, after a group of ``written`` bytes.
 
     A small segment costs fewer bytes, since every group writes the whole last segment again. But a large journal should
     not have too many segments. If this group alone fills half of a segment, that half is enough, since the next group
@@ -272,7 +278,7 @@ def _sealed_from(memory: ChainMemory, written: int) -> int:
 
 
 def _end_of(answer: ApiAnswer) -> Commit | None:
-    """Return the outcome of a group from an answer other than success.
+    """Return the outcome of a group whose write got ``answer``, which is not success.
 
     None means a conflict, whose cause must be found out before the outcome is known.
     """
@@ -284,7 +290,9 @@ def _end_of(answer: ApiAnswer) -> Commit | None:
 
 
 def _refused(error: BackendError) -> CommitRefused:
-    """Return the refusal of a group that was not sent: its request, or one that must precede it, has failed."""
+    """Return the refusal of a group that was not sent, because its request, or one before it, has failed with
+    ``error``.
+    """
     return CommitRefused(Refusal.FULL if isinstance(error, StorageFull) else Refusal.FAILED, str(error))
 
 

@@ -54,7 +54,7 @@ _ENTRY: Final = re.compile(r"([0-9a-f]{32})-(\d{10})\Z")
 class SessionCandidate:
     """A candidate with its own session. When the session ends, ZooKeeper at once removes its entry from the queue.
 
-    An entry whose creation was sent, but not answered, is removed as well.
+    An entry that may have been made, since its creation was sent but not answered, is removed as well.
     """
 
     def __init__(self, address: ZooKeeperAddress, advertise: str, timeout: float | None = None) -> None:
@@ -74,7 +74,7 @@ class SessionCandidate:
 
     @property
     def path(self) -> str:
-        """Return the path of this candidate's entry."""
+        """Return the path of the znode that is this candidate's entry in the queue."""
         assert self._entry is not None, "there is no entry yet"
         return f"{self._place}/{self._entry.name}"
 
@@ -97,7 +97,9 @@ class SessionCandidate:
         raise StorageUnavailable(f"the connection to ZooKeeper was lost {_ATTEMPTS} times while entering the election")
 
     async def wait_first(self) -> None:
-        """Wait until this candidate's entry is the first one. Raises `StorageUnavailable` if the entry is lost."""
+        """Wait until this candidate's entry is the first in the queue. Raises `StorageUnavailable` if the entry is
+        lost.
+        """
         while True:
             queue = await self._queue()
             self._check()
@@ -155,11 +157,10 @@ class SessionCandidate:
         return in_order(names)
 
     async def _wait_for_change(self, path: str) -> None:
-        """Wait until the entry at ``path``, the one before this candidate's, or the session changes; at most one
-        session timeout.
+        """Wait until the entry at ``path``, the one before this candidate's, or the session changes.
 
-        It reads the entry several times meanwhile. Once this candidate leads, these exchanges prove that the servers
-        have heard from its session.
+        The wait takes at most one session timeout, in which this reads the entry several times. Once this candidate
+        leads, these reads prove that the servers have heard from its session.
         """
         self._changed.clear()
         for _ in range(EXCHANGES):
@@ -176,8 +177,10 @@ class SessionCandidate:
         return stat is not None
 
     async def _look(self, path: str, watch: Callable[[Any], None] | None = None) -> tuple[Any, int]:
-        """Return ZooKeeper's status of the znode at ``path``, or None; and the id of the session that sent the
-        request.
+        """Return ZooKeeper's status of the znode at ``path`` (None if there is none), and the id of the session that
+        asked.
+
+        ``watch`` is called once the znode changes.
         """
         session = 0
 
@@ -189,7 +192,9 @@ class SessionCandidate:
         return await self.connection.ask("watch the queue", look), session
 
     async def _delete(self, path: str, version: int) -> None:
-        """Delete an entry that is not ephemeral. Another program made it, and it would stay in the queue for ever."""
+        """Delete an entry that belongs to no session, so that another program made it: it would stay in the queue for
+        ever.
+        """
         log.error("%s belongs to no session, so another program made it; it is deleted", path)
         with suppress(NoNodeError, BadVersionError):
             await self.connection.ask(
@@ -197,7 +202,7 @@ class SessionCandidate:
             )
 
     async def _woken(self, seconds: float) -> bool:
-        """Return whether the queue or the session changed within ``seconds``."""
+        """Wait until the queue or the session changes, at most ``seconds``. Return whether one of them did."""
         waits = [asyncio.ensure_future(event.wait()) for event in (self._changed, self.over)]
         try:
             done, _ = await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -207,7 +212,7 @@ class SessionCandidate:
         return bool(done)
 
     def _notice(self, event: Any) -> None:
-        """Wake this candidate. Called in kazoo's thread.
+        """Wake this candidate, since the queue has changed. Called in kazoo's thread.
 
         This method is passed to kazoo as each watch, since kazoo keeps only one watch of equal ones.
         """
@@ -250,36 +255,44 @@ class SessionEvidence:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Entry:
-    """The entry of one candidate. Entries are ordered by their sequence number."""
+    """The entry of one candidate in the queue of an election. Entries are ordered by their sequence number."""
 
     sequence: int
     candidacy: str
 
     @property
     def name(self) -> str:
-        """Return the name of the znode."""
+        """Return the name of the znode that is this entry: ``<candidacy>-<sequence>``."""
         return f"{self.candidacy}-{self.sequence:010d}"
 
 
 def election_of(root: str) -> str:
-    """Return the path of the znode below which all entries are. ``root`` is the path of the deployment."""
+    """Return the path of the znode below which the entries of all candidates are.
+
+    ``root`` is the path of the deployment.
+    """
     return f"{root}/election"
 
 
 def in_order(names: Iterable[str]) -> list[Entry]:
-    """Return the entries among the ``names`` of znodes, in the order in which they were made. The first one leads."""
+    """Return the candidates' entries among the ``names`` of znodes, in the order in which they were made. The first one
+    leads.
+    """
     found = (_ENTRY.match(name) for name in names)
     return sorted(Entry(int(entry[2]), entry[1]) for entry in found if entry is not None)
 
 
 def encode(advertise: str) -> bytes:
-    """Return the content of an entry. It depends only on the URL, so that `advertised_in` can compare it."""
+    """Return the content of a candidate's entry: the URL ``advertise`` and a checksum.
+
+    It depends only on the URL, so that `advertised_in` can compare it.
+    """
     check = hashlib.blake2b(advertise.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
     return json.dumps({"schema": _SCHEMA, "advertise": advertise, "check": check}).encode()
 
 
 def advertised_in(data: bytes) -> str | None:
-    """Return the advertised URL in the content of an entry; None unless `encode` gives the same content for that URL.
+    """Return the candidate's URL in the content of an entry; None unless `encode` gives the same content for that URL.
 
     None means that another program altered the entry, or that a release with another schema wrote it.
     """

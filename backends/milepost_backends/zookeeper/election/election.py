@@ -41,10 +41,10 @@ _AGAIN_SECONDS: Final = 0.05
 
 
 class ZooKeeperElection:
-    """An `Election` under ``address``. ``advertise`` is the URL of this replica for the others.
+    """An `Election` in ZooKeeper, under ``address``. ``advertise`` is the URL of this replica for the others.
 
-    Each campaign has its own session, which is not that of the pointers, so that no exchange waits behind bulk data.
-    ``timeout`` (seconds) bounds the wait for each answer.
+    Each campaign has its own session, which is not that of the pointers, so that no renewal of a lease waits behind
+    bulk data. ``timeout`` (seconds) bounds the wait for each answer.
     """
 
     def __init__(self, address: ZooKeeperAddress, advertise: str, *, timeout: float | None = None) -> None:
@@ -58,7 +58,7 @@ class ZooKeeperElection:
         self._last_damaged = b""
 
     async def open(self) -> None:
-        """See `Election.open`."""
+        """Connect to ZooKeeper, and make the znode of the election if it is absent; see `Election.open`."""
         await self._looking.open()
         try:
             await self._looking.ask(f"make {self._place}", lambda client: client.ensure_path_async(self._place))
@@ -69,7 +69,7 @@ class ZooKeeperElection:
         self._open = True
 
     async def close(self) -> None:
-        """See `Election.close`."""
+        """Withdraw this candidate, and close the connection to ZooKeeper; see `Election.close`."""
         self._open = False
         standing, self._standing = self._standing, None
         if standing is not None:
@@ -77,7 +77,10 @@ class ZooKeeperElection:
         await self._looking.close()
 
     async def campaign(self) -> Leadership:
-        """See `Election.campaign`. However the call ends, this replica's entry is deleted unless it leads."""
+        """Wait until this replica's entry is the first in the queue of candidates; see `Election.campaign`.
+
+        However the call ends, this replica's entry is deleted unless it leads.
+        """
         if not self._open:
             raise StorageUnavailable("the election is not open")
         candidate = SessionCandidate(self._address, self._advertise, self._timeout)
@@ -92,7 +95,7 @@ class ZooKeeperElection:
         return leadership
 
     async def leader(self) -> str | None:
-        """See `Election.leader`."""
+        """Return the URL in the first entry of the queue of candidates; see `Election.leader`."""
         try:
             async with asyncio.timeout(_LOOK_SECONDS):
                 return await self._first_advertised()
@@ -151,7 +154,9 @@ class SessionLeadership:
         self._renewing: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Make the first exchange, and start the task that makes the following ones. Raises `BackendError`."""
+        """Begin to lead: make the first exchange, and start the task that makes the following ones. Raises
+        `BackendError`.
+        """
         try:
             await self._exchange()
         except _LeadershipOver as error:
@@ -159,15 +164,18 @@ class SessionLeadership:
         self._renewing = asyncio.create_task(self._renew(), name="zookeeper-lease")
 
     def remaining(self, now: float) -> float:
-        """See `Leadership.remaining`."""
+        """Return the seconds from ``now`` until the end of the lease that the last exchange proved.
+
+        See `Leadership.remaining`.
+        """
         return self._until - now
 
     async def wait_lost(self) -> None:
-        """See `Leadership.wait_lost`. It also returns after `resign`."""
+        """Return once the lease or the entry is lost, or this replica has resigned; see `Leadership.wait_lost`."""
         await self._lost.wait()
 
     async def resign(self) -> None:
-        """See `Leadership.resign`."""
+        """Delete this replica's entry, so that the next candidate leads; see `Leadership.resign`."""
         overdue = self.remaining(self._clock()) <= 0
         self._end("given up, since the lease was not renewed in time" if overdue else "given up by this replica")
         renewing, self._renewing = self._renewing, None
@@ -187,8 +195,9 @@ class SessionLeadership:
                 pause = self._candidate.connection.session_seconds / EXCHANGES if renewed else _AGAIN_SECONDS
 
     async def _try(self) -> bool:
-        """Return whether the lease was renewed. If it was not, the caller soon tries again, since a connection often
-        returns.
+        """Try to renew the lease, and return whether it was renewed.
+
+        If it was not, the caller soon tries again, since a lost connection often returns.
         """
         try:
             return await self._exchange()
@@ -199,8 +208,9 @@ class SessionLeadership:
         return False
 
     async def _exchange(self) -> bool:
-        """Renew the lease by an exchange, and return whether this succeeded. Raises `_LeadershipOver`,
-        `BackendError`.
+        """Renew the lease by an exchange with ZooKeeper, and return whether this succeeded.
+
+        Raises `_LeadershipOver` if this replica does not lead any more, and `BackendError`.
         """
         candidate = self._candidate
         try:
@@ -221,10 +231,10 @@ class SessionLeadership:
         return True
 
     async def _failed(self, error: ZookeeperError) -> None:
-        """Handle the failure of an exchange's transaction.
+        """Handle the ``error`` of the transaction by which the lease should be renewed.
 
-        If another program altered only the data of the entry, this replica still leads, and writes the entry again.
-        Raises `_LeadershipOver`, `BackendError`.
+        If another program altered only the data of this replica's entry, this replica still leads, and writes the entry
+        again. Raises `_LeadershipOver` if it does not lead any more, and `BackendError`.
         """
         path = self._candidate.path
         if isinstance(error, BadVersionError):

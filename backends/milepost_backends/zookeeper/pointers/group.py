@@ -27,10 +27,10 @@ _OVERHEAD: Final = 64
 
 
 class Znodes:
-    """Remembers which znodes exist.
+    """Remembers which znodes of a journal exist.
 
-    ``complete`` means that all others do not exist. ``strange`` has, for each path of a record, the znodes that other
-    programs made below it, each after its parent.
+    ``complete`` means that all znodes that are not remembered do not exist. ``strange`` has, for each path of a record,
+    the znodes that other programs made below it, each after its parent.
     """
 
     def __init__(
@@ -45,7 +45,10 @@ class Znodes:
         self._strange = dict(strange)
 
     def strange(self, path: str) -> Sequence[str]:
-        """Return the znodes below the record at ``path``, which must be deleted before the record can be."""
+        """Return the znodes that other programs made below the record at ``path``.
+
+        They must be deleted before the record can be.
+        """
         return self._strange.get(path, ())
 
     def has(self, path: str) -> bool | None:
@@ -64,7 +67,7 @@ class Znodes:
 
 @dataclass(slots=True)
 class Transaction:
-    """The operations of one transaction on znodes, which follow the operation that moves the head."""
+    """The operations of one transaction on the znodes of a journal, apart from the first one, which moves the head."""
 
     created: dict[str, bytes] = field(default_factory=dict)
     set: dict[str, bytes] = field(default_factory=dict)
@@ -82,15 +85,16 @@ class Transaction:
         return paths + sum(len(path) + len(value) + _OVERHEAD for path, value in written)
 
     def stage(self, znodes: Znodes) -> None:
-        """Change the remembered ``znodes`` as this transaction will change the stored ones."""
+        """Update ``znodes``, which remembers what znodes exist, as this transaction will change them."""
         for path in self.created:
             znodes.learn(path, there=True)
         for path in self.deleted:
             znodes.learn(path, there=False)
 
     def send(self, client: ZooKeeperClient, layout: ZnodeLayout, head: Head, version: int) -> Any:
-        """Send the transaction, on the condition that the znode of the head is at ``version``. Return kazoo's
-        promise.
+        """Send the transaction, on the condition that the znode of the head is at ``version``.
+
+        The transaction sets this znode to ``head``. Return kazoo's promise of the answer.
         """
         request = client.transaction()
         request.set_data(layout.head(head), encode_head(head), version)
@@ -104,7 +108,9 @@ class Transaction:
 
 
 def involved(layout: ZnodeLayout, changes: Sequence[Change]) -> Iterator[str]:
-    """Yield the paths of the znodes of which the leader must know whether they exist, before it can `build`."""
+    """Yield the paths of the znodes of which the leader must know whether they exist, before `build` makes a
+    transaction.
+    """
     yield layout.witness
     for key, value in changes:
         path = layout.record(key)
@@ -114,15 +120,16 @@ def involved(layout: ZnodeLayout, changes: Sequence[Change]) -> Iterator[str]:
 
 
 def parents(layout: ZnodeLayout, path: str) -> list[str]:
-    """Return the path of the records' znode and of those between it and ``path``, from the top."""
+    """Return the paths of the znodes above ``path``, from the top: the first one is the znode of all records."""
     names = path[len(layout.records) + 1 :].split("/")[:-1]
     below = [layout.records + "/" + "/".join(names[: depth + 1]) for depth in range(len(names))]
     return [layout.records, *below]
 
 
 def build(layout: ZnodeLayout, changes: Sequence[Change], znodes: Znodes, after: Head) -> Transaction:
-    """Return the transaction that makes ``changes`` and leaves the head ``after``. ``znodes`` must know all that is
-    `involved`.
+    """Return the transaction that makes ``changes`` and leaves the head ``after``.
+
+    ``znodes`` must know of each znode that `involved` yields whether it exists.
     """
     transaction = Transaction()
     # The witness may be at any version: the transaction is conditional on the version of the head.
@@ -144,7 +151,10 @@ def build(layout: ZnodeLayout, changes: Sequence[Change], znodes: Znodes, after:
 
 
 def end_of(results: list[object], head: Head, paths: Sequence[str]) -> Commit:
-    """Return the outcome of a transaction on ``paths`` that would have left ``head``."""
+    """Return the outcome of a group from the ``results`` of its transaction on ``paths``.
+
+    If the transaction succeeded, it has left ``head``.
+    """
     failure = first_failure(results)
     if failure is None:
         odd = next((result for result in results if isinstance(result, KazooException)), None)

@@ -1,4 +1,4 @@
-"""Reads, makes and takes over the head of a journal in ZooKeeper, together with its witness."""
+"""Reads, makes and takes over the head of a journal in ZooKeeper, together with the witness, a copy of the head."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ _MOST_BELOW: Final = 1000
 
 
 class Heads:
-    """Reads and changes the heads of journals, over one connection.
+    """Reads and changes the heads of journals, over one connection to ZooKeeper.
 
-    ``accepted`` has the names of the losses that the owner has accepted. This object remembers lineage and term of each
-    take-over that this process has sent, while it may be in force or may be committed late.
+    ``accepted`` has the values of ``--accept-loss``. This object remembers lineage and term of each take-over that this
+    process has sent, until it is certain that a later one has replaced it.
     """
 
     def __init__(self, connection: ZooKeeperConnection, accepted: Collection[str] = ()) -> None:
@@ -74,7 +74,11 @@ class Heads:
         await self._connection.ask(f"make {place}", lambda client: client.ensure_path_async(place))
 
     async def version(self, layout: ZnodeLayout, head: Head) -> int | None:
-        """Return the version of the znode of ``head``; None if ``head`` is not stored. Raises `JournalDamaged`."""
+        """Return the version of the znode of ``head``, on which a write can be conditional; None if ``head`` is not
+        stored.
+
+        Raises `JournalDamaged`.
+        """
         path = layout.head(head)
         found = await self._stored(layout, path)
         if found is None:
@@ -86,7 +90,7 @@ class Heads:
         return found.version if found.head == head else None
 
     async def missing(self, layout: ZnodeLayout, head: Head) -> BackendError:
-        """Return the error for ``head``, which a take-over has written, but which is no longer stored.
+        """Return the error for ``head``, which a take-over of this process has written, but which is no longer stored.
 
         It is `TakeOverLost` if another leader has a later term, and `StorageUnavailable` if another program deleted or
         altered the head.
@@ -99,14 +103,14 @@ class Heads:
         return StorageUnavailable(f"another program deleted or altered {layout.head(head)}")
 
     async def confirm(self, layout: ZnodeLayout, head: Head) -> bool:
-        """Return whether a head with this term and lineage is stored."""
+        """Return whether a head with the term and lineage of ``head`` is stored: no take-over has replaced it."""
         path = layout.head(head)
         await self.sync(path)
         doing = f"read the head of {layout.journal!r}"
         return await self._connection.ask(doing, lambda client: client.exists_async(path)) is not None
 
     async def take_over(self, layout: ZnodeLayout, ours: Head | None, *, digests: Collection[str], known: bool) -> Head:
-        """See `PointerStore.take_over`.
+        """Take over the journal of ``layout``, and return its new head; see `PointerStore.take_over`.
 
         ``digests`` are the digests after the last groups of this process, which may be committed or not. ``known`` says
         that this process has seen the journal before.
@@ -147,14 +151,17 @@ class Heads:
         )
 
     def _forget(self, attempted: dict[str, int], oldest: Head) -> None:
-        """Forget take-overs of terms before ``oldest``. Their heads are gone, so they can no longer be committed."""
+        """Forget the remembered take-overs (``attempted``) of terms before ``oldest``.
+
+        Their heads are gone, so they can no longer be committed.
+        """
         for lineage in [lineage for lineage, term in attempted.items() if term < oldest.term]:
             del attempted[lineage]
 
     async def _found(self, layout: ZnodeLayout) -> StoredJournal | None:
         """Read the stored parts of the journal, in the order that `StoredJournal` requires.
 
-        Return None if a head was deleted in the meantime.
+        Return None if a head was deleted in the meantime, so that the parts must be read again.
         """
         witness = await self._stored(layout, layout.witness)
         try:
@@ -175,7 +182,10 @@ class Heads:
         return StoredJournal(layout.journal, layout.place, True, RECORDS in names, tuple(heads), witness)
 
     async def _stored(self, layout: ZnodeLayout, path: str) -> Stored | None:
-        """Read the znode of a head or of the witness. The name of a head's znode must fit the head in it."""
+        """Read the znode at ``path``, which is that of a head or of the witness; None if it does not exist.
+
+        A head whose term and lineage differ from those in the znode's name is not valid.
+        """
         try:
             data, stat = await self._connection.ask(
                 f"read {path}", lambda client: client.get_async(path), NoNodeError, NoAuthError
@@ -192,7 +202,11 @@ class Heads:
     async def _succeed(
         self, layout: ZnodeLayout, found: StoredJournal, last: Head, attempted: dict[str, int]
     ) -> Head | None:
-        """Replace all stored heads by a new head; return None if another process changed one since it was read."""
+        """Replace all stored heads by a new head, which follows ``last``; return None if another process changed one
+        meanwhile.
+
+        The lineage of the new head is added to ``attempted``.
+        """
         head = Head(layout.journal, last.term + 1, last.revision + 1, secrets.token_hex(6), last.digest)
         attempted[head.lineage] = head.term
         content = encode_head(head)
@@ -226,7 +240,9 @@ class Heads:
         raise backend_error(failure, f"take over {layout.journal!r}") from failure
 
     async def _empty(self, path: str) -> None:
-        """Delete the znodes that other programs made below a head, since they prevent the deletion of the head."""
+        """Delete the znodes that other programs made below the head at ``path``, since they prevent the deletion of the
+        head.
+        """
         below = [path]
         for each in below:
             names = await self._ask_of("get_children_async", each) or ()
@@ -236,8 +252,9 @@ class Heads:
             await self._ask_of("delete_async", each)
 
     async def _ask_of(self, method: str, path: str) -> Any:
-        """Call ``method`` of kazoo's client with ``path``, and return the answer; None if the znode is gone or not
-        empty.
+        """Call ``method`` of kazoo's client with ``path``, and return the answer.
+
+        None if the znode at ``path`` does not exist any more, or has children that prevent its deletion.
         """
         with suppress(NoNodeError, NotEmptyError):
             return await self._connection.ask(
@@ -246,7 +263,10 @@ class Heads:
         return None
 
     async def _transact(self, layout: ZnodeLayout, fill: Callable[[Any], None]) -> KazooException | None:
-        """Run a transaction. Return None on success, else the exception of the operation that failed."""
+        """Run a transaction, to which ``fill`` adds the operations.
+
+        Return None on success, else the exception of the operation that failed.
+        """
 
         def act(client: Any) -> Any:
             request = client.transaction()

@@ -11,7 +11,7 @@ program deletes the journal or replaces it by an older copy, the witness shows t
 
 The name of a head's znode contains the term. So each term has its own znode, and a write that is conditional on the
 znode of an earlier term fails. The name also contains the lineage, since two leaders may come to the same term after a
-restore from a snapshot.
+restore from a backup.
 
 Records of one directory are spread over 256 buckets, ``~00`` to ``~ff``, by a hash of their name: the list of a znode's
 children must stay below ``jute.maxbuffer``, 1 MiB, which is room for some thousand long names. No key contains a
@@ -44,7 +44,7 @@ class ZnodeLayout:
 
     @property
     def place(self) -> str:
-        """Return the path of the journal."""
+        """Return the path of the znode of the journal."""
         return f"{journals_of(self.root)}/{self.journal}"
 
     @property
@@ -54,47 +54,49 @@ class ZnodeLayout:
 
     @property
     def records(self) -> str:
-        """Return the path below which all records are."""
+        """Return the path of the znode below which all records of the journal are."""
         return f"{self.place}/{RECORDS}"
 
     def head(self, head: Head) -> str:
-        """Return the path of ``head``. It depends on term and lineage, not on the revision."""
+        """Return the path of the znode of ``head``. It depends on term and lineage, not on the revision."""
         return f"{self.place}/{head_name(head)}"
 
     def record(self, key: str) -> str:
-        """Return the path of the record with this key."""
+        """Return the path of the znode of the record with this key."""
         directory, _, name = key.rpartition("/")
         bucket = f"~{zlib.crc32(name.encode()) & 0xFF:02x}"
         return "/".join(part for part in (self.records, directory, bucket, name) if part)
 
     def key(self, directory: str, name: str) -> str:
-        """Return the key of the record ``name``. ``directory`` is the path above the record's bucket."""
+        """Return the key of the record whose znode has this ``name``. ``directory`` is the path above the record's
+        bucket.
+        """
         below = directory[len(self.records) + 1 :]
         return f"{below}/{name}" if below else name
 
 
 def journals_of(root: str) -> str:
-    """Return the path below which all journals are."""
+    """Return the path below which the znodes of all journals are. ``root`` is the path in the address."""
     return f"{root}/journals"
 
 
 def founded_of(root: str) -> str:
-    """Return the path below which the witnesses of all journals are."""
+    """Return the path below which the witnesses of all journals are. ``root`` is the path in the address."""
     return f"{root}/founded"
 
 
 def is_bucket(name: str) -> bool:
-    """Return whether ``name`` is that of a bucket, whose children are records."""
+    """Return whether ``name`` is that of a bucket: one of the 256 znodes over which records are spread."""
     return _BUCKET.match(name) is not None
 
 
 def head_name(head: Head) -> str:
-    """Return the name of the znode of ``head``. It does not depend on the revision."""
+    """Return the name of the znode of ``head``: ``head-<term>-<lineage>``."""
     return f"{HEAD_PREFIX}{head.term:012d}-{head.lineage}"
 
 
 def encode_head(head: Head) -> bytes:
-    """Return the stored form of a head."""
+    """Return the form in which a head is stored in a znode: a JSON document with a checksum."""
     stored = {"schema": _SCHEMA, "term": head.term, "revision": head.revision, "lineage": head.lineage}
     return json.dumps({**stored, "digest": head.digest, "check": head.check}).encode()
 

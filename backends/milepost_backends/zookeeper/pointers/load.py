@@ -45,7 +45,7 @@ _FAILED: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class ZnodeContent:
-    """The value of a znode, and the number of its children."""
+    """One answer of a multiRead: the value of a znode, and the number of its children."""
 
     value: bytes
     children: int = 0
@@ -53,7 +53,7 @@ class ZnodeContent:
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """The names of a znode's children."""
+    """One answer of a multiRead: the names of a znode's children."""
 
     names: Sequence[str]
 
@@ -86,7 +86,7 @@ class MultiRead:
         return b"".join([*parts, MultiHeader(-1, True, -1).serialize()])
 
     def deserialize(self, data: bytes, offset: int) -> list[Answer]:
-        """Return the decoded answers, one for each read, in order."""
+        """Return the answers in ``data``, decoded: one for each read of this request, in order."""
         answers: list[Answer] = []
         header, offset = MultiHeader.deserialize(data, offset)
         while not header.done:
@@ -134,9 +134,10 @@ class Walk:
         self._reading: deque[tuple[list[str], asyncio.Task[list[Answer]]]] = deque()
 
     async def records(self) -> AsyncGenerator[Change, None]:
-        """Yield every record. Records that are deleted meanwhile are left out.
+        """Yield every record of the journal. Records that are deleted meanwhile are left out.
 
-        The caller then compares the stored head with the one before, which shows whether the journal was changed.
+        The caller then reads the stored head again, and compares it with the one before, which shows whether the
+        journal was changed.
         """
         try:
             while self._go_on():
@@ -161,7 +162,7 @@ class Walk:
             await asyncio.gather(*(reading for _, reading in self._reading), return_exceptions=True)
 
     def _go_on(self) -> bool:
-        """Send more requests, up to the limit in flight. Return whether any is in flight."""
+        """Send more requests, as many as may be in flight at once. Return whether any is in flight."""
         while len(self._reading) < _IN_FLIGHT and (self._directories or self._records):
             waiting = self._directories or self._records
             paths = [waiting.popleft() for _ in range(min(_AT_ONCE, len(waiting)))]
@@ -198,8 +199,9 @@ class Walk:
         return Change(self._layout.key(bucket.rpartition("/")[0], name), found.value)
 
     def _belongs(self, path: str) -> bool:
-        """Return whether the znode is in the bucket of its name. In another bucket it is ignored: it could hide a
-        record.
+        """Return whether the znode at ``path``, a record, is in the bucket that the hash of its name gives.
+
+        In another bucket it is ignored: it could hide a record.
         """
         bucket, _, name = path.rpartition("/")
         if self._layout.record(self._layout.key(bucket.rpartition("/")[0], name)) == path:
@@ -208,7 +210,8 @@ class Walk:
         return False
 
     def _is_single(self, path: str) -> bool:
-        """Return whether ``path`` is that of a record, or below one. Any other znode may contain any number of
-        records.
+        """Return whether ``path`` is that of a record, or below one.
+
+        Any other znode may contain any number of records.
         """
         return path in self._record_above or is_bucket(path.split("/")[-2])

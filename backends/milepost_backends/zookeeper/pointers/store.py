@@ -52,7 +52,7 @@ _LOOKUPS: Final = 64
 
 @dataclass(slots=True)
 class _LeaderState:
-    """A leader's knowledge of its journal, after all groups that were sent.
+    """What a leader knows of its journal, as it will be after all groups that were sent.
 
     It has the head, the version of the head's znode, and which znodes exist.
     """
@@ -64,7 +64,7 @@ class _LeaderState:
 
 @dataclass(frozen=True, slots=True)
 class _Flight:
-    """A group that was sent, and will leave ``head``."""
+    """A group that was sent and has no answer yet. If it is committed, ``head`` is the head of the journal."""
 
     lead: _LeaderState
     head: Head
@@ -73,9 +73,10 @@ class _Flight:
 
 
 class ZooKeeperPointers:
-    """A `PointerStore` under ``address``. ``timeout`` (seconds) bounds the wait for each answer.
+    """A `PointerStore` in ZooKeeper, under ``address``. ``timeout`` (seconds) bounds the wait for each answer.
 
-    A lost session does no harm, since pointers have no ephemeral znodes. For ``accept_loss`` see `JournalDamaged`.
+    A lost session does no harm, since pointers have no ephemeral znodes. ``accept_loss`` has the values of
+    ``--accept-loss``, see `JournalDamaged`.
     """
 
     def __init__(
@@ -101,11 +102,16 @@ class ZooKeeperPointers:
 
     @property
     def full(self) -> str | None:
-        """See `PointerStore.full`. This store reserves no room for removals."""
+        """Return None: this pointer store reserves no room, so it never refuses only the writes that add data.
+
+        See `PointerStore.full`.
+        """
         return None
 
     async def open(self) -> None:
-        """See `PointerStore.open`. The znodes above the journals and witnesses are made if they are absent."""
+        """Connect to ZooKeeper, and make the znodes above journals and witnesses if they are absent; see
+        `PointerStore.open`.
+        """
         await self._connection.open()
         try:
             await self._heads.make(journals_of(self._root))
@@ -117,7 +123,7 @@ class ZooKeeperPointers:
         self._learning = self._learning or asyncio.create_task(self._learn(), name="zookeeper-journals")
 
     async def close(self) -> None:
-        """See `PointerStore.close`."""
+        """End the session and the background task; see `PointerStore.close`."""
         self._leaders.clear()
         learning, self._learning = self._learning, None
         if learning is not None:
@@ -125,13 +131,13 @@ class ZooKeeperPointers:
         await self._connection.close()
 
     async def journals(self) -> Sequence[str]:
-        """See `PointerStore.journals`."""
+        """Return the names of the journals in ZooKeeper; see `PointerStore.journals`."""
         place = journals_of(self._root)
         await self._heads.sync(place)
         return sorted(await self._list())
 
     async def take_over(self, journal: str, ours: Head | None = None) -> Head:
-        """See `PointerStore.take_over`."""
+        """Raise the term of the journal by replacing the znode of its head; see `PointerStore.take_over`."""
         layout = ZnodeLayout(self._root, check_key(journal))
         self._leaders.pop(journal, None)
         digests = self._digests.setdefault(journal, deque(maxlen=2 * self.limits.in_flight))
@@ -141,8 +147,9 @@ class ZooKeeperPointers:
         return head
 
     async def load(self, head: Head) -> AsyncGenerator[Change, None]:
-        """See `PointerStore.load`. After it, the store knows which znodes exist, and need not ask before each
-        commit.
+        """Yield the journal's records; see `PointerStore.load`.
+
+        After it, this object knows which znodes exist, and need not ask before each commit.
         """
         layout = ZnodeLayout(self._root, head.journal)
         session = self._connection.lost_sessions
@@ -161,7 +168,10 @@ class ZooKeeperPointers:
         self._leaders[head.journal] = _LeaderState(head, version, Znodes(present, complete=True, strange=walk.strange))
 
     async def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
-        """See `PointerStore.commit`. If the waiting task is cancelled, a group that was sent may still be committed."""
+        """Write a group in one transaction of ZooKeeper; see `PointerStore.commit`.
+
+        If the waiting task is cancelled, a group that was sent may still be committed.
+        """
         if revision <= head.revision:
             raise ValueError(f"revision {revision} does not follow {head.revision}")
         for key, _ in changes:
@@ -186,7 +196,7 @@ class ZooKeeperPointers:
         return end
 
     async def confirm(self, head: Head) -> bool:
-        """See `PointerStore.confirm`."""
+        """Return whether the stored head has the term and lineage of ``head``; see `PointerStore.confirm`."""
         return await self._heads.confirm(ZnodeLayout(self._root, head.journal), head)
 
     async def _list(self) -> list[str]:
@@ -198,9 +208,9 @@ class ZooKeeperPointers:
         return names
 
     async def _learn(self) -> None:
-        """Remember, now and then, the journals that exist, also those that other replicas make.
+        """Remember, now and then, which journals exist, also those that other replicas have made.
 
-        A journal that was seen once, and is gone later, is not created anew.
+        A take-over does not create a journal anew if this process has seen it once and it is gone.
         """
         while True:
             await asyncio.sleep(_LEARN_SECONDS)
@@ -210,7 +220,11 @@ class ZooKeeperPointers:
                 log.debug("cannot list the journals now, and try again later: %s", error)
 
     async def _send(self, head: Head, changes: Sequence[Change], after: Head) -> _Flight | CommitRefused:
-        """Send a group, and remember the state after it. Raises `BackendError` if nothing was sent."""
+        """Send a group that leaves the head ``after``, and remember the state after it.
+
+        Return a refusal if ``head`` is not the stored head, or the group is too large. In that case, and if this raises
+        `BackendError`, nothing was sent.
+        """
         self._connection.require()
         layout = ZnodeLayout(self._root, head.journal)
         lead = self._leaders.get(head.journal)
@@ -238,13 +252,18 @@ class ZooKeeperPointers:
         return _Flight(lead, after, results, transaction.paths(layout.head(after)))
 
     async def _recalled(self, layout: ZnodeLayout, head: Head) -> _LeaderState | None:
-        """Read the state of a leader that has not loaded the journal since `open`; None if ``head`` is not stored."""
+        """Return what this leader must know of its journal to commit, if it has not loaded the journal since `open`.
+
+        None means that ``head`` is not stored any more.
+        """
         await self._heads.sync(layout.place)
         version = await self._heads.version(layout, head)
         return None if version is None else _LeaderState(head, version)
 
     async def _look_up(self, layout: ZnodeLayout, changes: Sequence[Change], znodes: Znodes) -> None:
-        """Find out which of the znodes of this group exist. After a `load` this is known already."""
+        """Find out which of the znodes that ``changes`` write exist, and note it in ``znodes``. After a `load` it is
+        known already.
+        """
         unknown = [path for path in dict.fromkeys(involved(layout, changes)) if znodes.has(path) is None]
         for begin in range(0, len(unknown), _LOOKUPS):
             batch = unknown[begin : begin + _LOOKUPS]

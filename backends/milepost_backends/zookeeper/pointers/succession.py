@@ -1,7 +1,7 @@
 """Decides which head a take-over continues from, by the stored parts of a journal and its witness.
 
-The witness is a copy of the head in another place, written in the same transaction. So each of the two shows whether
-the other one is an older copy, was altered, or is gone. One whose checksum does not match is ignored.
+The witness is a copy of the head in another place, written in the same transaction. So the head and the witness each
+show whether the other is an older copy, was altered, or is gone. A copy whose checksum does not match is ignored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SHOWN: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A znode that should contain a head. ``head`` is None if its content is not valid, or may not be read."""
+    """A znode that should contain a head. ``head`` is None if the content is not valid, or cannot be read."""
 
     path: str
     data: bytes
@@ -44,13 +44,13 @@ class StoredJournal:
 
     @property
     def stored(self) -> tuple[Stored, ...]:
-        """Return the heads, and the witness if it exists."""
+        """Return the stored heads of the journal, and its witness if that exists."""
         return self.heads if self.witness is None else (*self.heads, self.witness)
 
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """The memory of the process that leads a journal.
+    """What the process that leads a journal remembers of it.
 
     It has the head that the process committed last; the lineages of its own take-overs since, any of which may be
     committed late; and the digests after its last groups, which may be committed or not.
@@ -61,7 +61,7 @@ class Remembered:
     digests: Collection[str] = ()
 
     def took(self, head: Head) -> bool:
-        """Return whether ``head`` is of a term of this process, or of an earlier term."""
+        """Return whether ``head`` is of a take-over by this process, or of an earlier one."""
         return head.term <= self.head.term or head.lineage in self.lineages
 
     def knows(self, head: Head) -> bool:
@@ -74,7 +74,10 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True)
 class Succession:
-    """The head to continue from, which has term 0 if the journal never existed; and lines for the log."""
+    """The head that a take-over continues from, and lines for the log.
+
+    The head has term 0 if the journal never existed.
+    """
 
     last: Head
     log_lines: tuple[str, ...] = ()
@@ -85,9 +88,9 @@ def succession(
 ) -> Succession:
     """Return the head that a take-over continues from, given what was ``found``.
 
-    ``ours`` is this process's memory, if its lease holds. ``known`` says that the journal has existed before.
-    ``accepted`` has the names of the losses that the owner has accepted. Raises `JournalDamaged` if no leader may
-    continue, and `TakeOverLost` if another leader has written under a later term.
+    ``witness_path`` is for log lines. ``ours`` is this process's memory, if its lease holds. ``known`` says that the
+    journal has existed before. ``accepted`` has the values of ``--accept-loss``. Raises `JournalDamaged` if no leader
+    may continue, and `TakeOverLost` if another leader has written under a later term.
     """
     witness = found.witness.head if found.witness is not None else None
     nothing = not found.there and found.witness is None
@@ -120,7 +123,7 @@ def succession(
 
 
 def _witnessed(found: StoredJournal, witness: Head | None) -> tuple[Head | None, tuple[str, ...]]:
-    """Return the only head, or of several heads the one that equals the witness; None if there is none.
+    """Return the only stored head, or of several the one that equals the witness; None if there is none.
 
     The second result has a log line for each other head, which the take-over deletes.
     """
@@ -135,7 +138,7 @@ def _witnessed(found: StoredJournal, witness: Head | None) -> tuple[Head | None,
 
 
 def _damage(found: StoredJournal, head: Head | None, witness: Head | None) -> str | None:
-    """Return in words how the journal is damaged; None if its head is valid and the witness does not contradict it."""
+    """Return in words how the journal is damaged; None if ``head`` is valid and the witness does not contradict it."""
     if not found.there:
         return f"{found.place} was deleted"
     if not found.records:
@@ -165,7 +168,7 @@ def _of_witness(witness: Stored | None, head: Head, path: str) -> tuple[str, ...
 
 
 def _contradicts(other: Head, head: Head) -> bool:
-    """Return whether ``other`` shows that ``head`` is wrong.
+    """Return whether ``other``, a stored head or the witness, shows that ``head`` is wrong.
 
     It does if ``other`` has a later term or revision, or has the same ones and differs otherwise.
     """
@@ -181,6 +184,6 @@ def _named(head: Head) -> str:
 
 
 def _evidence(found: StoredJournal) -> str:
-    """Return the evidence of this damage (see `JournalDamaged`). It stays the same until a take-over."""
+    """Return the evidence of the damage in ``found`` (see `JournalDamaged`). It stays the same until a take-over."""
     parts = sorted(f"{each.path} {hashlib.blake2b(each.data, digest_size=16).hexdigest()}" for each in found.stored)
     return f"{found.place} {found.there} {found.records} {parts}"
