@@ -56,8 +56,8 @@ class JobFiles(NotPicklable):
         return self._driver.run(operation)
 
     def get(self, path: str, *, timeout: float | None = None) -> JobFile:
-        """Return the record of a file, without its age and epoch. Raises `NotExist`, also if the path is a
-        directory.
+        """Return the record of a file; its ``age`` and ``epoch`` are None, because only `list` gets them. Raises
+        `NotExist`, also if the path is a directory.
         """
         return self._driver.run(self._of_files.get(path, timeout))
 
@@ -148,8 +148,8 @@ class JobFiles(NotPicklable):
         The paths in ``keep``, and everything below them, stay unchanged. The service keeps later snapshots, and one of
         the present files, as `KeptSnapshots.passed_over`: rolling back to one of them undoes this rollback. The call
         does not compare the snapshot with the record of a Spark job; ``milepost files roll-back`` does, and refuses a
-        snapshot without the offsets of the job's newest batch. Raises `NotExist` and `Fenced`; `Unavailable` while the
-        service still removes files that were deleted earlier.
+        snapshot without the offsets of the job's newest batch. Return ``revision``. Raises `NotExist` and `Fenced`;
+        `Unavailable` while the service still removes files that were deleted earlier.
         """
         return self._driver.run(self._operations.roll_back(revision, keep, timeout))
 
