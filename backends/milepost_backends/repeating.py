@@ -29,7 +29,8 @@ class Pauses:
     """The growing pauses between the attempts of one call. They are random, so that callers do not repeat at the same
     time.
 
-    They end ``patience`` seconds from now, but not before the first ``least`` pauses.
+    There are at least ``least`` pauses. After these, they end once ``patience`` seconds have passed since this object
+    was made.
     """
 
     def __init__(self, patience: float, least: int = 0) -> None:

@@ -215,7 +215,7 @@ def remove_temporary(path: Path) -> bool | None:
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         locked = _lock(descriptor)
-        if locked:  # while this process holds the lock, no writer can begin to use the file
+        if locked:  # the lock shows that its writer is dead, and keeps a new one from beginning meanwhile
             path.unlink(missing_ok=True)
         return locked
     finally:

@@ -117,7 +117,7 @@ class Connections:
         try:
             proxy = self.proxies.of(httpx.URL(url))
         except (httpx.InvalidURL, UnicodeError):
-            return ""  # httpx cannot send a request to such a URL
+            return ""  # httpx cannot parse this URL, so it sends no request to it, by a proxy or without one
         return "" if proxy is None else str(proxy)
 
 

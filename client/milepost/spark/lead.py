@@ -163,7 +163,8 @@ def _alone(spark: SparkSession, name: str) -> Iterator[None]:
     refuse a job whose name differs from that of a led job only in case, because the service could not tell the epochs
     of the two apart.
     """
-    # A header's name contains the job of an epoch, and header names are case-insensitive.
+    # Each write has the epoch in a header whose name contains the job's name. Header names ignore case, so two jobs
+    # whose names differ only in case would share a header.
     key = (str(spark.sparkContext.applicationId), name.lower())
     with _led_lock:
         other = _led.get(key, name)

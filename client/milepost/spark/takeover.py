@@ -104,7 +104,8 @@ def take_over(
     )
     settings.put(location.settings, location.fence)
     warn_of_strangers(location, default_file_system(spark), "fs.defaultFS")
-    tree = CheckpointTree(spark, location, client.timeout)  # in a longer outage, the driver stands by again
+    # The tree waits out an outage for `client.timeout` at most; then the take-over fails, and the driver stands by.
+    tree = CheckpointTree(spark, location, client.timeout)
     with certain.or_fenced():
         found = look(store, digests=digests or pointer.record.entries >= _ENTRIES_TO_READ_ALL)
         snapshot = fall_back(found, tree, store.files, pointer.record.published, if_damaged)

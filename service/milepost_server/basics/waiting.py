@@ -24,7 +24,8 @@ async def within(seconds: float, work: Awaitable[T]) -> T:
         await asyncio.wait((task,), timeout=seconds)
     finally:
         task.cancel()
-        # nothing may wait for the task any more: `seen` prevents that asyncio logs its exception as never retrieved
+        # Perhaps nothing awaits the task any more: `seen` retrieves its exception, so that asyncio does not log it as
+        # never retrieved.
         task.add_done_callback(seen)
     if not task.done():
         raise TimeoutError(f"no answer within {seconds:g} s")

@@ -9,11 +9,14 @@ from sortedcontainers import SortedList
 
 from milepost_server.memory.lookup import is_pending
 from milepost_server.model.paths import is_temporary
-from milepost_server.model.records import Corrupt, Handle, Record, Session, Store
+from milepost_server.model.records import Corrupt, Handle, Record, Session, Store, Upload
 from milepost_server.model.trees import TreePath
 
 _LAST = "\U0010ffff"
 """A string that sorts after every name."""
+
+Aged = tuple[int, str]
+"""The key of a record that waits to be dropped, after the revision from which its age counts."""
 
 _Life = tuple[str, int]
 """A session's id and the revision at which it was created. The id alone is not unique, since it may be reused long
@@ -83,11 +86,11 @@ class StoreIndex:
                 self.created.remove((was_born, name))
             if is_born is not None:
                 self.created.add((is_born, name))
-        _keep(self.damaged, name, is_damaged)
+        mark(self.damaged, name, is_damaged)
 
     def upload_changed(self, key: str, new: Record | None) -> None:
         """Note that the record of an upload was added, replaced or removed."""
-        _keep(self.pending, key, is_pending(new))
+        mark(self.pending, key, is_pending(new))
 
     def path_changed(self, old: Record | None, new: Record | None) -> None:
         """Note that the record of a path of the tree was added, replaced or removed."""
@@ -101,7 +104,7 @@ class StoreIndex:
             self.deleted.remove(deleted)
         for deleted in are_deleted - were_deleted:
             self.deleted.add(deleted)
-        _move(self.temporary_files, _temporary(was), _temporary(is_))
+        move(self.temporary_files, _temporary(was), _temporary(is_))
 
     @property
     def may_be_trimmed(self) -> bool:
@@ -144,21 +147,6 @@ def _temporary(record: TreePath | None) -> tuple[int, str] | None:
     if record is None or entry is None or entry.directory or not is_temporary(record.path):
         return None
     return entry.created_revision, record.path
-
-
-def _move(index: SortedList[tuple[int, str]], was: tuple[int, str] | None, is_: tuple[int, str] | None) -> None:
-    if was != is_:
-        if was is not None:
-            index.remove(was)
-        if is_ is not None:
-            index.add(is_)
-
-
-def _keep(names: dict[str, None], name: str, there: bool) -> None:
-    if there:
-        names[name] = None
-    elif names:
-        names.pop(name, None)
 
 
 class SessionIndex:
@@ -211,3 +199,34 @@ def _leader(record: Record | None) -> _Life | None:
     if not isinstance(record, Store) or record.epoch_session is None:
         return None
     return record.epoch_session, record.epoch_session_created
+
+
+def mark(stores: dict[str, None], name: str, marked: bool) -> None:
+    """Add a store to ``stores`` if ``marked``, else remove it. The stores stay in the order in which they were
+    added.
+    """
+    if marked:
+        stores[name] = None
+    else:
+        stores.pop(name, None)
+
+
+def move(index: SortedList[Aged] | SortedList[str], old: Aged | str | None, new: Aged | str | None) -> None:
+    """Put ``new`` into a sorted index in place of ``old``; None stands for no entry."""
+    if old != new:
+        if old is not None:
+            index.remove(old)
+        if new is not None:
+            index.add(new)
+
+
+def used_up_since(key: str, record: Record | None) -> Aged | None:
+    """Return, for an upload that has ended, the revision from which the age of its record counts, and the key; None for
+    any other record. The age counts from the upload's creation, when the answer that the record keeps was given.
+    """
+    return (record.created_revision, key) if isinstance(record, Upload) and record.ended else None
+
+
+def ended_since(key: str, record: Record | None) -> Aged | None:
+    """Return, for a session that has ended, the revision of its end and the key; None for any other record."""
+    return (record.ended, key) if isinstance(record, Session) and record.ended else None

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from sortedcontainers import SortedList
 
-from milepost_server.memory.indexes import SessionIndex, StoreIndex
+from milepost_server.memory.indexes import Aged, SessionIndex, StoreIndex, ended_since, mark, move, used_up_since
 from milepost_server.memory.lookup import is_pending
 from milepost_server.memory.snapshots import Snapshot
 from milepost_server.memory.tree_index import TreeIndex
@@ -15,9 +15,6 @@ from milepost_server.model.paths import path_keys
 from milepost_server.model.records import Corrupt, Handle, Record, Session, Store, Upload, handle_key, store_of
 from milepost_server.model.requests.base import KeyScope
 from milepost_server.model.trees import Tree, TreePath
-
-Aged = tuple[int, str]
-"""The key of a record that waits to be dropped, after the revision from which its age counts."""
 
 _LAST = "\U0010ffff"
 """A string that sorts after every name and every key."""
@@ -98,7 +95,7 @@ class State(TreeIndex):
             self._index_handle(key, parts[3], index, old, new)
         elif len(parts) == 4 and parts[2] == "uploads":
             index.upload_changed(key, new)
-            _move(self._gone, _used_up_since(key, old), _used_up_since(key, new))
+            move(self._gone, used_up_since(key, old), used_up_since(key, new))
             self._count_blobs(old.blob if is_pending(old) else "", new.blob if is_pending(new) else "")
         elif len(parts) == 4 and parts[2] == "files":
             index.path_changed(old, new)
@@ -110,14 +107,14 @@ class State(TreeIndex):
             index.unfinished = isinstance(new, Tree) and bool(new.range_tombstones or new.rollbacks)
             self._index_manifests(old, new)
         if len(parts) > 2 and parts[2] in ("tree", "files"):
-            _mark(self._to_trim, index.name, index.may_be_trimmed)
+            mark(self._to_trim, index.name, index.may_be_trimmed)
         if index.has_cleared:
             self._cleared[index.name] = None
         elif self._cleared:
             self._cleared.pop(store, None)
 
     def _index_session(self, key: str, name: str, old: Record | None, new: Record | None) -> None:
-        _move(self._ended, _ended_since(key, old), _ended_since(key, new))
+        move(self._ended, ended_since(key, old), ended_since(key, new))
         self.session_index.session_changed(name, old, new)
         if isinstance(new, Session | Corrupt):
             self.sessions[name] = new
@@ -137,10 +134,10 @@ class State(TreeIndex):
         was_gone = (was.changed, key) if was is not None and was.gone else None
         is_gone = (is_.changed, key) if is_ is not None and is_.gone else None
         if was_gone != is_gone:
-            _move(self._gone, was_gone, is_gone)
+            move(self._gone, was_gone, is_gone)
         was_removing, is_removing = was is not None and was.removing, is_ is not None and is_.removing
         if was_removing is not is_removing:
-            _move(self._removing, key if was_removing else None, key if is_removing else None)
+            move(self._removing, key if was_removing else None, key if is_removing else None)
         self._count_blobs(was.blob if was is not None else "", is_.blob if is_ is not None else "")
         was_locked, is_locked = was.locks if was is not None else (), is_.locks if is_ is not None else ()
         if was_locked != is_locked:
@@ -386,32 +383,3 @@ def scopes(key: str, record: Record | None) -> Iterator[KeyScope]:
     store = store_of(key) or ""
     for entry in record.answered:
         yield (store, entry.session, entry.key)
-
-
-def _mark(stores: dict[str, None], name: str, marked: bool) -> None:
-    """Add a store to ``stores`` if ``marked``, else remove it. The stores stay in the order in which they were
-    added.
-    """
-    if marked:
-        stores[name] = None
-    else:
-        stores.pop(name, None)
-
-
-def _move(index: SortedList[Aged] | SortedList[str], old: Aged | str | None, new: Aged | str | None) -> None:
-    if old != new:
-        if old is not None:
-            index.remove(old)
-        if new is not None:
-            index.add(new)
-
-
-def _used_up_since(key: str, record: Record | None) -> Aged | None:
-    """Return, for an upload that has ended, the revision from which the age of its record counts, and the key; None for
-    any other record. The age counts from the upload's creation, when the answer that the record keeps was given.
-    """
-    return (record.created_revision, key) if isinstance(record, Upload) and record.ended else None
-
-
-def _ended_since(key: str, record: Record | None) -> Aged | None:
-    return (record.ended, key) if isinstance(record, Session) and record.ended else None

@@ -9,8 +9,9 @@ from itertools import islice
 
 from milepost.errors import Problem
 from milepost_server.journal import Journal
+from milepost_server.memory.indexes import Aged
 from milepost_server.memory.lookup import Lookup
-from milepost_server.memory.state import Aged, State
+from milepost_server.memory.state import State
 from milepost_server.model.records import Corrupt, Handle, Session, Store, handle_of
 from milepost_server.model.requests.base import LEADER, Attempt
 from milepost_server.model.requests.handles import ExpireUpload, Scrub

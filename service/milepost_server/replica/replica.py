@@ -126,9 +126,7 @@ class Replica:
         self._on_loaded = on_loaded
         self.on_fault: Callable[[], None] = lambda: None
         self.refusal: Misconfigured | None = None
-        """The error of a backend that did not answer when the replica started, and was found to be misconfigured once
-        it answered; None otherwise.
-        """
+        """The error of a backend that answered only after the start, and then was found to be misconfigured."""
         self.beside: Callable[[], Coroutine[Any, Any, None]] | None = None
         """A task that runs beside the election for as long as the replica takes part in it."""
 
@@ -196,9 +194,7 @@ class Replica:
         await self.blobs.close()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Report an unexpected exception of a task, and end the process: a replica that can no longer lead must not
-        appear healthy.
-        """
+        """Let an unexpected exception end the process: a replica that can no longer lead must not appear healthy."""
         if not task.cancelled() and (fault := task.exception()) is not None:
             log.critical(
                 "this replica failed by a fault of its own and cannot lead any more: the process ends", exc_info=fault
@@ -206,9 +202,7 @@ class Replica:
             self.on_fault()
 
     async def _open(self) -> bool:
-        """Open all backends. Return True if all are open, False if one does not answer yet. Raises `Misconfigured` and
-        other errors that waiting cannot resolve.
-        """
+        """Open all backends; return whether all of them answer. Raises `BackendError` that waiting cannot resolve."""
         try:
             await self.blobs.open()
             await self.pointers.open()
@@ -278,9 +272,7 @@ class Replica:
             await asyncio.sleep(pause)
 
     async def _until_another_leads(self, end: float) -> None:
-        """Wait until the election names another replica, but not beyond ``end``, since there may be no other
-        candidate.
-        """
+        """Wait until the election names another replica, until ``end`` at most: there may be no other candidate."""
         while (left := end - self.clock()) > 0:
             try:
                 if await self.election.leader() not in (None, self.advertise):
@@ -347,9 +339,8 @@ class Replica:
         await first_of(self._parts)
 
     async def _end_parts(self) -> None:
-        """Wait until the background tasks of the last leadership have ended, ``resign_seconds`` at most.
-
-        The limit is needed since a task may be stuck in a call of a storage.
+        """Wait ``resign_seconds`` at most until the background tasks of the last leadership have ended: a task may be
+        stuck in a call of a storage.
         """
         parts, self._parts = self._parts, []
         if not parts:

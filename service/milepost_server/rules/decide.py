@@ -112,8 +112,10 @@ def _evicted_answers_at(view: View, request: Request) -> int:
 
 
 def _complete_replay(view: View, request: Request, known: Accepted | Refused) -> Decision:
-    """Complete the kept answer of a replay if it has only a part of the first answer: after `LockAll`, the list of
-    handles is missing; after `Remove`, the removal may have to be finished.
+    """Return the decision for a repeated request from ``known``, the answer that was kept of its first attempt.
+
+    For `LockAll`, this adds the list of handles, which is too long to be kept. For `Remove`, it also finishes the
+    removal, if the first attempt did not.
     """
     if not isinstance(known, Accepted):
         return known

@@ -38,9 +38,10 @@ _SHOWN: Final = 5
 async def repair(maps: Maps, memory: ChainMemory, segment: Segment, meant: SegmentHead | None = None) -> Commit | None:
     """Find out why a write to the last segment met a conflict, and prepare the segment to be written again.
 
-    Return None if the segment may be written again, which also undoes the change of another program. Otherwise return
-    the outcome of the group that was being written. ``meant`` is the annotation that this group would have left; None
-    if no group was being written. If this raises `BackendError`, the group was not committed.
+    Return None if another program changed the segment: the caller then writes it again, and so undoes that change.
+    Otherwise return the outcome of the caller's group: refused if another leader has taken the journal over, unknown if
+    the segment has the head ``meant``, which this group writes (None if the caller writes no group). If this raises
+    `BackendError`, the group was not committed.
     """
     name = memory.layout.segment(segment.number)
     found = await maps.read(name, data=True)

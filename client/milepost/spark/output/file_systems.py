@@ -191,7 +191,7 @@ class LocalFiles:
         """
         root = _local(path)
         found = []
-        # The directories with the names of the staging directory and of its batch must be durable, too.
+        # The parents must be durable, too: they have the entries of the staging directory and of its batch's directory.
         written = [root.parent, root.parent.parent]
         for directory, below, names in os.walk(root, onerror=_raise):  # without onerror, os.walk ignores errors
             below[:] = [name for name in below if not name.startswith(("_", "."))]

@@ -1,9 +1,9 @@
 """Reads the rows and the list of a job's published batches.
 
-Spark checks that each given path exists when a frame over files is made. For the output of its own streaming queries,
-Spark reads names and sizes from a log (``_spark_metadata``) instead, and opens a file only when a task reads it; a
-filter on partition columns prunes before that. So this module writes such a log into a directory that it deletes once
-the frame is made.
+For a frame over many given paths, Spark first checks that each path exists, which costs a request for each file. For
+the output of its own streaming queries, Spark makes no such check: it takes names and sizes from a log
+(``_spark_metadata``), drops files by a filter on partition columns, and opens only the others. So this module writes
+such a log into a temporary directory, which it deletes once the frame is made.
 """
 
 from __future__ import annotations

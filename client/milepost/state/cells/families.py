@@ -72,7 +72,7 @@ class CellFamily(ABC):
         if looked:
             self._last = looked[-1]
         else:
-            self._walked, self._last = None, None  # all keys were checked: the next access begins again
+            self._walked, self._last = None, None  # all keys were checked for expiry: begin with the first again
 
     def clean_all(self) -> None:
         """Remove the expired values of all keys."""

@@ -230,7 +230,7 @@ def questions(channel: Channel) -> Iterator[dict[str, Any]]:
 def main() -> None:
     """Answer the server's questions until the input ends."""
     _bound_memory()
-    os.environ["TZ"] = "UTC"  # values are read as times without a zone, in the zone of the process
+    os.environ["TZ"] = "UTC"  # timestamps in state become datetimes without a zone, in the zone of the process
     time.tzset()
     channel = Channel(sys.stdin.buffer, sys.stdout.buffer)
     for question in questions(channel):

@@ -37,8 +37,9 @@ class RequestLines:
 
     Hadoop's client sends letters outside ASCII as raw UTF-8, which the parser refuses as invalid HTTP. In a request
     line, this class replaces each such byte by its percent-encoding, which RFC 3986 (section 2.1) requires in a target.
-    Bytes of bodies must stay unchanged, so the class must know exactly where a request line begins. For that, each part
-    ends where a head or a message ends at the latest, and the parser then says whether one has ended.
+    Bytes of bodies must stay unchanged, so the class must know exactly where a request line begins. Therefore no part
+    goes beyond a place at which a head or a message may end. After each part, the parser says whether it did end there;
+    after the end of a message, a request line begins.
     """
 
     def __init__(self) -> None:

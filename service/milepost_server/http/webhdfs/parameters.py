@@ -189,3 +189,8 @@ def of_lost_header(error: Problem, request: HttpRequest, place: At) -> Problem:
         return error
     header = job_epoch_header(place.store, error.extras.get("current", 0))
     return noted(error, f"the header {header}, or that of another epoch, did not come; a proxy may have dropped it")
+
+
+def excluded_in(query: QueryParams) -> list[str]:
+    """Return the data nodes, by host and port, that did not answer the client when it was redirected to them."""
+    return query.get("excludedatanodes", "").split(",")

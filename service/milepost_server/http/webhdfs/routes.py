@@ -9,7 +9,6 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 from fastapi import APIRouter
-from starlette.datastructures import QueryParams
 from starlette.responses import Response, StreamingResponse
 
 from milepost.errors import Problem
@@ -39,6 +38,7 @@ from milepost_server.http.webhdfs.parameters import (
     allowed,
     destination,
     epoch_of,
+    excluded_in,
     flag,
     in_tree,
     number,
@@ -92,9 +92,7 @@ _BY_DATA_NODES = frozenset({"OPEN", "CREATE"})
 """The operations that every replica answers as a data node, if the address has an upload or download token."""
 
 _MAKE_SURE = "MKDIRS"
-"""The operation that clients without an epoch request too: if the directory exists, it changes nothing and needs no
-epoch.
-"""
+"""The operation that needs no epoch if the directory exists, since it then changes nothing."""
 
 KEPT: Final = {"Connection": "keep-alive", "Keep-Alive": "timeout=1"}
 """The headers that make Java keep an idle connection for one second instead of five.
@@ -254,7 +252,7 @@ async def _open(request: HttpRequest, place: At | Above) -> Response:
     start, length = number(query, "offset") or 0, number(query, "length")
     if PARAMETER not in query:
         entry = request.operations.trees.readable(place)
-        return _to_data_node(request, *await data_nodes.download_token(place, entry, _excluded(query)))
+        return _to_data_node(request, *await data_nodes.download_token(place, entry, excluded_in(query)))
     token = await data_nodes.token(query[PARAMETER], DownloadToken, place)
     if token.blob:
         size, chunks = await data_nodes.own.give(token, start, length)
@@ -262,7 +260,7 @@ async def _open(request: HttpRequest, place: At | Above) -> Response:
         return StreamingResponse(chunks, 200, headers, "application/octet-stream")
     entry = request.operations.trees.readable(place)
     if entry.has_own_blob or entry.sha256 != token.sha256:  # the file was replaced after the download token was issued
-        return _to_data_node(request, *await data_nodes.download_token(place, entry, _excluded(query)))
+        return _to_data_node(request, *await data_nodes.download_token(place, entry, excluded_in(query)))
     if start > entry.size:
         raise problem(Code.RANGE_NOT_SATISFIABLE, f"{place.path!r} has {entry.size} bytes, and none at {start}")
     data = await request.operations.trees.bytes_of_small(entry)
@@ -331,7 +329,7 @@ async def _create(request: HttpRequest, place: At | Above) -> Response:
     if PARAMETER not in query:
         overwrite, parents = replaces(query), flag(query, "createparent", absent=True)
         begun = request.operations.trees.may_put(at, epoch, overwrite=overwrite, parents=parents)
-        put = data_nodes.upload_token(at, epoch, overwrite=overwrite, excluded=_excluded(query), begun=begun)
+        put = data_nodes.upload_token(at, epoch, overwrite=overwrite, excluded=excluded_in(query), begun=begun)
         return _to_data_node(request, *await put)
     text = query[PARAMETER]
     token = await data_nodes.token(text, UploadToken, at)
@@ -387,9 +385,7 @@ def _json(body: Mapping[str, Any]) -> Response:
 
 
 def _to_data_node(request: HttpRequest, data_node: str, token: str) -> Response:
-    """Redirect the client to the data node that receives or sends the bytes. Hadoop's client sends no body before it is
-    redirected, so there is none to read first.
-    """
+    """Redirect the client to a data node. Hadoop's client sends no body before that, so there is none to read first."""
     query = [(name, value) for name, value in request.query_params.multi_items() if name != PARAMETER]
     raw_path = request.scope["raw_path"].decode("ascii")
     location = f"{data_node}{raw_path}?{urlencode([*query, (PARAMETER, token)])}"
@@ -405,8 +401,3 @@ def _closing(request: HttpRequest) -> dict[str, str]:
     a new connection is refused, Hadoop's client asks for another data node instead.
     """
     return {} if request.context.journal.lease_holds() else {"Connection": "close"}
-
-
-def _excluded(query: QueryParams) -> list[str]:
-    """Return the data nodes, by host and port, that did not answer the client when it was redirected to them."""
-    return query.get("excludedatanodes", "").split(",")

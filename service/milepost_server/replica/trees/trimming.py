@@ -120,7 +120,8 @@ class Trimming:
         record, tree = self._records(store)
         if tree is None:
             return
-        # keep tombstones and rollbacks while a record is damaged: it may be put back later without their effects
+        # Keep tombstones and rollbacks while a record is damaged: they must still apply to an older copy of the record
+        # that an operator may put back.
         if not any(self._state().damaged_paths(store)):
             await self._finish_range_tombstones(store, tree.range_tombstones)
             for rollback in tree.rollbacks:

@@ -195,7 +195,9 @@ class Lookup(ReadableState[R], Generic[R]):
         return self
 
     def settle(self, value: bytes | None) -> None:
-        """Set the value that the key had when the lookup was made; later reads return it."""
+        """Complete this pending read with the value that its key had when it was announced; None if it had none. Later
+        reads of this object return that value. The state is not changed.
+        """
         self._value = value
         self._settled = True
         self._cells.looked_up(self)
