@@ -385,7 +385,7 @@ def _json(body: Mapping[str, Any]) -> Response:
 
 
 def _to_data_node(request: HttpRequest, data_node: str, token: str) -> Response:
-    """Redirect the client to a data node. Hadoop's client sends no body before that, so there is none to read first."""
+    """Redirect the client to a data node. Hadoop's client sends no body before it is redirected."""
     query = [(name, value) for name, value in request.query_params.multi_items() if name != PARAMETER]
     raw_path = request.scope["raw_path"].decode("ascii")
     location = f"{data_node}{raw_path}?{urlencode([*query, (PARAMETER, token)])}"
@@ -395,9 +395,7 @@ def _to_data_node(request: HttpRequest, data_node: str, token: str) -> Response:
 
 
 def _closing(request: HttpRequest) -> dict[str, str]:
-    """Return the header with which a data node makes the client close its connection; no header if this replica leads.
-
-    Java would reuse the connection for the next body without checking it, and fail if the data node has died since. If
-    a new connection is refused, Hadoop's client asks for another data node instead.
+    """Return the header by which a data node makes the client close its connection; none if this replica leads. Java
+    sends the next body over a kept connection unchecked, and fails if the data node has died since.
     """
     return {} if request.context.journal.lease_holds() else {"Connection": "close"}
