@@ -81,11 +81,8 @@ class StoreIndex:
             self.names.remove(name)
         elif is_ and not was:
             self.names.add(name)
-        if was_born != is_born:
-            if was_born is not None:
-                self.created.remove((was_born, name))
-            if is_born is not None:
-                self.created.add((is_born, name))
+        born = ((created, name) if created is not None else None for created in (was_born, is_born))
+        move(self.created, *born)
         mark(self.damaged, name, is_damaged)
 
     def upload_changed(self, key: str, new: Record | None) -> None:
@@ -95,10 +92,7 @@ class StoreIndex:
     def path_changed(self, old: Record | None, new: Record | None) -> None:
         """Note that the record of a path of the tree was added, replaced or removed."""
         was, is_ = (record if isinstance(record, TreePath) else None for record in (old, new))
-        if was is None and is_ is not None:
-            self.paths.add(is_.path)
-        elif was is not None and is_ is None:
-            self.paths.remove(was.path)
+        move(self.paths, None if was is None else was.path, None if is_ is None else is_.path)
         were_deleted, are_deleted = _deleted(was), _deleted(is_)
         for deleted in were_deleted - are_deleted:
             self.deleted.remove(deleted)
@@ -201,14 +195,12 @@ def _leader(record: Record | None) -> _Life | None:
     return record.epoch_session, record.epoch_session_created
 
 
-def mark(stores: dict[str, None], name: str, marked: bool) -> None:
-    """Add a store to ``stores`` if ``marked``, else remove it. The stores stay in the order in which they were
-    added.
-    """
+def mark(names: dict[str, None], name: str, marked: bool) -> None:
+    """Add a name to ``names`` if ``marked``, else remove it. The names stay in the order in which they were added."""
     if marked:
-        stores[name] = None
+        names[name] = None
     else:
-        stores.pop(name, None)
+        names.pop(name, None)
 
 
 def move(index: SortedList[Aged] | SortedList[str], old: Aged | str | None, new: Aged | str | None) -> None:

@@ -80,10 +80,9 @@ def test_more_than_may_wait_is_too_many(tmp_path: Path) -> None:
     few = replace(PROMPT, journal=JournalSettings(most_waiting=2))
     with in_process(tmp_path, few) as here, ThreadPoolExecutor(6) as threads:
         api = Api.on(here.http, "s")
-        commits = here.rig.pointers.committed
-        with here.held_commit():
+        with here.held_commit() as begun:
             first = threads.submit(api.add, "first")
-            here.begun(commits + 1)
+            begun()
             sent = [threads.submit(api.add, f"a{number}") for number in range(5)]
             for refused in islice(as_completed(sent, DEADLINE_SECONDS), 5 - 2):
                 assert problem(refused.result(), 429, "too-many-requests")["retryable"] is True

@@ -205,10 +205,9 @@ def test_a_key_that_is_none_is_refused(api: Api, key: str | bytes) -> None:
 def test_a_retry_joins_the_attempt_that_still_runs(tmp_path: Path) -> None:
     with in_process(tmp_path) as here, ThreadPoolExecutor(2) as threads:
         api = Api.on(here.http, "s")
-        commits = here.rig.pointers.committed
-        with here.held_commit():
+        with here.held_commit() as begun:
             running = [threads.submit(api.keyed("k", attempt=number).add, "a") for number in (1, 2)]
-            here.begun(commits + 1)
+            begun()
             assert not wait(running, timeout=0.3).done
         answers = [attempt.result(DEADLINE_SECONDS) for attempt in running]
     assert [answer.status_code for answer in answers] == [201, 201]
@@ -219,10 +218,9 @@ def test_a_retry_joins_the_attempt_that_still_runs(tmp_path: Path) -> None:
 def test_another_request_under_the_key_of_one_that_still_runs_is_refused(tmp_path: Path) -> None:
     with in_process(tmp_path) as here, ThreadPoolExecutor(1) as threads:
         api = Api.on(here.http, "s").keyed("k")
-        commits = here.rig.pointers.committed
-        with here.held_commit():
+        with here.held_commit() as begun:
             running = threads.submit(api.add, "a")
-            here.begun(commits + 1)
+            begun()
             problem(api.lock("a"), 422, "idempotency-mismatch")
             assert not running.done()
         assert running.result(DEADLINE_SECONDS).status_code == 201

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,18 +33,22 @@ class InProcess:
     http: httpx.Client
 
     @contextmanager
-    def held_commit(self) -> Iterator[None]:
-        """The next commit waits until the block ends, however long that is: a database waits for 5 s at most."""
-        ended = threading.Event()
-        self.rig.pointers.disturb(before(lambda: asyncio.to_thread(ended.wait)))
+    def held_commit(self) -> Iterator[Callable[[], None]]:
+        """The next commit waits until the block ends, however long that is: a database waits for 5 s at most.
+
+        The block gets a function that waits until this commit has begun.
+        """
+        held, ended = threading.Event(), threading.Event()
+
+        async def hold() -> None:
+            held.set()
+            await asyncio.to_thread(ended.wait)
+
+        self.rig.pointers.disturb(before(hold))
         try:
-            yield
+            yield lambda: until(held.is_set, "a commit begins")
         finally:
             ended.set()
-
-    def begun(self, commits: int) -> None:
-        """Wait until so many commits have begun since the replica leads."""
-        until(lambda: self.rig.pointers.committed >= commits, f"commit {commits} begins")
 
 
 @contextmanager
