@@ -2,6 +2,7 @@ package milepost.contract;
 
 import java.io.IOException;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FSMainOperationsBaseTest;
 import org.apache.hadoop.fs.FileContext;
 import org.apache.hadoop.fs.FileContextMainOperationsBaseTest;
@@ -10,10 +11,14 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.FileSystemContractBaseTest;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.contract.*;
+import org.apache.hadoop.test.LambdaTestUtils;
 import org.junit.Before;
+import org.junit.Test;
 
 /** Hadoop's suites, each as a class that says where it runs. */
 public final class Suites {
+    private static final int VISIBLE_MILLIS = 20_000;
+
     private Suites() {}
 
     public static class Append extends AbstractContractAppendTest {
@@ -48,6 +53,35 @@ public final class Suites {
         @Override
         protected AbstractFSContract createContract(Configuration configuration) {
             return new Where(configuration);
+        }
+
+        @Override
+        @Test
+        public void testCreatedFileIsImmediatelyVisible() throws Throwable {
+            Path file = path("testCreatedFileIsImmediatelyVisible");
+            try (FSDataOutputStream open = getFileSystem().create(file, false)) {
+                awaitVisible(file);
+                open.write('a');
+            }
+        }
+
+        @Override
+        @Test
+        public void testCreatedFileIsVisibleOnFlush() throws Throwable {
+            Path file = path("testCreatedFileIsVisibleOnFlush");
+            try (FSDataOutputStream open = getFileSystem().create(file, false)) {
+                open.write('a');
+                open.flush();
+                awaitVisible(file);
+            }
+        }
+
+        /**
+         * Waits until a file that is still open is visible. Hadoop's own tests look once; over WebHDFS the file and the
+         * look are requests on two connections, and a NameNode may answer the look first.
+         */
+        private void awaitVisible(Path file) throws Exception {
+            LambdaTestUtils.eventually(VISIBLE_MILLIS, 100, () -> assertTrue(getFileSystem().exists(file)));
         }
     }
 
