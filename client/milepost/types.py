@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -23,6 +23,8 @@ __all__ = [
     "FileCredential",
     "SessionInfo",
     "SessionSummary",
+    "StandbyInfo",
+    "JobInfo",
     "StoreSummary",
     "Status",
     "SteppedDown",
@@ -245,6 +247,59 @@ class SessionSummary:
     locked_stores: int
     epochs: Mapping[str, int] = field(default_factory=dict, hash=False)
     more_epochs: bool = False
+
+
+@dataclass(frozen=True)
+class StandbyInfo:
+    """A session that waits for the epoch of a job.
+
+    ``since`` is when the session was opened; None if a release of the service that did not store it opened the session.
+    The session ends after ``expires_in`` seconds without a keepalive.
+    """
+
+    session: str
+    holder: str | None
+    since: datetime | None
+    expires_in: float
+
+
+@dataclass(frozen=True)
+class JobInfo:
+    """A job as a whole: who leads it, who stands by, and which batches it has committed.
+
+    ``state`` is ``led`` while a driver holds the epoch, ``lost`` if its session ended before the driver resigned,
+    ``resigned`` if it resigned, and ``new`` if no driver ever led. ``epoch`` describes the epoch and the session that
+    holds it; that session ends after ``expires_in`` seconds without a keepalive, None if no session holds the epoch.
+    ``standbys`` names 100 standbys at most, the next leader first; ``standby_count`` counts them all. ``kept`` has the
+    snapshots of the job's files. ``handles`` counts the handles of the job's store, ``damaged`` the records that cannot
+    be read.
+    """
+
+    job: str
+    state: str
+    epoch: Epoch
+    expires_in: float | None
+    standbys: Sequence[StandbyInfo]
+    standby_count: int
+    kept: KeptSnapshots
+    handles: int
+    damaged: int
+
+    @property
+    def batch(self) -> Snapshot | None:
+        """The snapshot of the batch that the job committed last, None if none is kept."""
+        return max(self.kept.snapshots, key=lambda snapshot: snapshot.revision, default=None)
+
+    @property
+    def batches_an_hour(self) -> float | None:
+        """The rate at which the query of the last batch commits batches, over its kept snapshots; None below two."""
+        last = self.batch
+        of_query = [each for each in self.kept.snapshots if last is not None and each.directory == last.directory]
+        first = min(of_query, key=lambda snapshot: snapshot.revision, default=None)
+        if last is None or first is None or last.taken is None or first.taken is None:
+            return None
+        seconds = (last.taken - first.taken).total_seconds()
+        return (last.batch - first.batch) * 3600 / seconds if seconds > 0 else None
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,43 @@ def test_stores_are_listed(client: Any, name: str) -> None:
     (summary,) = [summary for summary in client.stores() if summary.store == name]
     assert summary.handles == 1
     assert summary.revision > 0
+
+
+def test_a_job_is_described_as_a_whole(client: Any, name: str) -> None:
+    with pytest.raises(milepost.NotExist):
+        client.job_info(name)
+    with client.session(holder="a") as session:
+        store = session.store(name)
+        epoch = store.campaign()
+        led = store.under(epoch.epoch)
+        for batch in range(3):
+            led.files.write(f"checkpoint/commits/{batch}", b"v1")
+        job = client.job_info(name)
+        assert (job.state, job.epoch, job.standbys) == ("led", epoch, ())
+        assert 0 < job.expires_in <= session.ttl
+        assert (job.batch.directory, job.batch.batch) == ("checkpoint", 2)
+        assert job.batches_an_hour > 0
+        store.resign()
+    resigned = client.job_info(name)
+    assert (resigned.state, resigned.epoch.holder, resigned.expires_in) == ("resigned", None, None)
+
+
+def test_the_rate_of_a_job_needs_two_batches_of_one_query() -> None:
+    began = datetime(2026, 1, 1, tzinfo=timezone.utc)
+
+    def rate(*batches: tuple[str, int, int]) -> float | None:
+        snapshots = [
+            milepost.Snapshot(directory, batch, number, taken=began + timedelta(seconds=seconds))
+            for number, (directory, batch, seconds) in enumerate(batches)
+        ]
+        kept = milepost.KeptSnapshots(snapshots, [])
+        return milepost.JobInfo("j", "led", milepost.Epoch(1), 1.0, (), 0, kept, 0, 0).batches_an_hour
+
+    assert rate() is None
+    assert rate(("q", 1, 0)) is None
+    assert rate(("other", 1, 0), ("q", 1, 10)) is None
+    assert rate(("q", 1, 10), ("q", 2, 10)) is None
+    assert rate(("q", 1, 0), ("other", 9, 5), ("q", 5, 40)) == 360.0
 
 
 def test_a_session_that_never_was(client: Any) -> None:

@@ -20,7 +20,7 @@ from milepost.core.store_calls import SessionContext
 from milepost.drivers.asynchronous import AsyncDriver
 from milepost.drivers.connections import Connections, Verify
 from milepost.drivers.environment import File, access, default_holder
-from milepost.types import Rights, SessionInfo, SessionSummary, Status, SteppedDown, StoreSummary
+from milepost.types import JobInfo, Rights, SessionInfo, SessionSummary, Status, SteppedDown, StoreSummary
 
 
 class AsyncClient(NotPicklable):
@@ -93,6 +93,14 @@ class AsyncClient(NotPicklable):
         Raises `NotSupported` if the service is of a release that cannot list sessions.
         """
         return self._driver.stream(service.sessions(self._caller, timeout))
+
+    async def job_info(self, job: str, *, timeout: float | None = None) -> JobInfo:
+        """Return a job as a whole: who leads it, who stands by, and which batches it has committed. ``job`` is the name
+        of its store.
+
+        Raises `NotExist` if there is no such job.
+        """
+        return await self._driver.run(service.job_info(self._caller, job, timeout))
 
     async def session_info(self, session_id: str, *, timeout: float | None = None) -> SessionInfo:
         """Return what the service knows of a session, whichever client began it. Raises `SessionExpired` if the session

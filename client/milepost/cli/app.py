@@ -17,6 +17,7 @@ from milepost.cli.contexts import Given
 from milepost.cli.expire import expire
 from milepost.cli.files import files
 from milepost.cli.fsck import fsck
+from milepost.cli.jobs import jobs
 from milepost.cli.options import (
     DEFAULT_TIMEOUT,
     AsJson,
@@ -67,6 +68,7 @@ def application() -> typer.Typer:
     for command in (get, put, rm, lock, release, epochs, expire, backup, restore, fsck, step_down):
         app.command()(command)
     app.add_typer(sessions, name="sessions")
+    app.add_typer(jobs, name="jobs")
     app.add_typer(files, name="files")
     app.add_typer(config, name="config")
     app.command("run", context_settings=RUN_SETTINGS)(run)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from milepost.core.calls import answers
+from milepost.core.calls import answers, file_answers
 from milepost.core.calls.calls import Caller
 from milepost.core.calls.request import JSON_MEDIA_TYPE, Request, call_of, checked_name, json_body
 from milepost.core.effects import Emit, Operation
@@ -16,6 +16,7 @@ from milepost.core.lease import Lease
 from milepost.errors import InvalidRequest, NotSupported, SessionLost
 from milepost.operations.handles import (
     END_SESSION,
+    GET_JOB,
     GET_SESSION,
     LIST_SESSIONS,
     LIST_STORES,
@@ -23,7 +24,7 @@ from milepost.operations.handles import (
 )
 from milepost.operations.operation import RestOperation
 from milepost.operations.replicas import GET_STATUS, STEP_DOWN, WHOAMI
-from milepost.types import Rights, SessionInfo, Status, SteppedDown
+from milepost.types import JobInfo, Rights, SessionInfo, Status, SteppedDown
 from milepost.wire import MAX_PAGE, MAX_TTL_SECONDS, MIN_TTL_SECONDS, Code
 
 END_SESSION_SECONDS = 2.0
@@ -92,6 +93,12 @@ def _pages(
             yield Emit(entry)
         if token is None:
             return
+
+
+def job_info(caller: Caller, job: str, timeout: float | None = None) -> Operation[JobInfo]:
+    """Return a job as a whole. Raises `NotExist`."""
+    request = Request(*call_of(GET_JOB, checked_name(job, "store")), answers.document(file_answers.job_info))
+    return (yield from caller.call(request, timeout=timeout)).value
 
 
 def session_info(caller: Caller, session: str, timeout: float | None = None) -> Operation[SessionInfo]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from milepost.operations.operation import (
     COMMITS,
     FIELDS,
+    JOB,
     KEYED,
     PAGED,
     READS_BYTES,
@@ -126,6 +127,7 @@ CAMPAIGN = change(
     answer="Epoch",
 )
 GET_EPOCH = read("getEpoch", f"{STORE}/epoch", {Code.CORRUPT}, summary="The current epoch", answer="Epoch")
+GET_JOB = read("getJob", JOB, {Code.NOT_EXIST, Code.CORRUPT}, summary="A job as a whole", answer="JobInfo")
 RESIGN = change("resign", "DELETE", f"{STORE}/epoch", {Code.FENCED}, summary="Resign", success=(204,))
 GET_CREDENTIALS = operation(
     "getCredentials",

@@ -59,7 +59,7 @@ class RestOperation:
     @property
     def of_store(self) -> bool:
         """Whether the operation is about one store, which is the first parameter of its path."""
-        return self.path.startswith(STORE)
+        return self.path.startswith((STORE, JOB))
 
     @property
     def by_leader(self) -> bool:
@@ -87,6 +87,7 @@ EVERYWHERE: Final = frozenset({Code.UNAUTHENTICATED, Code.FORBIDDEN, Code.INTERN
 """The problem codes that every operation may answer."""
 _BY_ANY_REPLICA = ("/v1/status", "/v1/whoami")
 STORE = "/v1/stores/{store}"
+JOB = "/v1/jobs/{store}"
 
 KEYED = (Header.IDEMPOTENCY_KEY, Header.ATTEMPT)
 _ACTING = (Header.SESSION, *KEYED)

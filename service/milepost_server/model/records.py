@@ -49,7 +49,8 @@ class Session(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True,
     """A session, the lease of a client. ``ended`` is the revision at which it ended, 0 while it lives.
 
     ``owner`` is the name of the client that opened the session. It is empty if the deployment had no tokens then, or if
-    a release that did not store the name opened the session.
+    a release that did not store the name opened the session. ``opened`` is the time at which the session was opened; it
+    is empty if a release that did not store the time opened the session.
     """
 
     id: str
@@ -60,6 +61,7 @@ class Session(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True,
     answered: tuple[Answered, ...] = ()
     evicted_answers_at: int = 0
     owner: str = ""
+    opened: str = ""
     schema: int = msgspec.field(default_factory=schema)
 
 

@@ -14,6 +14,7 @@ from milepost_server.operations.cloning import Cloning
 from milepost_server.operations.epochs import EpochOperations
 from milepost_server.operations.files import FileReader, Publisher
 from milepost_server.operations.handles import HandleOperations
+from milepost_server.operations.jobs import JobOperations
 from milepost_server.operations.lookups import StateLookups
 from milepost_server.operations.sessions import SessionOperations
 from milepost_server.operations.snapshots import SnapshotOperations
@@ -38,6 +39,7 @@ class Operations:
     epochs: EpochOperations
     files: FileReader
     handles: HandleOperations
+    jobs: JobOperations
     leading: LeadingOperations
     lookups: StateLookups
     publisher: Publisher
@@ -67,12 +69,14 @@ def operations_of(replica: Replica) -> Operations:
     cloning = Cloning(journal, blobs, replica.deletions, replica.loop_time, submitter, replica.manifests)
     files = FileReader(journal, blobs, trees)
     reader = StateReader(journal, blobs, settings.download_seconds)
+    snapshots = SnapshotOperations(journal, submitter, replica.manifests, verification, cloning)
     return Operations(
         perform=submitter.perform,
-        snapshots=SnapshotOperations(journal, submitter, replica.manifests, verification, cloning),
+        snapshots=snapshots,
         epochs=EpochOperations(journal, replica.epoch_queues, replica.leases, submitter, clock),
         files=files,
         handles=HandleOperations(journal, replica.loop_time, submitter),
+        jobs=JobOperations(journal, replica.epoch_queues, replica.leases, snapshots),
         leading=LeadingOperations(journal, replica.step_down),
         lookups=StateLookups(replica.lookups, reader, files, trees),
         publisher=Publisher(journal, replica.deletions, submitter, replica.manifests),

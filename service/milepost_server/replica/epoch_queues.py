@@ -102,6 +102,11 @@ class EpochQueues:
         elif place.called:
             queue.call()
 
+    def standbys(self, store: str) -> list[str]:
+        """Return the sessions of the callers that wait for the epoch of a store, in their turn, each once."""
+        queue = self._queues.get(store)
+        return list(dict.fromkeys(place.session for place in queue.places.values())) if queue else []
+
     def pass_over(self, place: CampaignPlace) -> None:
         """Give the turn to the next caller, because the caller at ``place`` cannot take the epoch now."""
         if place.called:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urljoin
@@ -222,6 +223,27 @@ def test_body_examples_validate_and_are_taken(page: Json, api: Api) -> None:
     assert api.call("POST", "/epoch", json=campaign).status_code == 200
 
 
+def led_and_waited_for(api: Api) -> httpx.Response:
+    """The description of a job with a driver, a standby, a savepoint and a rollback."""
+    job = replace(api, store=f"{api.store}-job")
+    job = job.under(job.granted())
+    for batch in range(2):
+        assert job.call("PUT", f"/files/checkpoint/commits/{batch}", content=b"v1").status_code == 201
+    first, _ = job.call("GET", "/tree").json()["snapshots"]
+    assert job.call("POST", "/tree/rollback", json={"revision": first["revision"]}).status_code == 200
+    assert job.call("PUT", "/tree/savepoints/before-upgrade").status_code == 200
+    standby = job.other()
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(standby.campaign, wait=60)
+        described = api.http.get(f"/v1/jobs/{job.store}")
+        while not described.json()["standbys"]:
+            assert not waiting.done()
+            described = api.http.get(f"/v1/jobs/{job.store}")
+        job.call("DELETE", "/epoch")
+        waiting.result(60)
+    return described
+
+
 def test_answer_examples_have_the_shape_of_real_answers(page: Json, api: Api) -> None:
     """Those of listings with damaged records are compared in test_damaged_records.py."""
     api = api.with_headers({"Milepost-Label-batch": "7"})
@@ -238,6 +260,7 @@ def test_answer_examples_have_the_shape_of_real_answers(page: Json, api: Api) ->
         ("DELETE", facts.HANDLE): writer.remove("kept"),
         ("POST", facts.STORE + "/epoch"): writer.campaign(),
         ("GET", facts.STORE + "/epoch"): writer.current(),
+        ("GET", facts.JOB): led_and_waited_for(api),
         ("POST", "/v1/sessions"): api.http.post("/v1/sessions", json={"ttl": 900, "holder": "h"}),
         ("GET", facts.SESSION): api.http.get(f"/v1/sessions/{other.session}"),
         ("POST", facts.SESSION + "/keepalive"): api.http.post(f"/v1/sessions/{api.session}/keepalive"),

@@ -84,6 +84,7 @@ OF_HTTP = {
 """Headers that mean what they always do."""
 
 STORE = "/v1/stores/{store}"
+JOB = "/v1/jobs/{store}"
 HANDLE = STORE + "/handles/{name}"
 SESSION = "/v1/sessions/{session}"
 JOB_FILES = STORE + "/files"

@@ -7,7 +7,7 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 
 from milepost.core.calls import members
-from milepost.core.calls.answers import Reader, snapshot_of, version
+from milepost.core.calls.answers import Reader, epoch, snapshot_of, version
 from milepost.core.calls.members import Document
 from milepost.core.effects import Answer
 from milepost.types import (
@@ -15,8 +15,10 @@ from milepost.types import (
     DamagedFile,
     FileCredential,
     JobFile,
+    JobInfo,
     KeptSnapshots,
     Savepoint,
+    StandbyInfo,
     Verification,
     WrittenFile,
 )
@@ -33,6 +35,30 @@ def kept_snapshots(document: Document) -> KeptSnapshots:
         [snapshot_of(snapshot) for snapshot in members.entries(document, each)] for each in ("snapshots", "passedOver")
     )
     return KeptSnapshots(snapshots, savepoints, passed_over)
+
+
+def job_info(document: Document) -> JobInfo:
+    """Read the description of a job."""
+    return JobInfo(
+        job=members.text(document, "job"),
+        state=members.text(document, "state"),
+        epoch=epoch(document),
+        expires_in=None if document.get("expires_in") is None else members.seconds(document, "expires_in"),
+        standbys=tuple(_standby(each) for each in members.entries(document, "standbys")),
+        standby_count=members.whole(document, "standbyCount"),
+        kept=kept_snapshots(document),
+        handles=members.whole(document, "handles"),
+        damaged=members.whole(document, "damaged"),
+    )
+
+
+def _standby(document: Document) -> StandbyInfo:
+    return StandbyInfo(
+        session=members.text(document, "session"),
+        holder=members.text_or_none(document, "holder"),
+        since=None if document.get("since") is None else members.time(document["since"]),
+        expires_in=members.seconds(document, "expires_in"),
+    )
 
 
 def revision(document: Document) -> int:

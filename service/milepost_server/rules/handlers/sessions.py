@@ -33,6 +33,7 @@ def open_session(view: View, request: OpenSession, context: DecisionContext) -> 
         holder=request.holder,
         created_revision=context.revision,
         owner=request.owner,
+        opened=context.wall,
     )
     answer = Answer(session_body(session), created=True)
     return replays.accepted(session, request, context, answer)
