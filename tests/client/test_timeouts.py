@@ -29,6 +29,7 @@ GIVEN: dict[str, Any] = {
     "session_id": "s2",
     "source": "other",
     "snapshot": "@1",
+    "job": "j",
     "revision": 1,
     "wait": 0.0,
     "path": "a/b",
