@@ -6,11 +6,14 @@ A driver changes it only by compare-and-set: when it enters its first batch, and
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
-from milepost.errors import RecordUnreadable
+from milepost import lineage
+from milepost.errors import NoSafeCheckpoint, RecordUnreadable
+from milepost.lineage import UNRESTORED, Lineage
 
 SCHEMA = 2
 _STATE_SCHEMA = 3
@@ -21,6 +24,10 @@ _EXPIRED_SCHEMA = 4
 """The schema of records with expired batches; it differs from the others so that a release that does not know expiry
 refuses the record instead of dropping this entry.
 """
+_RESTORED_SCHEMA = 5
+"""The schema of records of a restored job; it differs from the others so that a release that does not know restores
+refuses the record instead of reading batches that count no more.
+"""
 _LAYERED_SCHEMA = 1
 """The schema of older releases, which stored checkpoints as archives and named them in the record."""
 KIND = "files"
@@ -30,6 +37,27 @@ The manifest is the return value of the publishing function of the last batch, w
 """
 JOB = "job"
 """The name of the handle that holds the record."""
+RECORD_FILE = "_milepost/record.json"
+"""The path of the record's copy among the files of a job. A driver writes it after each publication, before Spark
+commits the batch, so each snapshot of the files has the record that belongs to it.
+"""
+MOST_ABANDONED: Final = 16
+"""The most histories that a job record keeps of what restores have abandoned."""
+_PAGE_EPOCH = re.compile(r"/batch-\d+-e(\d+)-")
+
+
+@dataclass(frozen=True)
+class Abandoned:
+    """What `Job.files` had published when a restore took a job back: the ``manifest``, the last ``published`` batch,
+    and the ``lineage`` of the job then.
+
+    Batches that the job's own lineage lacks count no more. Their files stay until they expire, and a snapshot of that
+    time can still be restored.
+    """
+
+    manifest: Any
+    published: int
+    lineage: Lineage
 
 
 @dataclass(frozen=True)
@@ -42,6 +70,9 @@ class JobRecord:
     how often they began it without finishing it. ``layered`` says that an older release stored the job's checkpoint in
     its own format. ``state`` has the published snapshots of the job's managed states (JSON) by name; None if the job
     has none. Published batches below ``expired`` are expired: their files are deleted, or about to be.
+
+    ``published_under`` is the epoch under which ``published`` was published; None if an older release published it.
+    ``lineage`` says which publications count, and ``abandoned`` which of `Job.files` do not, the latest first.
     """
 
     job: str
@@ -54,6 +85,9 @@ class JobRecord:
     layered: bool = False
     state: Any = None
     expired: int = 0
+    published_under: int | None = None
+    lineage: Lineage = UNRESTORED
+    abandoned: tuple[Abandoned, ...] = ()
 
     @property
     def begun(self) -> int:
@@ -68,7 +102,9 @@ class JobRecord:
 
     def publishing(self, batch: int, manifest: Any, epoch: int, state: Any = None) -> JobRecord:
         """Return the record after ``batch`` and the job's managed ``state`` were published."""
-        return replace(self, epoch=epoch, published=batch, manifest=manifest, entries=0, state=state)
+        return replace(
+            self, epoch=epoch, published=batch, manifest=manifest, entries=0, state=state, published_under=epoch
+        )
 
     def replayed(self, epoch: int) -> JobRecord:
         """Return the record after a driver evaluated the last published batch once more: that batch then has no
@@ -85,6 +121,64 @@ class JobRecord:
         if before < 0 or before > self.published:
             raise ValueError(f"before must be from 0 to {self.published}, the batch that was published last")
         return replace(self, epoch=epoch, expired=max(before, self.expired))
+
+    def restoring(self, then: JobRecord, epoch: int) -> JobRecord:
+        """Return the record after a restore under ``epoch`` to the time when it was ``then``: the batches, the managed
+        state and the published output are those of ``then``.
+
+        Output of `Job.files` that counts no more is listed in ``abandoned``. The manifest is that of the history which
+        ``then`` belongs to, since a page of it lists the batches of ``then`` as long as their files are kept; readers
+        and the next driver read that page up to ``published``.
+
+        Raises `NoSafeCheckpoint` if batches that ``then`` needs are expired, if its history is not known any more, or
+        if the record would list too many histories; and `RecordUnreadable` if ``then`` is of another job.
+        """
+        if then.job != self.job:
+            raise RecordUnreadable(f"the snapshot has the record of job {then.job}, and this job is {self.job}")
+        if self.expired > max(then.published, 0):
+            raise NoSafeCheckpoint(
+                f"batch {then.published} was the last one then, and batches below {self.expired} are expired since"
+            )
+        here = Abandoned(self.manifest, self.published, lineage.ended(self.lineage, epoch))
+        source, manifest = here, then.manifest
+        if published_by_files(then.manifest):
+            found = next((each for each in (here, *self.abandoned) if _has(each, then)), None)
+            if found is None:
+                raise NoSafeCheckpoint(
+                    f"no page that is kept lists what was published then, batch {then.published} under epoch "
+                    f"{_under(then)}"
+                )
+            source, manifest = found, found.manifest
+        left = tuple(
+            each
+            for each in (here, *self.abandoned)
+            if published_by_files(each.manifest) and (each is not source or each.published > then.published)
+        )
+        if len(left) > MOST_ABANDONED:
+            raise NoSafeCheckpoint(
+                f"the job was restored {len(self.abandoned)} times and keeps the output of each: expire some of it"
+            )
+        return replace(
+            then,
+            epoch=epoch,
+            manifest=manifest,
+            entries=0,
+            authority=self.authority,
+            expired=self.expired,
+            published_under=_under(then),
+            lineage=lineage.restored(source.lineage, then.published, epoch),
+            abandoned=left,
+        )
+
+    @property
+    def abandoned_output(self) -> tuple[tuple[Any, int], ...]:
+        """The manifests of `Job.files` that restores have abandoned, each with the last batch that it published."""
+        return tuple((each.manifest, each.published) for each in self.abandoned)
+
+    def forgetting(self) -> JobRecord:
+        """Return the record without the abandoned histories whose batches are all expired."""
+        left = tuple(each for each in self.abandoned if each.published >= self.expired)
+        return self if left == self.abandoned else replace(self, abandoned=left)
 
     @property
     def labels(self) -> dict[str, str]:
@@ -103,6 +197,20 @@ class JobRecord:
         expired: dict[str, int] = {}
         if self.expired:
             schema, expired = _EXPIRED_SCHEMA, {"expired": self.expired}
+        restored: dict[str, Any] = {}
+        if self.lineage != UNRESTORED:
+            schema = _RESTORED_SCHEMA
+            restored = {
+                "lineage": lineage.to_json(self.lineage),
+                "abandoned": [
+                    {
+                        "manifest": each.manifest,
+                        "published": each.published,
+                        "lineage": lineage.to_json(each.lineage),
+                    }
+                    for each in self.abandoned
+                ],
+            }
         return json.dumps(
             {
                 "schema": schema,
@@ -110,11 +218,13 @@ class JobRecord:
                 "job": self.job,
                 "epoch": self.epoch,
                 "published": self.published if self.published >= 0 else None,
+                "publishedUnder": self.published_under,
                 "manifest": self.manifest,
                 "entered": {"batch": self.entered, "times": self.entries} if self.entries else None,
                 "authority": self.authority,
                 **state,
                 **expired,
+                **restored,
             },
             separators=(",", ":"),
         ).encode()
@@ -139,10 +249,11 @@ def decode(state: bytes) -> JobRecord:
     """
     try:
         raw = json.loads(state)
-        if raw["schema"] not in (SCHEMA, _LAYERED_SCHEMA, _STATE_SCHEMA, _EXPIRED_SCHEMA):
-            raise RecordUnreadable(
-                f"the job record has schema {raw['schema']!r}, this version knows up to {_EXPIRED_SCHEMA}"
-            )
+        schema = raw["schema"]
+        if schema not in (SCHEMA, _LAYERED_SCHEMA, _STATE_SCHEMA, _EXPIRED_SCHEMA, _RESTORED_SCHEMA):
+            raise RecordUnreadable(f"the job record has schema {schema!r}, this version knows up to {_RESTORED_SCHEMA}")
+        restored = schema == _RESTORED_SCHEMA
+        under = raw.get("publishedUnder")
         entered = raw["entered"] or {"batch": -1, "times": 0}
         older = raw["schema"] == _LAYERED_SCHEMA
         return JobRecord(
@@ -154,11 +265,40 @@ def decode(state: bytes) -> JobRecord:
             entries=_number(entered["times"]),
             authority="" if older else _text(raw["authority"]),
             layered=older and bool(raw["checkpoints"]),
-            state=_documents(raw["state"]) if raw["schema"] == _STATE_SCHEMA or "state" in raw else None,
-            expired=_number(raw["expired"]) if raw["schema"] == _EXPIRED_SCHEMA else 0,
+            state=_documents(raw["state"]) if schema == _STATE_SCHEMA or "state" in raw else None,
+            expired=_number(raw["expired"]) if schema == _EXPIRED_SCHEMA or "expired" in raw else 0,
+            published_under=None if under is None else _number(under),
+            lineage=lineage.from_json(raw["lineage"]) if restored else UNRESTORED,
+            abandoned=tuple(_abandoned(each) for each in raw["abandoned"]) if restored else (),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RecordUnreadable(f"the state of handle {JOB!r} is not a job record: {error!r}") from error
+
+
+def _abandoned(raw: Any) -> Abandoned:
+    return Abandoned(raw["manifest"], _number(raw["published"]), lineage.from_json(raw["lineage"]))
+
+
+def _under(record: JobRecord) -> int | None:
+    """Return the epoch under which the last batch of a record was published. An older release did not store it; the
+    name of the page that it wrote has it. None if it is unknown.
+    """
+    if record.published_under is not None or not published_by_files(record.manifest):
+        return record.published_under
+    named = _PAGE_EPOCH.search(f"/{record.manifest['page'].get('file', '')}")
+    return None if named is None else int(named[1])
+
+
+def _has(history: Abandoned, then: JobRecord) -> bool:
+    """Return whether a history of published output contains what was published when the record was ``then``."""
+    under = _under(then)
+    return (
+        published_by_files(history.manifest)
+        and history.manifest["output"] == then.manifest["output"]
+        and history.published >= then.published
+        and under is not None
+        and lineage.contains(history.lineage, then.published, under)
+    )
 
 
 def _text(value: Any) -> str:

@@ -19,7 +19,7 @@ import typer
 
 from milepost.cli.acting import holder, led
 from milepost.cli.errors import ExitCode, asking, is_damage, is_outdated, say
-from milepost.cli.files import Within, require_safe, roll_back
+from milepost.cli.files import Within
 from milepost.cli.options import Options, Stores, shared
 from milepost.cli.output import show_all
 from milepost.cli.progress import Bar, NoProgress, Quiet, transfer
@@ -28,6 +28,7 @@ from milepost.client import Client
 from milepost.drivers.connections import Connections, Verify
 from milepost.errors import Damaged, MilepostError, NotExist, StateTruncated, VersionMismatch
 from milepost.integrity import described, newest_whole
+from milepost.restoring import require_safe, roll_back
 from milepost.session import Session
 from milepost.store import StateHandleStore
 from milepost.types import CorruptHandle, Handle, StoreSummary, Verification

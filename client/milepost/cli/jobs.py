@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Annotated, Any
 
 import typer
 
+from milepost.cli.acting import changing
 from milepost.cli.errors import ExitCode
+from milepost.cli.files import Within
 from milepost.cli.options import Options, shared
 from milepost.cli.output import report, show, show_all
 from milepost.client import Client
 from milepost.errors import Damaged, NotExist
+from milepost.restoring import newest_as_of, newest_of_batch, planned, restore
 from milepost.types import JobInfo, StoreSummary
 
 jobs = typer.Typer(
@@ -96,6 +100,52 @@ def check_job(
         raise typer.Exit(ExitCode.REFUSED)
     batch = "no batch yet" if line["batch"] is None else f"batch {line['batch']}"
     report(context, f"{job} is led by {line['holder']}: {batch}", **line)
+
+
+@jobs.command("restore")
+@shared
+def restore_job(
+    context: typer.Context,
+    job: Job,
+    snapshot: Annotated[
+        str | None, typer.Argument(help="Name of a savepoint, or the revision of a snapshot, with or without @.")
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(min=0, help="In place of SNAPSHOT: the newest snapshot of this batch.")
+    ] = None,
+    as_of: Annotated[
+        datetime | None,
+        typer.Option(
+            formats=["%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%dT%H:%M:%S.%f%z"],
+            help="In place of SNAPSHOT: the newest snapshot from this time or before.",
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would do, and change nothing.")] = False,
+    within: Within = 600.0,
+) -> None:
+    """Restore a job to a snapshot: files, job record, published output and managed state go back together.
+
+    The command needs the job's epoch, so no driver may lead the job. It is one commit. The present state is kept as a
+    snapshot; a restore to that one undoes this. Output that counts no more stays until it expires.
+    """
+    if sum(given is not None for given in (snapshot, batch, as_of)) != 1:
+        raise typer.BadParameter("give one of SNAPSHOT, --batch and --as-of")
+    options: Options = context.obj
+    with options.client() as client:  # planned before the campaign, so that a refused restore does not raise the epoch
+        store = client.store(job)
+        kept = store.files.snapshots()
+        if batch is not None:
+            snapshot = newest_of_batch(kept, batch)
+        elif as_of is not None:
+            snapshot = newest_as_of(kept, as_of)
+        plan = planned(store, snapshot or "", timeout=within)
+    if not dry_run:
+        with changing(context, job, campaign=True) as opened:
+            plan = restore(opened, plan.snapshot, timeout=within)
+    said = f"{job} would go back to" if plan.undo is None else f"{job} is back at"
+    undo = "" if plan.undo is None else f"; milepost jobs restore {job} {plan.undo} undoes it"
+    becomes = "".join(f"\n  {what}: {getattr(plan, what)}" for what in ("source", "state", "output", "sink"))
+    report(context, f"{said} batch {plan.batch}{undo}{becomes}", **asdict(plan))
 
 
 def _complaints(line: dict[str, Any], max_age: float | None) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JError
 
 from milepost.errors import MilepostError, RestartNeeded, WrongCheckpoint
+from milepost.lineage import restored_under
 from milepost.spark.driver.calls import describe
 from milepost.spark.driver.running import calling_run
 from milepost.spark.driver.stopping import BatchGate, end_as_stopped
@@ -98,7 +99,7 @@ class ExactlyOnce:
             evaluate(frame)
             # Reset the count of unfinished beginnings: otherwise each driver of a job without new input would add to
             # the count of this finished batch.
-            self.pointer.change(lambda record: record.replayed(self.pointer.store.epoch))
+            self.pointer.publish(lambda record: record.replayed(self.pointer.store.epoch))
             return False
         self.state.enter(batch)
         try:
@@ -110,7 +111,7 @@ class ExactlyOnce:
             # The stop may have cut the function's writes short unnoticed by the function. So the batch is not
             # published; the next driver runs it again.
             return True
-        self.pointer.change(lambda record: record.publishing(batch, manifest, self.pointer.store.epoch, state))
+        self.pointer.publish(lambda record: record.publishing(batch, manifest, self.pointer.store.epoch, state))
         return False
 
     def _begin(self, batch: int, query: StreamingQuery) -> None:
@@ -146,4 +147,6 @@ class ExactlyOnce:
     def _context(self, batch: int) -> BatchContext:
         record = self.pointer.record
         attempt = record.entries if record.entered == batch else 1
-        return BatchContext(batch, self.pointer.store.epoch, attempt, record.job, record.manifest)
+        return BatchContext(
+            batch, self.pointer.store.epoch, attempt, record.job, record.manifest, restored_under(record.lineage)
+        )

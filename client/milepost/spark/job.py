@@ -181,12 +181,18 @@ class Job:
         self._delete_expired()
 
     def _delete_expired(self) -> None:
+        """Delete the files of expired batches, also of those that a restore has abandoned."""
         record = self._pointer.record
-        newest = published_page(record.manifest, record.published)
-        if newest is not None and record.expired:
-            output = str(record.manifest["output"])
-            files = LocalFiles() if output.startswith(SCHEME) else HadoopFiles(self._spark, self._location.settings)
-            delete_expired(files, output, newest, record.expired)
+        if not record.expired:
+            return
+        for manifest, published in ((record.manifest, record.published), *record.abandoned_output):
+            newest = published_page(manifest, published)
+            if newest is not None:
+                output = str(manifest["output"])
+                files = LocalFiles() if output.startswith(SCHEME) else HadoopFiles(self._spark, self._location.settings)
+                delete_expired(files, output, newest, record.expired)
+        if record.forgetting() is not record:
+            self._pointer.change(lambda current: current.forgetting())
 
     def awaitTermination(self, query: StreamingQuery, timeout: int | None = None) -> bool | None:
         """Wait like ``query.awaitTermination``.

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from milepost.core.calls.outages import OUTAGES
 from milepost.errors import (
@@ -30,12 +30,15 @@ from milepost.errors import (
     SparkDriverError,
     VersionMismatch,
 )
-from milepost.job_record import JOB, JobRecord, decode
+from milepost.files import JobFiles
+from milepost.job_record import JOB, RECORD_FILE, JobRecord, decode
 from milepost.types import Epoch, Handle
 from milepost.wire import Code, Outcome
 
 _log = logging.getLogger(__name__)
 _PAUSE = 0.25
+
+_T = TypeVar("_T")
 
 
 class HandleStore(Protocol):
@@ -43,6 +46,8 @@ class HandleStore(Protocol):
 
     @property
     def epoch(self) -> int | None: ...
+    @property
+    def files(self) -> JobFiles: ...
     def add_and_lock(self, name: str, state: bytes, labels: Mapping[str, str] | None = None) -> Handle: ...
     def replace(self, name: str, version: str, state: bytes, labels: Mapping[str, str] | None = None) -> Handle: ...
     def get(self, name: str) -> Handle: ...
@@ -83,24 +88,24 @@ class ResolvingStore:
         """Add a handle. The bytes of ``state`` must be unique to this write, so that a stored handle with their digest
         shows that the write was applied.
         """
-        digest = _digest(state)
-        return self._resolve(
-            lambda: self.plain.add_and_lock(name, state, labels), lambda: self._committed(name, digest)
-        )
+        return self._moved(name, state, lambda: self.plain.add_and_lock(name, state, labels))
 
     def replace(self, name: str, version: str, state: bytes, labels: Mapping[str, str]) -> Handle:
         """Replace a handle by compare-and-set.
 
         Raises `Fenced` in place of `VersionMismatch` if a newer driver leads.
         """
-        digest = _digest(state)
         try:
-            return self._resolve(
-                lambda: self.plain.replace(name, version, state, labels), lambda: self._committed(name, digest)
-            )
+            return self._moved(name, state, lambda: self.plain.replace(name, version, state, labels))
         except VersionMismatch as mismatch:
             self.raise_if_fenced(mismatch)
             raise
+
+    def write_file(self, path: str, content: bytes) -> None:
+        """Write a file of the job, and replace an existing one. Repeating the write is safe: only this epoch can write
+        there.
+        """
+        self._resolve(lambda: self.plain.files.write(path, content), lambda: None)
 
     def raise_if_fenced(self, cause: BaseException | None = None) -> None:
         """Raise `Fenced`, with ``cause`` as its cause, if the store's current epoch is not this driver's."""
@@ -120,6 +125,20 @@ class ResolvingStore:
             self.raise_if_fenced(error)
             raise
 
+    def _moved(self, name: str, state: bytes, write: Callable[[], Handle]) -> Handle:
+        digest = _digest(state)
+
+        def labelled() -> Handle:
+            try:
+                return write()
+            except LabelsLost as lost:  # the state is stored; only people read the labels of this handle
+                if not self._warned:
+                    _log.warning("%s", lost)
+                self._warned = True
+                return lost.handle
+
+        return self._resolve(labelled, lambda: self._committed(name, digest))
+
     def _committed(self, name: str, digest: str) -> Handle | None:
         try:
             handle = self.plain.get(name)
@@ -127,20 +146,15 @@ class ResolvingStore:
             return None
         return handle if handle.sha256 == digest else None
 
-    def _resolve(self, write: Callable[[], Handle], committed: Callable[[], Handle | None]) -> Handle:
+    def _resolve(self, write: Callable[[], _T], committed: Callable[[], _T | None]) -> _T:
         until = self._clock() + self._outage_timeout
         doubt: Problem | None = None
         look = conflict = False
         while True:
             try:
-                if look and (handle := committed()) is not None:
-                    return handle
+                if look and (found := committed()) is not None:
+                    return found
                 return write()
-            except LabelsLost as lost:  # the state is stored; only people read the labels of this handle
-                if not self._warned:
-                    _log.warning("%s", lost)
-                self._warned = True
-                return lost.handle
             except OUTAGES as error:
                 obstacle: MilepostError = error
             except (AlreadyExists, VersionMismatch):
@@ -209,6 +223,13 @@ class JobPointer:
         """
         with self._one_moves:
             self.move(change(self.record))
+
+    def publish(self, change: Callable[[JobRecord], JobRecord]) -> None:
+        """Replace the record by ``change(record)``, and write a copy of the new one among the job's files, so that the
+        snapshot that follows has the record that belongs to it. Raises the errors of `move`.
+        """
+        self.change(change)
+        self.store.write_file(RECORD_FILE, self.record.encode())
 
     def move(self, record: JobRecord) -> None:
         """Replace the record by ``record`` with a compare-and-set; return once the service has certainly stored it.

@@ -48,14 +48,17 @@ class BatchContext:
     attempt: int
     job: str
     previous_manifest: Any = None
+    restored_under: int = 0
+    """The epoch under which the job was last restored to an earlier batch; 0 if it never was."""
 
     @property
     def txnAppId(self) -> str:
         """An application id for sinks that are idempotent by application id and version.
 
-        The id belongs to the job, not to a driver or an epoch.
+        The id belongs to the job, not to a driver or an epoch. After a restore of the job it is another one: batches
+        whose numbers a sink has seen before the restore are then published anew.
         """
-        return f"milepost-{self.job}"
+        return f"milepost-{self.job}" + (f"-{self.restored_under}" if self.restored_under else "")
 
     @property
     def txnVersion(self) -> int:

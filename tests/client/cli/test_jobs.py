@@ -8,11 +8,20 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import milepost
+from milepost.job_record import JOB, RECORD_FILE, JobRecord, decode
 from tests.client.cli.conftest import Run, Said
 from tests.client.conftest import Service, eventually
 
 PAGE = Path(__file__).parents[3] / "docs" / "jobs.md"
+
+
+def commands(name: str) -> list[list[str]]:
+    """The commands of the page, about a job of this name."""
+    found = re.findall(r"^milepost (jobs .+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    return [command.replace("flights", name).split() for command in found]
 
 
 def line_of(said: Said, name: str) -> Any:
@@ -43,8 +52,9 @@ def test_a_job_is_listed_and_shown_with_its_driver_and_its_standbys(
             driver.store(name).resign()
             waiting.join(60)
             assert said("jobs", "check", name, "--max-age", "1h") == f"{name} is led by driver-2: batch 1\n"
-            for command in re.findall(r"^milepost (jobs .+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE):
-                assert name in said(*command.replace("flights", name).split())
+            for command in commands(name):
+                if "restore" not in command:
+                    assert name in said(*command)
     assert said("jobs", "ls").splitlines()[0].split()[:3] == ["JOB", "STATE", "EPOCH"]
     assert line_of(said, name)["state"] == "lost"
     late = run("jobs", "check", name, "--max-age", "0.001s")
@@ -65,3 +75,61 @@ def test_a_store_without_epoch_and_files_is_no_job(said: Said, run: Run, session
     unknown = run("jobs", "show", f"{name}-never")
     assert unknown.returncode == 1
     assert unknown.stderr.startswith(b"NotExist: ")
+
+
+def publish(store: milepost.StateHandleStore, record: JobRecord, batch: int) -> JobRecord:
+    """Publish a batch as a driver does: offsets, the record, its copy among the files, and the commit."""
+    store.files.write(f"checkpoint/offsets/{batch}", b"v1")
+    record = record.publishing(batch, {"batch": batch}, record.epoch)
+    try:
+        store.replace(JOB, store.get_and_lock(JOB).version, record.encode())
+    except milepost.NotExist:
+        store.add_and_lock(JOB, record.encode())
+    store.files.write(RECORD_FILE, record.encode())
+    store.files.write(f"checkpoint/commits/{batch}", b"v1")
+    return record
+
+
+def test_a_job_is_restored_by_the_commands_of_the_page(
+    said: Said, run: Run, blocking: milepost.Client, name: str
+) -> None:
+    with blocking.session(holder="driver-1") as driver:
+        store = driver.store(name)
+        store.campaign()
+        record = JobRecord(job="f3" * 16, epoch=1)
+        for batch in range(4):
+            record = publish(store, record, batch)
+        refused = run("jobs", "restore", name, "--batch", "1")
+        assert (refused.returncode, refused.stderr.split(b":")[0]) == (1, b"EpochHeld")
+        store.resign()
+    before = blocking.store(name).read(JOB)
+    dry, restore = (said(*command) for command in commands(name) if "restore" in command)
+    assert dry.startswith(f"{name} would go back to batch 1")
+    assert restore.startswith(f"{name} is back at batch 1; milepost jobs restore {name} @")
+    for part in ("source", "state", "output", "sink"):
+        assert f"\n  {part}: " in restore
+    restored = decode(blocking.store(name).read(JOB))
+    assert (restored.published, restored.manifest, restored.job) == (1, {"batch": 1}, "f3" * 16)
+    with pytest.raises(milepost.NotExist):
+        blocking.store(name).files.get("checkpoint/commits/2")
+    undo = restore.split(" undoes it")[0].split()[-1]
+    said("jobs", "restore", name, undo)
+    again = decode(blocking.store(name).read(JOB))
+    assert (again.published, again.manifest) == (3, decode(before).manifest)
+    assert blocking.store(name).files.read("checkpoint/commits/3") == b"v1"
+
+
+def test_what_to_restore_is_named_once(said: Said, run: Run, session: milepost.Session, name: str) -> None:
+    store = session.store(name)
+    store.campaign()
+    publish(store, JobRecord(job="f3" * 16, epoch=1), 0)
+    store.resign()
+    epoch = store.current_epoch().epoch
+    for given in ((), ("@1", "--batch", "1"), ("--batch", "0", "--as-of", "2026-01-01T00:00:00+0000")):
+        assert run("jobs", "restore", name, *given).returncode == 2
+    for missing in (("nothing",), ("--batch", "7"), ("--as-of", "2026-01-01T00:00:00+0000")):
+        ended = run("jobs", "restore", name, *missing)
+        assert (ended.returncode, ended.stderr.split(b":")[0]) == (1, b"NotExist")
+    planned = json.loads(said("--json", "jobs", "restore", name, "--as-of", "2999-01-01T00:00:00+0000", "--dry-run"))
+    assert (planned["batch"], planned["published"], planned["undo"]) == (0, 0, None)
+    assert store.current_epoch().epoch == epoch  # refused and planned restores raise no epoch

@@ -99,7 +99,8 @@ def extended(newest: tuple[PageLink, Page] | None, batch: PublishedBatch, column
     if newest is None:
         return Page((batch,), columns)
     link, page = newest
-    if len(page.batches) >= PAGE_BATCHES or len(page.encode()) >= PAGE_BYTES:
+    full = len(page.batches) >= PAGE_BATCHES or len(page.encode()) >= PAGE_BYTES
+    if full and link.last == page.batches[-1].batch:  # else the file of the page lists batches that count no more
         return Page((batch,), columns, link)
     return replace(page, batches=(*page.batches, batch), columns=columns)
 
@@ -110,11 +111,41 @@ def pages(newest: PageLink | None, read: Callable[[str], bytes | None], since: i
 
     ``read`` is as in `load`, whose errors this raises.
     """
+    for _, page in chain(newest, read, since):
+        yield page
+
+
+def chain(
+    newest: PageLink | None, read: Callable[[str], bytes | None], since: int = 0
+) -> Iterator[tuple[PageLink, Page]]:
+    """Yield what `pages` yields, each page with the link to it."""
     link = newest
     while link is not None and link.last >= since:
         page = load(link, read)
-        yield page
+        yield link, page
         link = page.previous
+
+
+def up_to(
+    newest: PageLink, read: Callable[[str], bytes | None], last: int, columns: Callable[[Page | None, Page], str]
+) -> tuple[PageLink, Page]:
+    """Return the newest page that lists the batch ``last`` or an earlier one, with the link to it.
+
+    After a restore of the job, the page that the job record names may list later batches, which count no more. They are
+    left out of the returned page, whose ``columns`` are then those that ``columns(previous, page)`` returns.
+
+    Raises the errors of `load`, and `RecordUnreadable` if no page lists such a batch.
+    """
+    found = chain(newest, read)
+    for link, page in found:
+        kept = tuple(batch for batch in page.batches if batch.batch <= last)
+        if kept == page.batches:
+            return link, page
+        if kept:
+            previous = next(found, None)
+            shorter = replace(page, batches=kept)
+            return link, replace(shorter, columns=columns(previous and previous[1], shorter))
+    raise RecordUnreadable(f"no page that {newest.file} leads to lists batch {last}")
 
 
 def load(link: PageLink, read: Callable[[str], bytes | None]) -> Page:
@@ -152,8 +183,8 @@ class Files(Protocol):
 
 
 def delete_expired(files: Files, output: str, newest: PageLink, before: int) -> None:
-    """Delete the remaining files of the batches below ``before``, which are expired. The page ``newest`` lists at least
-    one batch that has not expired.
+    """Delete the remaining files of the batches below ``before``, which are expired, and each page that lists no
+    others.
 
     Before this call, the job record must list the batches as expired, so that no reader looks for their files. The
     oldest files are deleted first, and each page after the files that it lists, so that a later call can continue an

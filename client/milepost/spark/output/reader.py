@@ -24,7 +24,7 @@ from milepost.drivers.environment import File
 from milepost.errors import BatchesGone, RecordUnreadable
 from milepost.job_record import JOB, JobRecord, decode
 from milepost.spark.output.file_systems import SCHEME, HadoopFiles, LocalFiles
-from milepost.spark.output.manifest import Page, PublishedBatch, pages
+from milepost.spark.output.manifest import PublishedBatch, pages
 from milepost.spark.output.schemas import united
 from milepost.spark.output.sink import published_page
 
@@ -172,12 +172,15 @@ class _Published:
             raise BatchesGone(f"batches {_listed(gone)} are expired: the job has those from {record.expired} on", gone)
         self.files = LocalFiles() if self.output.startswith(SCHEME) else hadoop
         files = self.files
-        since = record.expired if wanted is None else max(record.expired, min([*wanted, newest.last]))
-        found: list[Page] = list(pages(newest, lambda file: files.read(f"{self.output}/{file}"), since))
-        self.frame = found[0].frame
-        everything = (batch for page in reversed(found) for batch in page.batches)
-        chosen = range(record.expired, record.published + 1) if wanted is None else frozenset(wanted)
-        self.batches = [batch for batch in everything if batch.batch in chosen]
+        chosen = None if wanted is None else frozenset(wanted)
+        since = min([record.published, *(chosen or ())]) if chosen is not None else 0
+        found = pages(newest, lambda file: files.read(f"{self.output}/{file}"), max(since, record.expired))
+        # After a restore, pages also list batches above the published one, which count no more.
+        listed = [each for page in reversed(list(found)) for each in page.batches if each.batch <= record.published]
+        self.frame = listed[-1].schema
+        self.batches = [
+            each for each in listed if each.batch >= record.expired and (chosen is None or each.batch in chosen)
+        ]
 
     def missing(self) -> list[int]:
         """Return the batches whose files are gone."""

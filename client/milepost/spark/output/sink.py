@@ -10,13 +10,13 @@ import logging
 import re
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 
 from milepost.errors import RecordUnreadable, UnsafeQuery
-from milepost.job_record import KIND, JobRecord, published_by_files
+from milepost.job_record import KIND, Abandoned, JobRecord, published_by_files
 from milepost.spark.driver.calls import describe
 from milepost.spark.output.file_systems import SCHEME, HadoopFiles, LocalFiles
 from milepost.spark.output.manifest import (
@@ -24,10 +24,11 @@ from milepost.spark.output.manifest import (
     Page,
     PageLink,
     PublishedBatch,
+    chain,
     extended,
     link_from,
     link_json,
-    load,
+    up_to,
 )
 from milepost.spark.output.schemas import united
 from milepost.spark.publishing import BatchContext, attempts_of, evaluated_once
@@ -71,12 +72,14 @@ class FilesSink:
         self._newest: tuple[PageLink, Page] | None = None
         self._began = False
         self._replaced: deque[str] = deque()
+        self._abandoned: tuple[Abandoned, ...] = ()
 
     def check(self, record: JobRecord) -> None:
         """Raise `UnsafeQuery` if the job of this ``record`` has published in another way than `Job.files`. The first
         batch checks whether the job publishes into the same output as before.
         """
         published_page(record.manifest, record.published)
+        self._abandoned = record.abandoned
 
     def publish(self, frame: DataFrame, context: BatchContext) -> dict[str, Any]:
         """Write the rows of a batch to new files, and then a page that lists them; return the manifest for the job
@@ -120,37 +123,70 @@ class FilesSink:
             _check_common(frame.sparkSession, self._files, context.staging(self._output))
         if link is not None:
             try:
-                self._newest = link, load(link, lambda file: self._files.read(f"{self._output}/{file}"))
+                self._newest = up_to(link, self._read, context.batchId - 1, _columns)
             except FileNotFoundError as error:
-                raise RecordUnreadable(f"{self._output}/{link.file}, which lists the output so far, is gone") from error
-            last = self._newest[1].batches[-1]
-            self._sweep(last.batch, context, keep=last.directory)
-        self._sweep(context.batchId, context)
-        self._sweep_pages(context)
+                raise RecordUnreadable(f"{self._output}/{error}, which lists the output so far, is gone") from error
+        self._sweep_all(context)
         self._began = True
 
-    def _sweep(self, batch: int, context: BatchContext, keep: str = "") -> None:
-        """Delete the staging directories of ``batch`` that drivers of older epochs of this job wrote, except ``keep``.
+    def _read(self, file: str) -> bytes | None:
+        return self._files.read(f"{self._output}/{file}")
+
+    def _sweep_all(self, context: BatchContext) -> None:
+        """Delete what attempts of earlier drivers left behind, as `_sweep` and `_sweep_pages` do.
+
+        What restores have abandoned stays, since a later restore may return to it. If its pages cannot be read, nothing
+        is deleted.
+        """
+        kept: set[str] = set()
+        first, batches = 0, {context.batchId}
+        if self._newest is not None:
+            link, page = self._newest
+            newest = [link] if page.previous is None else [link, page.previous]
+            kept = {*(each.file for each in newest), page.batches[-1].directory}
+            first = newest[-1].first
+            batches.add(page.batches[-1].batch)
+        try:
+            kept |= self._abandoned_since(first)
+        except (RecordUnreadable, FileNotFoundError, *TROUBLE) as error:
+            _log.warning(
+                "pages of what restores have abandoned in %s could not be read, what dead attempts left stays for now: "
+                "%s",
+                self._output,
+                describe(error),
+            )
+            return
+        for batch in batches:
+            self._sweep(batch, context, kept)
+        self._sweep_pages(context, first, kept)
+
+    def _abandoned_since(self, first: int) -> set[str]:
+        """Return the pages, and the directories of the batches that they list, of all that restores have abandoned; of
+        each only what covers the batch ``first`` or later ones.
+        """
+        found: set[str] = set()
+        for each in self._abandoned:
+            for link, page in chain(published_page(each.manifest, each.published), self._read, first):
+                found |= {link.file, *(batch.directory for batch in page.batches)}
+        return found
+
+    def _sweep(self, batch: int, context: BatchContext, keep: Collection[str]) -> None:
+        """Delete the staging directories of ``batch`` that drivers of older epochs of this job wrote, except those in
+        ``keep``.
 
         Directories of newer epochs stay: a newer driver may lead by now, although this driver does not know that yet.
         """
         for name in self._names(f"batch={batch}"):
-            if _is_older(_ATTEMPT.match(name), context) and f"batch={batch}/{name}" != keep:
+            if _is_older(_ATTEMPT.match(name), context) and f"batch={batch}/{name}" not in keep:
                 self._clear(f"batch={batch}/{name}")
 
-    def _sweep_pages(self, context: BatchContext) -> None:
-        """Delete pages of older epochs of this job that no link leads to: replaced pages, and pages that were never
+    def _sweep_pages(self, context: BatchContext, first: int, kept: Collection[str]) -> None:
+        """Delete pages of older epochs of this job that are not in ``kept``: replaced pages, and pages that were never
         published.
 
-        Pages of batches before those of the two newest pages are skipped, because earlier drivers have deleted the
-        replaced ones among them.
+        Pages of batches before ``first`` are skipped, because earlier drivers have deleted the replaced ones among
+        them.
         """
-        kept: set[str] = set()
-        first = 0
-        if self._newest is not None:
-            link, page = self._newest
-            newest = [link] if page.previous is None else [link, page.previous]
-            kept, first = {each.file for each in newest}, newest[-1].first
         for name in self._names(DIRECTORY):
             match, path = _PAGE.match(name), f"{DIRECTORY}/{name}"
             if match and int(match["batch"]) >= first and _is_older(match, context) and path not in kept:
@@ -158,9 +194,12 @@ class FilesSink:
 
     def _retire(self, page: Page) -> None:
         """Record that ``page`` replaces the newest page, and delete replaced pages beyond the last `KEPT_HEADS`. If
-        ``page`` links to the newest page, do nothing: that page stays.
+        ``page`` links to the newest page, or a restore has abandoned batches of that page, do nothing: that page stays.
         """
         if self._newest is None or page.previous == self._newest[0]:
+            return
+        link, newest = self._newest
+        if link.last != newest.batches[-1].batch:
             return
         self._replaced.append(self._newest[0].file)
         while len(self._replaced) > KEPT_HEADS:
@@ -192,6 +231,14 @@ class FilesSink:
                 path,
                 describe(error),
             )
+
+
+def _columns(previous: Page | None, page: Page) -> str:
+    """Return all columns of a page's batches and of the page before it, each with its latest type."""
+    columns = "" if previous is None else previous.columns
+    for batch in page.batches:
+        columns = united(columns, batch.schema, _ANOTHER_NAME) if batch.schema else columns
+    return columns
 
 
 def _stage(frame: DataFrame, directory: str) -> None:

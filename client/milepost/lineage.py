@@ -1,0 +1,89 @@
+"""The lineage of a job: which of its published batches count after restores took the job back.
+
+A driver publishes a batch at most once under its epoch, so a batch and an epoch together name one publication. A
+restore to batch N under the epoch X ends what was published before: of the publications under epochs below X, those of
+batches above N count no more. What is published under X and later counts again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """The publications of batches up to ``last``, under the epochs from ``first`` up to, but not including, ``end``.
+
+    None: no bound.
+    """
+
+    first: int = 0
+    end: int | None = None
+    last: int | None = None
+
+    def contains(self, batch: int, epoch: int) -> bool:
+        """Return whether the publication of ``batch`` under ``epoch`` belongs to this stretch."""
+        return (
+            self.first <= epoch and (self.end is None or epoch < self.end) and (self.last is None or batch <= self.last)
+        )
+
+
+Lineage = tuple[Stretch, ...]
+"""The publications of a job that count: those of all stretches, which are in the order of their epochs."""
+
+UNRESTORED: Lineage = (Stretch(),)
+"""The lineage of a job that was never restored: every publication counts."""
+
+
+def contains(lineage: Lineage, batch: int, epoch: int) -> bool:
+    """Return whether the publication of ``batch`` under ``epoch`` counts."""
+    return any(stretch.contains(batch, epoch) for stretch in lineage)
+
+
+def restored(lineage: Lineage, batch: int, epoch: int) -> Lineage:
+    """Return the lineage after a restore to ``batch`` under ``epoch``: ``lineage`` up to that batch, and then whatever
+    is published from that epoch on.
+    """
+    kept = (
+        replace(stretch, last=batch if stretch.last is None else min(stretch.last, batch))
+        for stretch in ended(lineage, epoch)
+    )
+    return (*kept, Stretch(epoch))
+
+
+def ended(lineage: Lineage, epoch: int) -> Lineage:
+    """Return a lineage that ends with the epochs below ``epoch``: nothing that is published from then on counts."""
+    return tuple(
+        replace(stretch, end=epoch if stretch.end is None else min(stretch.end, epoch))
+        for stretch in lineage
+        if stretch.first < epoch
+    )
+
+
+def restored_under(lineage: Lineage) -> int:
+    """Return the epoch of the last restore; 0 if the job was never restored."""
+    return lineage[-1].first
+
+
+def to_json(lineage: Lineage) -> list[list[int | None]]:
+    """Convert a lineage to JSON."""
+    return [[stretch.first, stretch.end, stretch.last] for stretch in lineage]
+
+
+def from_json(raw: Any) -> Lineage:
+    """Read a lineage from its JSON. Raises TypeError or ValueError if it is not the JSON of a lineage."""
+    found = tuple(Stretch(_number(first), _bound(end), _bound(last)) for first, end, last in raw)
+    if not found:
+        raise ValueError("a lineage has at least one stretch")
+    return found
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int:
+        raise TypeError(f"{value!r} is no whole number")
+    return value
+
+
+def _bound(value: Any) -> int | None:
+    return None if value is None else _number(value)

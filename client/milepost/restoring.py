@@ -1,0 +1,292 @@
+"""Returns a job to a snapshot of its files: a rollback of the files alone, or a restore of the whole job.
+
+A restore takes the files, the job record, the published output of `Job.files` and the managed state back together, in
+one commit. This follows Flink's restore from a savepoint. A driver keeps a copy of the job record among the files, so a
+snapshot has the record that belonged to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from milepost.errors import CheckpointDamaged, MilepostError, NoSafeCheckpoint, NotExist
+from milepost.job_record import JOB, RECORD_FILE, JobRecord, decode, published_by_files
+from milepost.store import StateHandleStore
+from milepost.types import Handle, KeptSnapshots, Snapshot, StateReplacement
+from milepost.wire import Code
+
+_CHECKPOINT = "checkpoint"
+
+
+@dataclass(frozen=True)
+class JobRestore:
+    """A restore of a job to the snapshot ``snapshot`` of its batch ``batch``, planned or made.
+
+    ``published`` is the last published batch after the restore, ``published_before`` the one before it; both are -1 if
+    none was published through Milepost. ``source``, ``state``, ``output`` and ``sink`` say in words what becomes of
+    them. ``undo`` is the snapshot to which a restore undoes this one; None while the restore is only planned.
+    """
+
+    job: str
+    snapshot: str
+    revision: int
+    batch: int
+    published: int
+    published_before: int
+    source: str
+    state: str
+    output: str
+    sink: str
+    undo: str | None = None
+
+
+def planned(store: StateHandleStore, snapshot: str, *, timeout: float | None = None) -> JobRestore:
+    """Return what a restore of the job to ``snapshot``, the name or the revision of a kept snapshot, would do; change
+    nothing.
+
+    ``timeout`` bounds the check that the bytes of the snapshot exist. Raises the errors of `restore`.
+    """
+    plan, _, _ = _prepare(store, snapshot, timeout)
+    return plan
+
+
+def restore(store: StateHandleStore, snapshot: str, *, timeout: float | None = None) -> JobRestore:
+    """Restore a job to ``snapshot``, the name or the revision of a kept snapshot, in one commit.
+
+    ``store`` must hold the epoch, so no driver leads. The later snapshots and the present state are kept as passed
+    over, so another restore undoes this one. Output that counts no more stays until it expires.
+
+    Raises `NotExist` if there is no such snapshot, `CheckpointDamaged` if bytes of it are missing, and
+    `NoSafeCheckpoint` if no driver could continue from it: it was taken before the record was kept among the files, or
+    output that it needs is expired. Raises `Fenced`, `VersionMismatch` and the other errors of a write: then nothing is
+    changed, unless the error is `OutcomeUnknown`.
+    """
+    plan, handle, record = _prepare(store, snapshot, timeout)
+    if handle is None or record is None:
+        store.files.roll_back(plan.revision)
+    else:
+        store.get_and_lock(JOB)
+        # The rollback keeps what is there now as a snapshot, which must have the record that belongs to it.
+        store.files.write(RECORD_FILE, store.read(JOB, handle.version))
+        replacement = StateReplacement(JOB, handle.version, record.encode(), record.labels)
+        store.files.roll_back(plan.revision, replace=replacement)
+    return replace(plan, undo=store.files.snapshots().passed_over[-1].name)
+
+
+def newest_of_batch(kept: KeptSnapshots, batch: int) -> str:
+    """Return the name of the newest snapshot of ``batch``, a batch of the job's checkpoint. Raises `NotExist`."""
+    return _newest_snapshot(kept, lambda snapshot: snapshot.batch == batch, f"of batch {batch}")
+
+
+def newest_as_of(kept: KeptSnapshots, time: datetime) -> str:
+    """Return the name of the newest snapshot that was taken at ``time`` or before. Raises `NotExist`."""
+    return _newest_snapshot(
+        kept,
+        lambda snapshot: snapshot.taken is not None and snapshot.taken <= time,
+        f"from {time.isoformat()} or before",
+    )
+
+
+def snapshot_of(kept: KeptSnapshots, wanted: str) -> tuple[int, str]:
+    """Return the revision and the name of the snapshot that the user names with ``wanted``.
+
+    ``wanted`` is the name of a savepoint, or the revision of a snapshot, with or without ``@``. A savepoint's name
+    takes precedence over a revision. Raises `NotExist`.
+    """
+    for savepoint in kept.savepoints:
+        if savepoint.name == wanted:
+            return savepoint.snapshot.revision, savepoint.name
+    for snapshot in (*kept.snapshots, *(savepoint.snapshot for savepoint in kept.savepoints), *kept.passed_over):
+        if wanted in (snapshot.name, str(snapshot.revision)):
+            return snapshot.revision, snapshot.name
+    detail = f"the job has no savepoint and no snapshot {wanted!r}; milepost files snapshots lists what it has"
+    raise NotExist(Code.NOT_EXIST, detail)
+
+
+def roll_back(store: StateHandleStore, revision: int, snapshot: str) -> str:
+    """Roll the files of a job back to the snapshot ``snapshot`` at ``revision``; return the name of the snapshot that
+    keeps the previous files.
+
+    ``store`` must hold the epoch. Raises the errors of `require_safe` if no driver could continue from the snapshot.
+    """
+    require_safe(store, snapshot)
+    store.files.roll_back(revision)
+    return store.files.snapshots().passed_over[-1].name
+
+
+def require_safe(store: StateHandleStore, snapshot: str, record: JobRecord | None = None) -> None:
+    """Raise an error if no driver could continue from a snapshot with this job record, or if it is None, with the one
+    that the job has now; change nothing.
+
+    Raises `NoSafeCheckpoint` if the job record has later batches or later managed state than the snapshot, and the
+    errors of reading the record.
+    """
+    if record is None:
+        _, record = _handle_and_record(store)
+    if record is not None:
+        root = f".snapshot/{snapshot}"
+        logged = max(_newest(store, f"{root}/{_CHECKPOINT}/{log}") for log in ("offsets", "set-aside"))
+        if logged < record.begun:
+            raise _refused(
+                store,
+                snapshot,
+                f"has the offsets of batch {logged}, and the job has begun batch {record.begun} and published batch "
+                f"{record.published} by job.files or job.exactlyOnce",
+            )
+        if lost := _lost_states(store, record, root):
+            raise _refused(store, snapshot, f"lacks what the job has published of its managed states {lost}")
+
+
+def _refused(store: StateHandleStore, snapshot: str, why: str) -> NoSafeCheckpoint:
+    return NoSafeCheckpoint(
+        f"snapshot {snapshot} of {store.name} {why}: no driver would go on from there, since input that was "
+        "published would be divided into batches anew, so nothing was rolled back. Roll back to a later snapshot, if "
+        "milepost files snapshots shows one; or let milepost jobs restore take record, output and managed state along. "
+        f"Or begin a job under another name, with another output and its input from the beginning; {store.name} stays "
+        "as it is"
+    )
+
+
+def _newest(store: StateHandleStore, directory: str) -> int:
+    """Return the highest batch number in ``directory``, whose files are named after batches; -1 if there is none."""
+    names = (path.rpartition("/")[2] for path in _paths(store, directory))
+    return max((int(name) for name in names if name.isdigit()), default=-1)
+
+
+def _paths(store: StateHandleStore, directory: str) -> list[str]:
+    try:
+        return [file.path for file in store.files.list(directory)]
+    except NotExist:
+        return []
+
+
+def _lost_states(store: StateHandleStore, record: JobRecord, root: str) -> list[str]:
+    """Return the names of the managed states that the snapshot at ``root`` would lose: it lacks files to which the
+    job's published record refers.
+    """
+    if not record.state:
+        return []
+    try:
+        from milepost.state.processors.snapshot import Snapshot
+        from milepost.state.store.files.tree import DEFAULT_DIRECTORY
+    except ModuleNotFoundError as missing:
+        raise MilepostError(
+            f"{store.name} has managed state, and looking at it takes {missing.name}: pip install 'milepost[state]'"
+        ) from missing
+    found = [Snapshot.from_json(name, document) for name, document in record.state.items()]
+    directory = f"{DEFAULT_DIRECTORY}/{record.job}"
+    return [
+        one.name
+        for one in found
+        if any(
+            _is_file(store, f"{directory}/{path}") and not _is_file(store, f"{root}/{directory}/{path}")
+            for path in one.commits
+        )
+    ]
+
+
+def _is_file(store: StateHandleStore, path: str) -> bool:
+    try:
+        store.files.get(path)
+    except NotExist:
+        return False
+    return True
+
+
+def _newest_snapshot(kept: KeptSnapshots, wanted: Callable[[Snapshot], bool], described: str) -> str:
+    """Return the name of the newest snapshot of the checkpoint that ``wanted`` selects and no rollback passed over."""
+    snapshots = [*kept.snapshots, *(savepoint.snapshot for savepoint in kept.savepoints)]
+    passed_over = {snapshot.revision for snapshot in kept.passed_over}
+    found = [
+        snapshot
+        for snapshot in snapshots
+        if snapshot.directory == _CHECKPOINT and snapshot.revision not in passed_over and wanted(snapshot)
+    ]
+    if not found:
+        detail = f"the job keeps no snapshot {described}; milepost files snapshots lists what it has"
+        raise NotExist(Code.NOT_EXIST, detail)
+    return max(found, key=lambda snapshot: snapshot.revision).name
+
+
+def _prepare(
+    store: StateHandleStore, wanted: str, timeout: float | None
+) -> tuple[JobRestore, Handle | None, JobRecord | None]:
+    """Plan a restore; return the plan, the handle of the job record, and the record after the restore.
+
+    Both are None if only the files go back: the job has no record, or has published nothing through Milepost.
+    """
+    found = store.files.verify(timeout=timeout)
+    revision, name = snapshot_of(found.kept, wanted)
+    every = (
+        *found.kept.snapshots,
+        *(savepoint.snapshot for savepoint in found.kept.savepoints),
+        *found.kept.passed_over,
+    )
+    snapshot = next(each for each in every if each.revision == revision)
+    if not snapshot.intact:
+        raise CheckpointDamaged(f"bytes of the snapshot {name} of {store.name} are missing: milepost files verify")
+    handle, now = _handle_and_record(store)
+    record = None
+    if now is None or (now.published < 0 and now.state is None):
+        handle = None
+    else:
+        then = _record_then(store, name)
+        require_safe(store, name, then)
+        record = now.restoring(then, store.epoch or now.epoch)
+    plan = JobRestore(
+        job=store.name,
+        snapshot=name,
+        revision=revision,
+        batch=snapshot.batch,
+        published=-1 if record is None else record.published,
+        published_before=-1 if now is None else now.published,
+        source=f"the next batch is {snapshot.batch + 1}, from the offsets after batch {snapshot.batch}",
+        state=_state(record, snapshot.batch),
+        output=_output(now, record),
+        sink=_sink(now, record, snapshot.batch),
+    )
+    return plan, handle, record
+
+
+def _record_then(store: StateHandleStore, name: str) -> JobRecord:
+    try:
+        return decode(store.files.read(f".snapshot/{name}/{RECORD_FILE}"))
+    except NotExist as error:
+        raise NoSafeCheckpoint(
+            f"snapshot {name} of {store.name} has no job record, since an older release took it: only a snapshot that "
+            "a driver of this release took can be restored; milepost files roll-back goes back as far as the present "
+            "record allows"
+        ) from error
+
+
+def _handle_and_record(store: StateHandleStore) -> tuple[Handle | None, JobRecord | None]:
+    try:
+        handle = store.get(JOB)
+        return handle, decode(store.read(JOB, handle.version))
+    except NotExist:
+        return None, None
+
+
+def _state(record: JobRecord | None, batch: int) -> str:
+    managed = sorted(record.state) if record is not None and record.state else []
+    beside = f", and so are the managed states {', '.join(managed)}" if managed else ""
+    return f"the state of Spark's operators is that of batch {batch}{beside}"
+
+
+def _output(now: JobRecord | None, record: JobRecord | None) -> str:
+    if now is None or record is None or not published_by_files(now.manifest):
+        return "job.files has published nothing"
+    if now.published <= record.published:
+        return f"job.files has published up to batch {record.published}"
+    return (
+        f"readers find what job.files published up to batch {record.published}; the files of batches "
+        f"{record.published + 1} to {now.published} count no more, and stay until these batches expire"
+    )
+
+
+def _sink(now: JobRecord | None, record: JobRecord | None, batch: int) -> str:
+    if now is not None and record is not None and published_by_files(now.manifest):
+        return "there is no other sink"
+    return f"the job's own sink keeps what it got after batch {batch}, and gets these batches again: take it back there"
