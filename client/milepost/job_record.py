@@ -11,9 +11,9 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from milepost import lineage
+from milepost import timeline
 from milepost.errors import NoSafeCheckpoint, RecordUnreadable
-from milepost.lineage import UNRESTORED, Lineage
+from milepost.timeline import UNRESTORED, Timeline
 
 SCHEMA = 2
 _STATE_SCHEMA = 3
@@ -49,15 +49,15 @@ _PAGE_EPOCH = re.compile(r"/batch-\d+-e(\d+)-")
 @dataclass(frozen=True)
 class Abandoned:
     """What `Job.files` had published when a restore took a job back: the ``manifest``, the last ``published`` batch,
-    and the ``lineage`` of the job then.
+    and the ``timeline`` of the job then.
 
-    Batches that the job's own lineage lacks count no more. Their files stay until they expire, and a snapshot of that
+    Batches that the job's own timeline lacks count no more. Their files stay until they expire, and a snapshot of that
     time can still be restored.
     """
 
     manifest: Any
     published: int
-    lineage: Lineage
+    timeline: Timeline
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class JobRecord:
     has none. Published batches below ``expired`` are expired: their files are deleted, or about to be.
 
     ``published_under`` is the epoch under which ``published`` was published; None if an older release published it.
-    ``lineage`` says which publications count, and ``abandoned`` which of `Job.files` do not, the latest first.
+    ``timeline`` says which publications count, and ``abandoned`` which of `Job.files` do not, the latest first.
     """
 
     job: str
@@ -86,7 +86,7 @@ class JobRecord:
     state: Any = None
     expired: int = 0
     published_under: int | None = None
-    lineage: Lineage = UNRESTORED
+    timeline: Timeline = UNRESTORED
     abandoned: tuple[Abandoned, ...] = ()
 
     @property
@@ -139,7 +139,7 @@ class JobRecord:
             raise NoSafeCheckpoint(
                 f"batch {then.published} was the last one then, and batches below {self.expired} are expired since"
             )
-        here = Abandoned(self.manifest, self.published, lineage.ended(self.lineage, epoch))
+        here = Abandoned(self.manifest, self.published, timeline.ended(self.timeline, epoch))
         source, manifest = here, then.manifest
         if published_by_files(then.manifest):
             found = next((each for each in (here, *self.abandoned) if _has(each, then)), None)
@@ -166,7 +166,7 @@ class JobRecord:
             authority=self.authority,
             expired=self.expired,
             published_under=_under(then),
-            lineage=lineage.restored(source.lineage, then.published, epoch),
+            timeline=timeline.restored(source.timeline, then.published, epoch),
             abandoned=left,
         )
 
@@ -198,15 +198,15 @@ class JobRecord:
         if self.expired:
             schema, expired = _EXPIRED_SCHEMA, {"expired": self.expired}
         restored: dict[str, Any] = {}
-        if self.lineage != UNRESTORED:
+        if self.timeline != UNRESTORED:
             schema = _RESTORED_SCHEMA
             restored = {
-                "lineage": lineage.to_json(self.lineage),
+                "timeline": timeline.to_json(self.timeline),
                 "abandoned": [
                     {
                         "manifest": each.manifest,
                         "published": each.published,
-                        "lineage": lineage.to_json(each.lineage),
+                        "timeline": timeline.to_json(each.timeline),
                     }
                     for each in self.abandoned
                 ],
@@ -268,7 +268,7 @@ def decode(state: bytes) -> JobRecord:
             state=_documents(raw["state"]) if schema == _STATE_SCHEMA or "state" in raw else None,
             expired=_number(raw["expired"]) if schema == _EXPIRED_SCHEMA or "expired" in raw else 0,
             published_under=None if under is None else _number(under),
-            lineage=lineage.from_json(raw["lineage"]) if restored else UNRESTORED,
+            timeline=timeline.from_json(raw["timeline"]) if restored else UNRESTORED,
             abandoned=tuple(_abandoned(each) for each in raw["abandoned"]) if restored else (),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -276,7 +276,7 @@ def decode(state: bytes) -> JobRecord:
 
 
 def _abandoned(raw: Any) -> Abandoned:
-    return Abandoned(raw["manifest"], _number(raw["published"]), lineage.from_json(raw["lineage"]))
+    return Abandoned(raw["manifest"], _number(raw["published"]), timeline.from_json(raw["timeline"]))
 
 
 def _under(record: JobRecord) -> int | None:
@@ -297,7 +297,7 @@ def _has(history: Abandoned, then: JobRecord) -> bool:
         and history.manifest["output"] == then.manifest["output"]
         and history.published >= then.published
         and under is not None
-        and lineage.contains(history.lineage, then.published, under)
+        and timeline.contains(history.timeline, then.published, under)
     )
 
 

@@ -226,7 +226,11 @@ def _prepare(
     )
     snapshot = next(each for each in every if each.revision == revision)
     if not snapshot.intact:
-        raise CheckpointDamaged(f"bytes of the snapshot {name} of {store.name} are missing: milepost files verify")
+        raise CheckpointDamaged(
+            f"bytes of the snapshot {name} of {store.name} are missing, so nothing was restored: restore another "
+            "snapshot; milepost files verify lists what is missing",
+            [file.path for file in found.damaged],
+        )
     handle, now = _handle_and_record(store)
     record = None
     if now is None or (now.published < 0 and now.state is None):
@@ -234,7 +238,7 @@ def _prepare(
     else:
         then = _record_then(store, name)
         require_safe(store, name, then)
-        record = now.restoring(then, store.epoch or now.epoch)
+        record = now.restoring(then, store.epoch or now.epoch + 1)
     plan = JobRestore(
         job=store.name,
         snapshot=name,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JError
 
 from milepost.errors import MilepostError, RestartNeeded, WrongCheckpoint
-from milepost.lineage import restored_under
 from milepost.spark.driver.calls import describe
 from milepost.spark.driver.running import calling_run
 from milepost.spark.driver.stopping import BatchGate, end_as_stopped
@@ -19,6 +18,7 @@ from milepost.spark.pointer import JobPointer
 from milepost.spark.publishing import BatchContext, Publisher, evaluate
 from milepost.spark.recovery import WORRYING_ENTRIES, JobRecovery
 from milepost.spark.tree import CheckpointTree
+from milepost.timeline import restored_under
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -148,5 +148,5 @@ class ExactlyOnce:
         record = self.pointer.record
         attempt = record.entries if record.entered == batch else 1
         return BatchContext(
-            batch, self.pointer.store.epoch, attempt, record.job, record.manifest, restored_under(record.lineage)
+            batch, self.pointer.store.epoch, attempt, record.job, record.manifest, restored_under(record.timeline)
         )

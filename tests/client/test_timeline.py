@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from milepost import lineage
+from milepost import timeline
 from milepost.errors import NoSafeCheckpoint, RecordUnreadable
 from milepost.job_record import KIND, MOST_ABANDONED, Abandoned, JobRecord, decode
-from milepost.lineage import UNRESTORED, Stretch
+from milepost.timeline import UNRESTORED, Stretch
 
 Publication = tuple[int, int]
 """A batch, and the epoch under which it was published."""
@@ -75,25 +75,25 @@ def test_whatever_is_restored_lists_what_was_published_then(acts: list[Any]) -> 
             restores += 1
         assert job.listed(job.record) == job.counts
         assert all(
-            lineage.contains(job.record.lineage, *each) == (each in job.counts) for page in job.pages for each in page
+            timeline.contains(job.record.timeline, *each) == (each in job.counts) for page in job.pages for each in page
         )
 
 
 @given(st.integers(0, 20), st.lists(st.tuples(st.integers(0, 20), st.integers(1, 5)), max_size=6))
-def test_a_lineage_is_read_as_it_was_written(batch: int, restores: list[tuple[int, int]]) -> None:
+def test_a_timeline_is_read_as_it_was_written(batch: int, restores: list[tuple[int, int]]) -> None:
     of, epoch = UNRESTORED, 1
     for to, later in restores:
         epoch += later
-        of = lineage.restored(of, to, epoch)
-    assert lineage.from_json(lineage.to_json(of)) == of
-    assert lineage.restored_under(of) == (epoch if restores else 0)
-    assert lineage.contains(of, batch, epoch)
+        of = timeline.restored(of, to, epoch)
+    assert timeline.from_json(timeline.to_json(of)) == of
+    assert timeline.restored_under(of) == (epoch if restores else 0)
+    assert timeline.contains(of, batch, epoch)
 
 
 @pytest.mark.parametrize("raw", [[], [[0, None]], [["0", None, None]], [[True, None, None]], 7, None])
-def test_what_is_no_lineage_is_refused(raw: Any) -> None:
+def test_what_is_no_timeline_is_refused(raw: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
-        lineage.from_json(raw)
+        timeline.from_json(raw)
 
 
 def test_a_record_of_an_older_release_names_its_epoch_in_its_page() -> None:
@@ -102,7 +102,7 @@ def test_a_record_of_an_older_release_names_its_epoch_in_its_page() -> None:
     now = JobRecord("j", 9, published=5, manifest=manifest(1, (5, 9)), published_under=9)
     back = now.restoring(then, 10)
     assert (back.published, back.published_under, back.manifest) == (3, 7, now.manifest)
-    assert back.lineage == (Stretch(0, 10, 3), Stretch(10))
+    assert back.timeline == (Stretch(0, 10, 3), Stretch(10))
     assert back.abandoned == (Abandoned(now.manifest, 5, (Stretch(0, 10),)),)
 
 

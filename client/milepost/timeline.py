@@ -1,8 +1,9 @@
-"""The lineage of a job: which of its published batches count after restores took the job back.
+"""The timeline of a job: which of its published batches count after restores took the job back.
 
 A driver publishes a batch at most once under its epoch, so a batch and an epoch together name one publication. A
-restore to batch N under the epoch X ends what was published before: of the publications under epochs below X, those of
-batches above N count no more. What is published under X and later counts again.
+restore to batch N under the epoch X begins a new timeline: of what was published under epochs below X, batches above N
+count no more, and what is published under X and later counts again. The name is PostgreSQL's, whose point-in-time
+recovery begins a new timeline in the same way.
 """
 
 from __future__ import annotations
@@ -29,53 +30,53 @@ class Stretch:
         )
 
 
-Lineage = tuple[Stretch, ...]
+Timeline = tuple[Stretch, ...]
 """The publications of a job that count: those of all stretches, which are in the order of their epochs."""
 
-UNRESTORED: Lineage = (Stretch(),)
-"""The lineage of a job that was never restored: every publication counts."""
+UNRESTORED: Timeline = (Stretch(),)
+"""The timeline of a job that was never restored: every publication counts."""
 
 
-def contains(lineage: Lineage, batch: int, epoch: int) -> bool:
+def contains(timeline: Timeline, batch: int, epoch: int) -> bool:
     """Return whether the publication of ``batch`` under ``epoch`` counts."""
-    return any(stretch.contains(batch, epoch) for stretch in lineage)
+    return any(stretch.contains(batch, epoch) for stretch in timeline)
 
 
-def restored(lineage: Lineage, batch: int, epoch: int) -> Lineage:
-    """Return the lineage after a restore to ``batch`` under ``epoch``: ``lineage`` up to that batch, and then whatever
-    is published from that epoch on.
+def restored(timeline: Timeline, batch: int, epoch: int) -> Timeline:
+    """Return the timeline after a restore to ``batch`` under ``epoch``: ``timeline`` up to that batch, and then
+    whatever is published from that epoch on.
     """
     kept = (
         replace(stretch, last=batch if stretch.last is None else min(stretch.last, batch))
-        for stretch in ended(lineage, epoch)
+        for stretch in ended(timeline, epoch)
     )
     return (*kept, Stretch(epoch))
 
 
-def ended(lineage: Lineage, epoch: int) -> Lineage:
-    """Return a lineage that ends with the epochs below ``epoch``: nothing that is published from then on counts."""
+def ended(timeline: Timeline, epoch: int) -> Timeline:
+    """Return a timeline that ends with the epochs below ``epoch``: nothing that is published from then on counts."""
     return tuple(
         replace(stretch, end=epoch if stretch.end is None else min(stretch.end, epoch))
-        for stretch in lineage
+        for stretch in timeline
         if stretch.first < epoch
     )
 
 
-def restored_under(lineage: Lineage) -> int:
+def restored_under(timeline: Timeline) -> int:
     """Return the epoch of the last restore; 0 if the job was never restored."""
-    return lineage[-1].first
+    return timeline[-1].first
 
 
-def to_json(lineage: Lineage) -> list[list[int | None]]:
-    """Convert a lineage to JSON."""
-    return [[stretch.first, stretch.end, stretch.last] for stretch in lineage]
+def to_json(timeline: Timeline) -> list[list[int | None]]:
+    """Convert a timeline to JSON."""
+    return [[stretch.first, stretch.end, stretch.last] for stretch in timeline]
 
 
-def from_json(raw: Any) -> Lineage:
-    """Read a lineage from its JSON. Raises TypeError or ValueError if it is not the JSON of a lineage."""
+def from_json(raw: Any) -> Timeline:
+    """Read a timeline from its JSON. Raises TypeError or ValueError if it is not the JSON of a timeline."""
     found = tuple(Stretch(_number(first), _bound(end), _bound(last)) for first, end, last in raw)
     if not found:
-        raise ValueError("a lineage has at least one stretch")
+        raise ValueError("a timeline has at least one stretch")
     return found
 
 
