@@ -11,7 +11,7 @@ from milepost.core.objects import NotPicklable, store_repr
 from milepost.core.progress import Progress
 from milepost.core.store_calls import StoreCalls
 from milepost.drivers.blocking import BlockingDriver
-from milepost.types import Clone, JobFile, KeptSnapshots, Verification, WrittenFile
+from milepost.types import Clone, JobFile, KeptSnapshots, StateReplacement, Verification, WrittenFile
 from milepost.wire import MAX_PAGE
 
 
@@ -142,7 +142,14 @@ class JobFiles(NotPicklable):
         """Drop a savepoint. Raises `NotExist`."""
         self._driver.run(self._operations.drop_savepoint(name, timeout))
 
-    def roll_back(self, revision: int, *, keep: Collection[str] = (), timeout: float | None = None) -> int:
+    def roll_back(
+        self,
+        revision: int,
+        *,
+        keep: Collection[str] = (),
+        replace: StateReplacement | None = None,
+        timeout: float | None = None,
+    ) -> int:
         """Roll the files back to a snapshot or a savepoint, under this store's epoch, while no query of the job runs.
 
         The paths in ``keep``, and everything below them, stay unchanged. The service keeps later snapshots, and one of
@@ -150,8 +157,12 @@ class JobFiles(NotPicklable):
         does not compare the snapshot with the record of a Spark job; ``milepost files roll-back`` does, and refuses a
         snapshot without the offsets of the job's newest batch. Return ``revision``. Raises `NotExist` and `Fenced`;
         `Unavailable` while the service still removes files that were deleted earlier.
+
+        ``replace`` replaces the state of a handle, at most 256 KiB, in the same commit: either the files go back and
+        the handle has its new state, or nothing is changed. The session must hold a lock on the handle. `get` of the
+        store returns the new version. Raises `VersionMismatch`, `NotLocked` and `TooLarge`.
         """
-        return self._driver.run(self._operations.roll_back(revision, keep, timeout))
+        return self._driver.run(self._operations.roll_back(revision, keep, replace, timeout))
 
     def clone(self, source: str, snapshot: str, *, timeout: float | None = None) -> Clone:
         """Begin this job with copies of the files in a snapshot of the job ``source``, under this store's epoch.

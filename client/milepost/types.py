@@ -1,4 +1,4 @@
-"""The records that the SDK returns: frozen dataclasses without behaviour."""
+"""The records that the SDK returns, and `StateReplacement`, which it takes: frozen dataclasses without behaviour."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ __all__ = [
     "Verification",
     "JobFile",
     "WrittenFile",
+    "StateReplacement",
     "FileCredential",
     "SessionInfo",
     "SessionSummary",
@@ -202,6 +203,19 @@ class WrittenFile:
     sha256: str
     version: str
     created: bool
+
+
+@dataclass(frozen=True)
+class StateReplacement:
+    """The new state of the handle ``name``, which must be at ``version``. If ``labels`` is None, its labels stay.
+
+    The ``repr`` omits ``state``.
+    """
+
+    name: str
+    version: str
+    state: bytes = field(repr=False)
+    labels: Mapping[str, str] | None = field(default=None, hash=False)
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,8 @@ STATE_METADATA: Final = re.compile(r"(?:.*/)?_metadata/v2/\d+")
 transformWithState's schemas. A clone changes these paths to those of the new job.
 """
 MAX_STATE_METADATA_BYTES: Final = 1024 * 1024
+MAX_REPLACED_BYTES: Final = 256 * 1024
+"""The most bytes of the state with which a rollback of files replaces that of a handle: the state comes in JSON."""
 
 
 class Header:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -111,6 +112,33 @@ def test_a_rollback_leaves_alone_what_it_is_told_to(store: Any, files: Tree) -> 
     assert files.read("checkpoint/offsets/1").content == b"plan 1"
     assert files.names("checkpoint/sources/0") == ["0", "1", "2"]
     assert files.names("checkpoint/commits") == ["0"]
+
+
+def test_a_rollback_replaces_a_handle_in_the_same_commit(store: Any, files: Tree) -> None:
+    for batch in range(2):
+        commit(files, batch, f"state {batch}".encode())
+    first = store.files.snapshots().snapshots[0].revision
+    added = store.add_and_lock("job", b"batch 1", labels={"batch": "1"})
+    whole = milepost.StateReplacement("job", added.version, bytes(256 * 1024))
+    assert "x00" not in repr(whole)
+    for error, wrong in (
+        (milepost.VersionMismatch, replace(whole, version="5f0c1e9ab3d2.1")),
+        (milepost.NotExist, replace(whole, name="other")),
+        (milepost.InvalidName, replace(whole, name="a/b")),
+        (milepost.TooLarge, replace(whole, state=whole.state + b"x")),
+    ):
+        with pytest.raises(error):
+            store.files.roll_back(first, replace=wrong)
+    assert (store.get("job"), files.read("checkpoint/state").content) == (added, b"state 1")
+    assert store.files.roll_back(first, replace=whole) == first
+    found = store.get("job")
+    assert (store.read("job"), found.labels, found.locks) == (whole.state, added.labels, added.locks)
+    assert (files.read("checkpoint/state").content, files.read("checkpoint/commits/1").status_code) == (b"state 0", 404)
+    store.files.roll_back(first, replace=replace(whole, version=found.version, state=b"", labels={}))
+    assert (store.read("job"), store.get("job").labels) == (b"", {})
+    store.release("job")
+    with pytest.raises(milepost.NotLocked):
+        store.files.roll_back(first, replace=replace(whole, version=store.get("job").version))
 
 
 def test_only_the_current_epoch_rolls_back(store: Any, files: Tree) -> None:

@@ -11,7 +11,7 @@ from milepost.core.objects import NotPicklable, store_repr
 from milepost.core.progress import Progress
 from milepost.core.store_calls import StoreCalls
 from milepost.drivers.asynchronous import AsyncDriver
-from milepost.types import Clone, JobFile, KeptSnapshots, Verification, WrittenFile
+from milepost.types import Clone, JobFile, KeptSnapshots, StateReplacement, Verification, WrittenFile
 from milepost.wire import MAX_PAGE
 
 
@@ -139,7 +139,14 @@ class AsyncJobFiles(NotPicklable):
         """Drop the savepoint ``name``, which keeps its snapshot no longer. Raises `NotExist`."""
         await self._driver.run(self._operations.drop_savepoint(name, timeout))
 
-    async def roll_back(self, revision: int, *, keep: Collection[str] = (), timeout: float | None = None) -> int:
+    async def roll_back(
+        self,
+        revision: int,
+        *,
+        keep: Collection[str] = (),
+        replace: StateReplacement | None = None,
+        timeout: float | None = None,
+    ) -> int:
         """Roll the files back to the snapshot or savepoint at ``revision``, under this store's epoch, and return
         ``revision``. No query of the job may be running.
 
@@ -147,8 +154,12 @@ class AsyncJobFiles(NotPicklable):
         as passed over (`KeptSnapshots`). The call does not compare the snapshot with the record of a Spark job;
         ``milepost files roll-back`` does, and refuses a snapshot without the offsets of the job's newest batch. Raises
         `NotExist` and `Fenced`; `Unavailable` while the service still removes files that were deleted earlier.
+
+        ``replace`` replaces the state of a handle, at most 256 KiB, in the same commit: either the files go back and
+        the handle has its new state, or nothing is changed. The session must hold a lock on the handle. `get` of the
+        store returns the new version. Raises `VersionMismatch`, `NotLocked` and `TooLarge`.
         """
-        return await self._driver.run(self._operations.roll_back(revision, keep, timeout))
+        return await self._driver.run(self._operations.roll_back(revision, keep, replace, timeout))
 
     async def clone(self, source: str, snapshot: str, *, timeout: float | None = None) -> Clone:
         """Begin this job with copies of the files in a snapshot of the job ``source``, under this store's epoch; return

@@ -4,8 +4,9 @@ all files, and roll back to a snapshot.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Collection
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from milepost.core.body import AsyncState, Body, body_of
 from milepost.core.calls import answers, file_answers
@@ -29,7 +30,7 @@ from milepost.operations.files import (
     WRITE_FILE,
 )
 from milepost.operations.operation import RestOperation
-from milepost.types import Clone, JobFile, KeptSnapshots, Verification, WrittenFile
+from milepost.types import Clone, JobFile, KeptSnapshots, StateReplacement, Verification, WrittenFile
 from milepost.wire import STATE_MEDIA_TYPE, Header
 
 T = TypeVar("T")
@@ -181,14 +182,27 @@ class SnapshotOperations:
         call = self._calls.at(DROP_SAVEPOINT, checked_name(name))
         yield from self._calls.send(*call, answers.nothing, timeout=timeout)
 
-    def roll_back(self, revision: int, keep: Collection[str], timeout: float | None = None) -> Operation[int]:
+    def roll_back(
+        self,
+        revision: int,
+        keep: Collection[str],
+        replace: StateReplacement | None = None,
+        timeout: float | None = None,
+    ) -> Operation[int]:
         """Roll the files of the job back to the snapshot or savepoint at ``revision``, except the paths in ``keep``;
         return ``revision``. Raises `NotExist`, `Fenced`.
+
+        With ``replace``, the service also replaces the state of a handle, in the same commit. This raises
+        `VersionMismatch`, `NotLocked` and `TooLarge`, and then the files stay unchanged as well.
         """
-        call, reader = self._calls.at(ROLL_BACK), answers.document(file_answers.revision)
+        call, reader = self._calls.at(ROLL_BACK), answers.document(file_answers.rolled_back(replace is not None))
         headers = {**JSON, **self._calls.epoch_header()}
-        body = json_body({"revision": revision, **({"keep": list(keep)} if keep else {})})
-        return (yield from self._calls.send(*call, reader, headers, body, timeout=timeout)).value
+        document: dict[str, Any] = {"revision": revision}
+        if keep:
+            document["keep"] = list(keep)
+        if replace is not None:
+            document["replace"] = _replacement(replace)
+        return (yield from self._calls.send(*call, reader, headers, json_body(document), timeout=timeout)).value
 
     def clone(self, source: str, snapshot: str, timeout: float | None = None) -> Operation[Clone]:
         """Begin this job, which must have no files yet, with copies of the files in a snapshot of the job ``source``.
@@ -199,3 +213,13 @@ class SnapshotOperations:
         body = json_body({"source": checked_name(source), "snapshot": snapshot})
         headers = {**JSON, **self._calls.epoch_header()}
         return (yield from self._calls.send(*call, reader, headers, body, timeout=timeout, wait=timeout)).value
+
+
+def _replacement(replace: StateReplacement) -> dict[str, Any]:
+    """Return a replacement as JSON. Raises `InvalidName`."""
+    document: dict[str, Any] = {
+        "name": checked_name(replace.name),
+        "version": replace.version,
+        "state": b64encode(replace.state).decode(),
+    }
+    return document if replace.labels is None else {**document, "labels": dict(replace.labels)}

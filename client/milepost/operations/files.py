@@ -39,11 +39,11 @@ ROLL_BACK = change(
     "rollBack",
     "POST",
     f"{_TREE}/rollback",
-    {Code.NOT_EXIST, Code.UNSUPPORTED_MEDIA_TYPE},
+    {Code.NOT_EXIST, Code.UNSUPPORTED_MEDIA_TYPE, Code.NOT_LOCKED, Code.VERSION_MISMATCH},
     fenced=True,
     audit_name="rollback",
     summary="Go back to a snapshot",
-    answer="SnapshotRevision",
+    answer="RolledBack",
 )
 CLONE_TREE = change(
     "cloneTree",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import nullcontext
+from contextlib import asynccontextmanager, nullcontext
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -107,11 +107,21 @@ async def json_of(request: HttpRequest, kind: type[Body], *, optional: bool = Fa
     keeps out web pages: a page can make a browser send a form, plain text or a body without a type to any server, but
     JSON only to a server that allows it.
     """
-    media_type = _media_type(request)
-    if media_type != "application/json" and not (optional and media_type is None and not _has_body(request)):
-        raise problem(Code.UNSUPPORTED_MEDIA_TYPE, f"this call takes application/json, not {(media_type or '')[:60]!r}")
+    if not optional or _media_type(request) is not None or _has_body(request):
+        _require_json(request)
     data = await gathered(request)
     return kind() if optional and not data else _decoded(data, kind)
+
+
+@asynccontextmanager
+async def long_json_of(request: HttpRequest, kind: type[Body], most: int) -> AsyncIterator[Body]:
+    """Yield a JSON body as `json_of` returns it, for a call whose body may have ``most`` bytes, more than
+    `MOST_JSON_BYTES`. Until the block ends, the body counts as an incomplete body, whose memory is limited (see
+    `Connections.body`): its bytes stay in memory until then.
+    """
+    _require_json(request)
+    with request.context.connections.body() as body:
+        yield _decoded(await gathered(request, most, body), kind)
 
 
 async def form_of(request: HttpRequest) -> str:
@@ -138,6 +148,13 @@ async def no_fields(request: HttpRequest) -> None:
             _decoded(data, _NoFields)
 
 
+def _require_json(request: HttpRequest) -> None:
+    """Raise ``unsupported-media-type`` unless the body has the media type of JSON."""
+    media_type = _media_type(request)
+    if media_type != "application/json":
+        raise problem(Code.UNSUPPORTED_MEDIA_TYPE, f"this call takes application/json, not {(media_type or '')[:60]!r}")
+
+
 def _has_body(request: HttpRequest) -> bool:
     return bool(content_length(request)) or "transfer-encoding" in request.fields
 
@@ -152,13 +169,17 @@ class _NoFields(msgspec.Struct, forbid_unknown_fields=True):
     """The type of a JSON object that may have no members."""
 
 
-async def gathered(request: HttpRequest) -> bytes:
-    """Return a whole body as bytes. Raises a ``too-large`` problem for a body of more than `MOST_JSON_BYTES`."""
+async def gathered(request: HttpRequest, most: int = MOST_JSON_BYTES, body: OpenBody | None = None) -> bytes:
+    """Return a whole body as bytes, which count as bytes of ``body`` if it is given. Raises a ``too-large`` problem for
+    a body of more than ``most`` bytes.
+    """
     data = bytearray()
-    async for chunk in _chunks(request, request.context.idle_seconds):
+    async for chunk in _chunks(request, request.context.idle_seconds, body):
+        if body is not None:
+            await body.takes(len(chunk))
         data += chunk
-        if len(data) > MOST_JSON_BYTES:
-            raise problem(Code.TOO_LARGE, f"a JSON body may have at most {MOST_JSON_BYTES} bytes")
+        if len(data) > most:
+            raise problem(Code.TOO_LARGE, f"a JSON body may have at most {most} bytes here")
     return bytes(data)
 
 

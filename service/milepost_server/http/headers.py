@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import Any
 
 from milepost.wire import (
     IDEMPOTENCY_KEY,
@@ -201,12 +202,20 @@ def _all_in_one(value: str) -> dict[str, str]:
         raise problem(Code.INVALID_REQUEST, f"{Header.LABELS} is no JSON: {error}") from error
     if not isinstance(members, tuple):
         raise problem(Code.INVALID_REQUEST, f"{Header.LABELS} takes a JSON object of strings")
-    for key, text in members:
+    return checked_labels(members)
+
+
+def checked_labels(members: Iterable[tuple[str, Any]]) -> dict[str, str]:
+    """Return the labels that JSON contains as pairs of a key and a value. Raises ``invalid-request`` for a key or value
+    that is not allowed, a key that appears twice, and too many labels.
+    """
+    pairs = list(members)
+    for key, text in pairs:
         if not isinstance(text, str) or not LABEL_VALUE.match(text):
             raise problem(
                 Code.INVALID_REQUEST, f"the label {key[:60]!r} is not printable ASCII without spaces around it"
             )
-    return _checked(members)
+    return _checked(pairs)
 
 
 def _checked(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -69,7 +69,16 @@ def operations_of(replica: Replica) -> Operations:
     cloning = Cloning(journal, blobs, replica.deletions, replica.loop_time, submitter, replica.manifests)
     files = FileReader(journal, blobs, trees)
     reader = StateReader(journal, blobs, settings.download_seconds)
-    snapshots = SnapshotOperations(journal, submitter, replica.manifests, verification, cloning)
+    states = StateOperations(
+        journal,
+        blobs,
+        replica.deletions,
+        uploads,
+        submitter,
+        max_state_bytes=settings.max_state_bytes,
+        inline_below=settings.inline_below,
+    )
+    snapshots = SnapshotOperations(journal, submitter, replica.manifests, verification, cloning, states)
     return Operations(
         perform=submitter.perform,
         snapshots=snapshots,
@@ -90,15 +99,7 @@ def operations_of(replica: Replica) -> Operations:
             submitter,
             clock,
         ),
-        states=StateOperations(
-            journal,
-            blobs,
-            replica.deletions,
-            uploads,
-            submitter,
-            max_state_bytes=settings.max_state_bytes,
-            inline_below=settings.inline_below,
-        ),
+        states=states,
         stores=StoreOperations(journal, replica.loop_time, submitter),
         trees=trees,
         uploads=uploads,

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from milepost_server.basics.pieces import stream_of
+from milepost_server.blobs.intake import Incoming
 from milepost_server.journal import Journal
 from milepost_server.memory.lookup import Lookup
 from milepost_server.model.paths import SNAPSHOTS
 from milepost_server.model.records import Store
+from milepost_server.model.requests.base import BlobRef, Request, UploadRef
+from milepost_server.model.requests.handles import Replace
 from milepost_server.model.requests.trees import RollBack
 from milepost_server.model.trees import Entry, Savepoint, Tree, TreeSnapshot
 from milepost_server.operations.cloning import Cloning
 from milepost_server.operations.handles import store_in
+from milepost_server.operations.states import StateOperations
 from milepost_server.operations.trees import tree_in
 from milepost_server.operations.verification import Verification
 from milepost_server.replica.submitter import Caller, Reply, Submitter
 from milepost_server.replica.trees.manifests import Manifests
 from milepost_server.rules.decisions import Answer
 from milepost_server.rules.trees.visibility import shown
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """The new state of the handle ``name``, which must be at ``version``. If ``labels`` is None, its labels stay."""
+
+    name: str
+    version: str
+    state: bytes = field(repr=False)
+    labels: Mapping[str, str] | None = None
 
 
 class SnapshotOperations:
@@ -31,12 +47,14 @@ class SnapshotOperations:
         manifests: Manifests,
         verification: Verification,
         cloning: Cloning,
+        states: StateOperations,
     ) -> None:
         self._journal = journal
         self._submitter = submitter
         self._manifests = manifests
         self._verification = verification
         self._cloning = cloning
+        self._states = states
 
     async def kept(self, store: str) -> Reply:
         """Return the snapshots and savepoints of a tree, and the snapshots that rollbacks passed over, each list the
@@ -70,14 +88,32 @@ class SnapshotOperations:
         kept = await self.kept(store)
         return replace(kept, answer=Answer(report.body(kept.answer.body)))
 
-    async def roll_back(self, caller: Caller, store: str, revision: int, keep: tuple[str, ...]) -> Reply:
-        """Roll the tree back to the revision of a snapshot or a savepoint, under the caller's epoch.
+    async def roll_back(
+        self,
+        caller: Caller,
+        store: str,
+        revision: int,
+        keep: tuple[str, ...],
+        replacement: Replacement | None = None,
+    ) -> Reply:
+        """Roll the tree back to the revision of a snapshot or a savepoint, under the caller's epoch. With
+        ``replacement``, the same commit replaces the state of a handle.
 
         The paths ``keep`` and everything below them stay unchanged. Raises `Problem`, for example ``not-exist`` or
-        ``fenced``.
+        ``fenced``; with ``replacement`` also ``version-mismatch`` and ``not-locked``.
         """
         await self._manifests.ready(store)
-        return await self._submitter.perform(RollBack(caller.attempt, store, "", caller.epoch, revision, keep))
+        rollback = RollBack(caller.attempt, store, "", caller.epoch, revision, keep)
+        if replacement is None:
+            return await self._submitter.perform(rollback)
+        name, version, labels = replacement.name, replacement.version, replacement.labels
+
+        def request(blob: BlobRef, data: bytes | None, upload: UploadRef | None) -> Request:
+            of_handle = Replace(caller.attempt, store, name, caller.epoch, version, blob, labels, upload, data)
+            return replace(rollback, replace=of_handle)
+
+        incoming = Incoming(stream_of(replacement.state), len(replacement.state))
+        return await self._states.put_and_submit(caller, store, incoming, request)
 
     async def clone(self, caller: Caller, store: str, source: str, snapshot: str) -> Reply:
         """Fill the empty tree of ``store`` with copies of the files in a snapshot of ``source``.

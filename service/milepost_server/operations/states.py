@@ -32,6 +32,9 @@ State = Incoming | Reference
 """A state that a client sends: its bytes, or a reference to an upload that already has the bytes."""
 
 RequestOf = Callable[[BlobRef, bytes | None, UploadRef | None], Request]
+"""A function that makes the request which gives a handle a new state. Its arguments are those of `Replace`: ``blob``,
+``data`` and ``upload``.
+"""
 
 _AWAY = frozenset({Code.SHUTTING_DOWN, Code.NO_LEADER})
 _AWAY_SECONDS = 0.5
@@ -94,9 +97,9 @@ class StateOperations:
             return await self._uploads.add_or_replace(
                 caller, store, state, lambda announced, upload: request_of(announced, None, upload)
             )
-        return await self._with_blob(caller, store, state, request_of)
+        return await self.put_and_submit(caller, store, state, request_of)
 
-    async def _with_blob(self, caller: Caller, store: str, incoming: Incoming, request_of: RequestOf) -> Reply:
+    async def put_and_submit(self, caller: Caller, store: str, incoming: Incoming, request_of: RequestOf) -> Reply:
         """Put the bytes, then make the handle point to them. ``request_of`` makes the request that does this from the
         blob, or from the bytes of a small state.
 

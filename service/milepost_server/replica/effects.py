@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from milepost_server.blobs.deletion_queue import DeletionQueue
 from milepost_server.model.records import Handle, Record, Session, Stored, Upload, store_of
 from milepost_server.model.requests.base import Request
-from milepost_server.model.requests.handles import Add, Replace
 from milepost_server.model.requests.sessions import EndSession, ExpireSession
+from milepost_server.model.requests.trees import state_write_of
 from milepost_server.replica.epoch_queues import EpochQueues
 from milepost_server.replica.leases import Leases, UploadLeases
 from milepost_server.replica.settings import Settings
@@ -53,8 +53,9 @@ class Effects:
         if isinstance(request, EndSession | ExpireSession):
             self._leases.forget(request.session)
             return
-        if isinstance(request, Add | Replace) and request.upload is not None:
-            self._taken(request.store_name, request.upload.id, accepted.changes.values())
+        write = state_write_of(request)
+        if write is not None and write.upload is not None:
+            self._taken(write.store_name, write.upload.id, accepted.changes.values())
         for key, record in accepted.changes.items():
             if isinstance(record, Session):
                 self._leases.renew(record)
@@ -74,8 +75,9 @@ class Effects:
         """Delete the blob of a request that can never be committed. The blob of an upload is kept, since another
         attempt may use it.
         """
-        if isinstance(request, Add | Replace) and request.upload is None:
-            self._deletions.schedule(request.blob.key, 0.0)
+        write = state_write_of(request)
+        if write is not None and write.upload is None:
+            self._deletions.schedule(write.blob.key, 0.0)
 
     def _taken(self, store: str, upload: str, changed: Iterable[Stored | None]) -> None:
         """Note that a client may still put the blob of an upload that a handle has taken: as long as the upload's

@@ -23,6 +23,7 @@ from milepost_server.model.records import (
 )
 from milepost_server.model.requests.base import Request, is_leaders
 from milepost_server.model.requests.handles import Replace
+from milepost_server.model.requests.trees import state_write_of
 from milepost_server.model.trees import Tree, TreePath
 from milepost_server.rules import guards
 from milepost_server.rules.decisions import (
@@ -148,8 +149,8 @@ def refuse_unsafe_retry(
     """Return the decision on a retry whose first answer may have been dropped.
 
     A retry that would change something is refused, since the first attempt may have been applied. A refusal of the
-    rules gets an unknown outcome for the same reason. A `Replace` is still safe: if the first attempt had been applied,
-    the version in the request would not be current any more.
+    rules gets an unknown outcome for the same reason. A `Replace` is still safe, and a rollback that contains one: if
+    the first attempt had been applied, the version in the request would not be current any more.
     """
     doubt = guards.retry_may_run(request, evicted_answers_at, context)
     if doubt is None:
@@ -157,6 +158,6 @@ def refuse_unsafe_retry(
     if isinstance(decision, Refused):
         unknown, trimmed = Outcome.UNKNOWN, decision.until_trimmed
         return Refused(decision.code, decision.detail, decision.extras, unknown, until_trimmed=trimmed)
-    if isinstance(decision, Accepted) and decision.changes and not isinstance(request, Replace):
+    if isinstance(decision, Accepted) and decision.changes and not isinstance(state_write_of(request), Replace):
         return doubt
     return decision

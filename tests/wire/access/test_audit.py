@@ -40,9 +40,9 @@ def test_administrative_acts_and_attempts_at_them(guarded: ServerProcess, a: Api
             a.other().under(1),
             "POST",
             "/tree/rollback",
-            {"revision": 7},
+            {"revision": 7, "replace": {"name": "job", "version": "v", "state": ""}},
             f"act=rollback on={stores}/tree/rollback by=of-a outcome=not_applied:fenced request=ID"
-            ' detail="to revision 7"',
+            ' detail="to revision 7, and replaces job"',
         ),
         (
             lead,

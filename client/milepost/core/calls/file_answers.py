@@ -66,6 +66,19 @@ def revision(document: Document) -> int:
     return members.whole(document, "revision")
 
 
+def rolled_back(replaced: bool) -> Callable[[Document], int]:
+    """Make a reader for the answer to a rollback. If the rollback replaced the state of a handle, the reader refuses an
+    answer without the new version of the handle.
+    """
+
+    def read(document: Document) -> int:
+        if replaced:
+            members.text(document, "version")
+        return revision(document)
+
+    return read
+
+
 def verification(document: Document) -> Verification:
     """Read the result of checking the files of a job."""
     return Verification(

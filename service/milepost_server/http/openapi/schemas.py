@@ -179,6 +179,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
     "Savepoint": _object(name=NAME_SCHEMA, **_SNAPSHOT, **_COMMIT),
     "KeptSnapshots": _object(snapshots=_each("Snapshot"), savepoints=_each("Savepoint"), passedOver=_each("Snapshot")),
     "SnapshotRevision": _object(revision=_COUNT),
+    "RolledBack": _object(("version",), revision=_COUNT, version=_TEXT),
     "VerifiedSnapshot": _object(**_SNAPSHOT, **_COMMIT, intact=_FLAG),
     "VerifiedSavepoint": _object(name=NAME_SCHEMA, **_SNAPSHOT, **_COMMIT, intact=_FLAG),
     "DamagedFile": _object(path=_TEXT, reason=_TEXT),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from base64 import b64decode, b64encode
+from typing import Annotated, Any
 
 import msgspec
 from fastapi import APIRouter
@@ -10,17 +11,19 @@ from starlette.responses import Response
 
 from milepost.operations.files import CLONE_TREE, DROP_SAVEPOINT, GET_SNAPSHOTS, MAKE_SAVEPOINT, ROLL_BACK, VERIFY_TREE
 from milepost.operations.operation import Right
-from milepost.wire import Code
+from milepost.wire import MAX_LABEL_VALUE, MAX_LABELS, MAX_REPLACED_BYTES, Code
 from milepost_server.basics.problems import problem
 from milepost_server.http.access.permission import may, require
-from milepost_server.http.bodies import json_of
-from milepost_server.http.headers import accepts, caller, checked_name
-from milepost_server.http.openapi.documents import answers, json_body
+from milepost_server.http.bodies import MOST_JSON_BYTES, json_of, long_json_of
+from milepost_server.http.headers import accepts, caller, checked_labels, checked_name
+from milepost_server.http.openapi.documents import answers, json_body, json_schema
+from milepost_server.http.openapi.schemas import NAME_SCHEMA
 from milepost_server.http.replies import empty_reply, json_reply
 from milepost_server.http.requests import HttpRequest
 from milepost_server.model.paths import MOST_BYTES, checked_path
 from milepost_server.model.requests.trees import DropSavepoint, MakeSavepoint
 from milepost_server.model.trees import MOST_KEPT_PATHS
+from milepost_server.operations.snapshots import Replacement
 
 router = APIRouter(tags=["trees"])
 
@@ -32,6 +35,27 @@ _PATHS = {
     "items": {"type": "string", "minLength": 1, "maxLength": MOST_BYTES},
     "maxItems": MOST_KEPT_PATHS,
 }
+
+
+_MOST_VERSION_CHARACTERS = 128
+_MOST_BASE64_CHARACTERS = (MAX_REPLACED_BYTES + 2) // 3 * 4
+_MOST_ROLLBACK_BYTES = _MOST_BASE64_CHARACTERS + MOST_JSON_BYTES
+"""The most bytes in the JSON body of a rollback: the state in base64, and as many bytes for the rest as any JSON body
+may have.
+"""
+_REPLACEMENT: dict[str, Any] = json_schema(
+    {
+        "name": NAME_SCHEMA,
+        "version": {"type": "string", "minLength": 1, "maxLength": _MOST_VERSION_CHARACTERS},
+        "state": {"type": "string", "format": "byte", "maxLength": _MOST_BASE64_CHARACTERS},
+        "labels": {
+            "type": "object",
+            "maxProperties": MAX_LABELS,
+            "additionalProperties": {"type": "string", "maxLength": MAX_LABEL_VALUE},
+        },
+    },
+    ["name", "version", "state"],
+)
 
 
 class VerificationBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -53,10 +77,24 @@ class CloneBody(msgspec.Struct, forbid_unknown_fields=True):
     snapshot: str
 
 
+class ReplacementBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The part of a JSON body that replaces the state of the handle ``name``. ``state`` is in base64. If ``labels`` is
+    absent, the labels of the handle stay.
+    """
+
+    name: str
+    version: Annotated[str, msgspec.Meta(min_length=1, max_length=_MOST_VERSION_CHARACTERS)]
+    state: str
+    labels: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+
+
 class RollbackBody(RevisionBody, forbid_unknown_fields=True):
-    """The JSON body that names a snapshot to roll back to, and paths that stay unchanged."""
+    """The JSON body that names a snapshot to roll back to, paths that stay unchanged, and a handle whose state is
+    replaced in the same commit.
+    """
 
     keep: tuple[Annotated[str, msgspec.Meta(max_length=MOST_BYTES)], ...] = ()
+    replace: ReplacementBody | msgspec.UnsetType = msgspec.UNSET
 
 
 @answers(
@@ -111,9 +149,15 @@ async def verify(request: HttpRequest, store: str) -> Response:
 @answers(
     router,
     ROLL_BACK,
-    {200: ("The files are those of the snapshot again.", {"revision": 42})},
+    {200: ("The files are those of the snapshot again.", {"revision": 42, "version": "5f0c1e9ab3d2.43"})},
     body=json_body(
-        {"revision": 42, "keep": ["checkpoint/sources"]}, {"revision": _REVISION, "keep": _PATHS}, ["revision"]
+        {
+            "revision": 42,
+            "keep": ["checkpoint/sources"],
+            "replace": {"name": "job", "version": "5f0c1e9ab3d2.42", "state": "eyJiYXRjaCI6IDd9"},
+        },
+        {"revision": _REVISION, "keep": _PATHS, "replace": _REPLACEMENT},
+        ["revision"],
     ),
 )
 async def roll_back(request: HttpRequest, store: str) -> Response:
@@ -123,14 +167,34 @@ async def roll_back(request: HttpRequest, store: str) -> Response:
     files are passed over: each is kept as a snapshot until the query has made ten new snapshots, and going back to it
     undoes the rollback. The query of the job must not be running. If the service uses tokens, the session must hold the
     epoch, unless an administrator asks.
+
+    With `replace`, the same commit replaces the state of a handle, on which the session must hold a lock: either both
+    are done, or neither. The answer then has the handle's new `version`.
     """
     checked_name(store, "store")
-    body = await json_of(request, RollbackBody)
-    keep, acting = _kept_paths(body.keep), caller(request)
-    request.detail = f"to revision {body.revision}"
-    if not may(request, Right.ADMIN):
-        request.operations.epochs.held(acting, store)
-    return json_reply(await request.operations.snapshots.roll_back(acting, store, body.revision, keep))
+    async with long_json_of(request, RollbackBody, _MOST_ROLLBACK_BYTES) as body:
+        keep, acting = _kept_paths(body.keep), caller(request)
+        replacement = None if body.replace is msgspec.UNSET else _replacement(body.replace)
+        also = "" if replacement is None else f", and replaces {replacement.name}"
+        request.detail = f"to revision {body.revision}{also}"
+        if not may(request, Right.ADMIN):
+            request.operations.epochs.held(acting, store)
+        rolling_back = request.operations.snapshots.roll_back(acting, store, body.revision, keep, replacement)
+        return json_reply(await rolling_back)
+
+
+def _replacement(body: ReplacementBody) -> Replacement:
+    checked_name(body.name)
+    labels = None if body.labels is msgspec.UNSET else checked_labels(body.labels.items())
+    try:
+        state = b64decode(body.state, validate=True)
+    except ValueError as error:
+        raise problem(Code.INVALID_REQUEST, f"the state is not base64: {error}") from error
+    if b64encode(state) != body.state.encode():
+        raise problem(Code.INVALID_REQUEST, "the state is not base64 in its one canonical form")
+    if len(state) > MAX_REPLACED_BYTES:
+        raise problem(Code.TOO_LARGE, f"the state in a rollback may have at most {MAX_REPLACED_BYTES} bytes")
+    return Replacement(body.name, body.version, state, labels)
 
 
 def _kept_paths(paths: tuple[str, ...]) -> tuple[str, ...]:

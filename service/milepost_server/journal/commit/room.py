@@ -18,7 +18,14 @@ from milepost_server.model.records import Corrupt, Session, encode
 from milepost_server.model.requests.base import Request
 from milepost_server.model.requests.handles import Add, Campaign, CreateUpload, LockAll, LockHandle, Replace
 from milepost_server.model.requests.sessions import OpenSession
-from milepost_server.model.requests.trees import CloneTree, MakeDirectory, MakeSavepoint, PutFile, RenamePath
+from milepost_server.model.requests.trees import (
+    CloneTree,
+    MakeDirectory,
+    MakeSavepoint,
+    PutFile,
+    RenamePath,
+    state_write_of,
+)
 from milepost_server.rules.decisions import Accepted, Decision, DecisionContext, Refused
 
 GROWING: Final = (Add, Replace, CreateUpload, PutFile, MakeDirectory, RenamePath, CloneTree, MakeSavepoint)
@@ -73,7 +80,7 @@ class SizeLimit:
         """
         if self.most is None or growth <= 0:
             return None
-        kept = self.most * _KEPT.get(type(request), 0) // _PARTS
+        kept = self.most * _KEPT.get(type(_growing_part(request)), 0) // _PARTS
         taken = self.taken + waiting
         if not kept or taken + growth <= self.most - kept:
             return None
@@ -96,7 +103,14 @@ def grows(request: Request) -> bool:
 
     Locks and epochs do not count, since they are small and end with their session.
     """
-    return isinstance(request, (*GROWING, OpenSession))
+    return isinstance(_growing_part(request), (*GROWING, OpenSession))
+
+
+def _growing_part(request: Request) -> Request:
+    """Return the part of a request that may make the journal larger: of a rollback that replaces the state of a handle,
+    the replace; of any other request, the whole.
+    """
+    return state_write_of(request) or request
 
 
 class GrowthCheck:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
-from milepost_server.model.requests.base import NO_BLOB, BlobRef, Keeper, StoreRequest, fingerprint_of
+from milepost_server.model.requests.base import NO_BLOB, BlobRef, Keeper, Request, StoreRequest, fingerprint_of
+from milepost_server.model.requests.handles import Add, Replace
 from milepost_server.model.trees import Manifest, RangeTombstone, Rollback, Savepoint, TreeSnapshot
 
 
@@ -106,16 +107,29 @@ class DeletePath(TreeRequest):
 class RollBack(TreeRequest):
     """Roll the tree back to ``revision``, which must be that of a kept snapshot or of a savepoint.
 
-    The paths ``keep`` and everything below them stay unchanged.
+    The paths ``keep`` and everything below them stay unchanged. With ``replace``, the same commit replaces the state of
+    a handle: either both are done, or neither. The session of ``replace`` is that of the rollback.
     """
 
     keeper: ClassVar[Keeper] = Keeper.TREE
 
     revision: int = 0
     keep: tuple[str, ...] = ()
+    replace: Replace | None = None
 
     def fingerprint(self) -> str:
-        return fingerprint_of("RollBack", self.revision, *self.keep)
+        # the empty string ends the paths, since no path in ``keep`` is empty
+        replaced = () if self.replace is None else ("", self.replace.fingerprint())
+        return fingerprint_of("RollBack", self.revision, *self.keep, *replaced)
+
+
+def state_write_of(request: Request) -> Add | Replace | None:
+    """Return the part of a request that gives a handle a new state: the request itself, or the replace in a rollback.
+    Return None if the request gives no handle a new state.
+    """
+    if isinstance(request, RollBack):
+        return request.replace
+    return request if isinstance(request, Add | Replace) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,17 @@ class UploadSource(NamedTuple):
     changes: Changes
 
 
+class Replaced(NamedTuple):
+    """The result of a replace: the record of the ``handle`` with its new state, the blob that had the old state, and
+    the ``changes`` to other records that the commit must make. The blob is the empty string if the record had the old
+    state.
+    """
+
+    handle: Handle
+    old_blob: str
+    changes: Changes
+
+
 def present(store: Store, handle: Handle | Corrupt | None) -> Handle | None:
     """Return the handle if clients can read, lock and replace it. Return None if it is gone or cleared, its removal has
     begun, or its record is damaged.
@@ -101,6 +112,17 @@ def add(view: View, request: Add, context: DecisionContext) -> Decision:
 def replace_state(view: View, request: Replace, context: DecisionContext) -> Decision:
     """Replace a handle's state by compare-and-set. The session must hold a lock on the handle."""
     store = view.store_or_new(request.store_name)
+    replaced = replaced_handle(view, store, request, context)
+    if isinstance(replaced, Refused):
+        return replaced
+    discards = (replaced.old_blob,)
+    return _changed(view, store, replaced.handle, request, context, discards=discards, changes=replaced.changes)
+
+
+def replaced_handle(view: View, store: Store, request: Replace, context: DecisionContext) -> Replaced | Refused:
+    """Return a handle with the new state of the request, or the refusal of the request. The caller must have checked
+    that the session lives and that the epoch is current.
+    """
     session = view.acting_session(request.session)
     found = _existing(view, store, request)
     if isinstance(found, Refused):
@@ -125,7 +147,7 @@ def replace_state(view: View, request: Replace, context: DecisionContext) -> Dec
         locks=locks.living(view, found.locks),
         freed=locks.living(view, found.freed),
     )
-    return _changed(view, store, handle, request, context, discards=(found.blob,), changes=source.changes)
+    return Replaced(handle, found.blob, source.changes)
 
 
 def lock(view: View, request: LockHandle, context: DecisionContext) -> Decision:

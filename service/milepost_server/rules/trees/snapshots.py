@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from milepost.wire import Code
 from milepost_server.memory.view import View
 from milepost_server.model.paths import parent_of
-from milepost_server.model.records import Corrupt, Store
+from milepost_server.model.records import Corrupt, Store, handle_key
 from milepost_server.model.requests.trees import CloneTree, DropSavepoint, MakeSavepoint, RollBack
 from milepost_server.model.trees import (
     MOST_ROLLBACKS,
@@ -22,8 +22,9 @@ from milepost_server.model.trees import (
     TreePath,
     TreeSnapshot,
 )
-from milepost_server.rules import replays
+from milepost_server.rules import guards, replays
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers, Refused
+from milepost_server.rules.handlers.handles import replaced_handle
 from milepost_server.rules.trees.visibility import TooManyTombstones, visible, visible_at, visible_below
 
 
@@ -91,7 +92,8 @@ def _roll_back(view: View, store: Store, tree: Tree, request: RollBack, context:
 
     Later snapshots are marked as passed over. The current state becomes one more such snapshot, so that no file of it
     is dropped before the query has made as many new snapshots as a query keeps. Each path in ``keep`` must exist now,
-    and its directory must have existed at the revision.
+    and its directory must have existed at the revision. If the request also replaces the state of a handle, the handle
+    must pass the checks of any other replace; if it does not, the tree stays unchanged, too.
     """
     if request.revision not in tree.kept:
         return Refused(
@@ -124,7 +126,16 @@ def _roll_back(view: View, store: Store, tree: Tree, request: RollBack, context:
         passed_over=(*tree.passed_over, *later, *_as_it_is(tree, context.revision - 1))[-MOST_SNAPSHOTS:],
         compacting=0,
     )
-    return replays.accepted(back, request, context, Answer({"revision": request.revision}))
+    if request.replace is None:
+        return replays.accepted(back, request, context, Answer({"revision": request.revision}))
+    if dead := guards.session_lives(view, request.session, context):
+        return dead
+    replaced = replaced_handle(view, store, request.replace, context)
+    if isinstance(replaced, Refused):
+        return replaced
+    answer = Answer({"revision": request.revision, "version": replaced.handle.version})
+    changes = {handle_key(store.name, replaced.handle.name): replaced.handle, **replaced.changes}
+    return replays.accepted(back, request, context, answer, changes=changes, discards=(replaced.old_blob,))
 
 
 def _as_it_is(tree: Tree, revision: int) -> tuple[TreeSnapshot, ...]:

@@ -17,9 +17,9 @@ from milepost_server.memory.state import State
 from milepost_server.memory.view import View
 from milepost_server.model.records import Session, encode
 from milepost_server.model.requests.base import Attempt, BlobRef, Request, with_id
-from milepost_server.model.requests.handles import Add, Campaign, Remove
+from milepost_server.model.requests.handles import Add, Campaign, Remove, Replace
 from milepost_server.model.requests.sessions import EndSession, OpenSession
-from milepost_server.model.requests.trees import DeletePath, MakeDirectory, PutFile
+from milepost_server.model.requests.trees import DeletePath, MakeDirectory, PutFile, RollBack
 from milepost_server.rules.decide import decide as rules_decide
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
 
@@ -82,6 +82,15 @@ async def test_who_makes_it_larger_is_refused_before_who_lets_go(kind: type[Requ
             assert isinstance(refusal, Refused)
             assert refusal.code is Code.STORAGE_FULL
             assert "MiB" in refusal.detail
+
+
+@pytest.mark.parametrize("replaces", [True, False])
+async def test_a_rollback_is_limited_as_a_replace_is_if_it_contains_one(replaces: bool) -> None:
+    size_limit = SizeLimit(MOST)
+    size_limit.taken = 30_500
+    attempt = Attempt("a", "100")
+    group, no_ops = built(View(State()), size_limit, RollBack(attempt, replace=Replace(attempt) if replaces else None))
+    assert (len(group.members), len(no_ops)) == ((0, 1) if replaces else (1, 0))
 
 
 async def test_in_one_group_only_the_request_that_makes_it_larger_is_refused() -> None:

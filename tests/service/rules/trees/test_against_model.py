@@ -20,9 +20,9 @@ from milepost_server.memory.state import State
 from milepost_server.memory.view import View
 from milepost_server.model.manifest_rows import ManifestRows
 from milepost_server.model.paths import ancestors_of, commit_of, is_below, is_temporary, parent_of
-from milepost_server.model.records import Session, Store, Stored, decode, encode, session_key
+from milepost_server.model.records import Handle, Session, Store, Stored, decode, encode, session_key
 from milepost_server.model.requests.base import LEADER, Attempt, BlobRef, Request, with_id
-from milepost_server.model.requests.handles import Campaign, Resign
+from milepost_server.model.requests.handles import Add, Campaign, Replace, Resign
 from milepost_server.model.requests.trees import (
     BeginCompaction,
     CompactTree,
@@ -48,6 +48,8 @@ EXPLORED = int(os.environ.get("MILEPOST_EXPLORE", "0"))
 """So many examples, other ones each time; 0 stands for the same two hundred each time."""
 
 STORE = "job"
+RECORD = "record"
+"""The handle that some rollbacks replace. Ann holds a lock on it, and Bob does not."""
 KEPT_CUTS = 2
 DIRECTORY = None
 Files = dict[str, str | None]
@@ -71,6 +73,8 @@ class Moment:
     """The directory, the revision and the files of each snapshot that a rollback passed over."""
     forgotten: set[str] = field(default_factory=set)
     """Of these paths it may not be known any more what they were renamed from."""
+    record: str = ""
+    """The blob of the handle that some rollbacks replace."""
 
     def copy(self) -> Moment:
         """Another one, with the same content."""
@@ -82,6 +86,7 @@ class Moment:
             dict(self.savepoints),
             list(self.passed_over),
             set(self.forgotten),
+            self.record,
         )
 
     def below(self, directory: str) -> list[str]:
@@ -155,7 +160,7 @@ class TreesAgainstModel(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        """Two sessions, nothing else."""
+        """Two sessions, and a handle of one of them."""
         self.state = State()
         self.view = View(self.state)
         self.revision = self.group = self.blobs = self.commits = 0
@@ -172,6 +177,10 @@ class TreesAgainstModel(RuleBasedStateMachine):
         for name in ("ann", "bob"):
             self.state.apply([(session_key(name), Session(name, 10.0, created_revision=1))])
         self.revision = 1
+        added = Add(Attempt("ann"), STORE, RECORD, None, BlobRef("record-0", 1, "d"))
+        self.expect(self.ask(added), None)
+        self.model.record = "record-0"
+        self.commit_all()
 
     # -- asking ------------------------------------------------------------------------------------------------------
 
@@ -374,10 +383,14 @@ class TreesAgainstModel(RuleBasedStateMachine):
             del self.model.savepoints[name]
 
     @precondition(lambda self: self.model.kept())
-    @rule(data=st.data(), keep=st.lists(PATHS, max_size=2, unique=True))
-    def roll_back(self, data: st.DataObject, keep: list[str]) -> None:
+    @rule(
+        data=st.data(),
+        keep=st.lists(PATHS, max_size=2, unique=True),
+        replacing=st.sampled_from([None, None, "ann", "ann", "bob", "at another version"]),
+    )
+    def roll_back(self, data: st.DataObject, keep: list[str], replacing: str | None) -> None:
         """Go back to a snapshot or to a savepoint, unless what was deleted is still being cleared away; some paths
-        may stay.
+        may stay. Some of these requests replace a handle as well: then both are done, or neither.
         """
         kept = self.model.kept()
         revision = data.draw(st.sampled_from(sorted(kept)))
@@ -390,7 +403,17 @@ class TreesAgainstModel(RuleBasedStateMachine):
         def stays(path: str) -> bool:
             return any(path == each or path.startswith(f"{each}/") for each in keep)
 
-        if self.expect(self.ask(RollBack(LEADER, STORE, "", self.epoch(), revision, tuple(keep))), refused):
+        if not refused:
+            refused = {"bob": Code.NOT_LOCKED, "at another version": Code.VERSION_MISMATCH}.get(replacing or "")
+        request = RollBack(LEADER, STORE, "", self.epoch(), revision, tuple(keep))
+        if replacing is not None:
+            self.blobs += 1
+            version = self._handle().version if replacing in ("ann", "bob") else "another"
+            attempt, blob = Attempt("bob" if replacing == "bob" else "ann"), BlobRef(f"record-{self.blobs}", 1, "d")
+            of_handle = Replace(attempt, STORE, RECORD, self.epoch(), version, blob)
+            request = RollBack(attempt, STORE, "", self.epoch(), revision, tuple(keep), of_handle)
+        if self.expect(self.ask(request), refused):
+            self.model.record = self.model.record if request.replace is None else request.replace.blob.key
             files = {path: what for path, what in then.items() if not stays(path)}
             files |= {path: what for path, what in now.items() if stays(path)}
             over = self._records()[1].passed_over
@@ -532,6 +555,7 @@ class TreesAgainstModel(RuleBasedStateMachine):
             if isinstance(entry, Entry):
                 found[record.path] = self._content(entry)
         assert found == self.model.files
+        assert self._handle().blob == self.model.record
 
     @invariant()
     def cuts_show_what_was_there(self) -> None:
@@ -556,7 +580,7 @@ class TreesAgainstModel(RuleBasedStateMachine):
         """Neither what is committed nor what is in flight."""
         for moment in (self.model, self.committed):
             shown = {blob for files in (moment.files, *moment.kept().values()) for blob in files.values()}
-            assert not self.discarded & shown
+            assert not self.discarded & {*shown, moment.record}
 
     def _content(self, entry: Entry) -> str | None:
         if entry.directory:
@@ -565,6 +589,11 @@ class TreesAgainstModel(RuleBasedStateMachine):
             assert entry.blob not in self.discarded
             return self.packs[entry.blob][entry.start : entry.start + entry.size].decode()
         return entry.blob or (entry.data or b"").decode()
+
+    def _handle(self) -> Handle:
+        handle = self.view.handle(STORE, RECORD)
+        assert isinstance(handle, Handle)
+        return handle
 
     def _records(self) -> tuple[Store, Tree]:
         store, tree = self.view.store(STORE), self.view.tree(STORE)
