@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from milepost_server.journal import Journal
-from milepost_server.memory.lookup import Lookup
+from milepost_server.memory.lookup import Lookup, ManifestsNotLoaded
 from milepost_server.model.paths import SNAPSHOTS
 from milepost_server.model.records import Store
 from milepost_server.model.requests.trees import RollBack
@@ -91,6 +91,19 @@ class SnapshotOperations:
 def snapshot_body(snapshot: TreeSnapshot | Savepoint) -> dict[str, Any]:
     """Return a snapshot or a savepoint as JSON."""
     return {"directory": snapshot.directory, "batch": snapshot.batch, "revision": snapshot.revision}
+
+
+def taken_of(view: Lookup, store: Store, tree: Tree, snapshot: TreeSnapshot) -> str | None:
+    """Return the time at which the batch of a snapshot was committed; None if it is unknown, or if a manifest that is
+    not in memory has the file of the batch. No manifest is loaded.
+    """
+    if snapshot.taken:
+        return snapshot.taken
+    try:
+        taken: str | None = _commit(view, store, tree, snapshot)["taken"]
+    except ManifestsNotLoaded:
+        return None
+    return taken
 
 
 def _commit(view: Lookup, store: Store, tree: Tree, snapshot: TreeSnapshot | Savepoint) -> dict[str, Any]:
