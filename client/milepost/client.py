@@ -21,7 +21,7 @@ from milepost.drivers.connections import Connections, Verify
 from milepost.drivers.environment import File, access, default_holder
 from milepost.session import OnLost, Session
 from milepost.store import StateHandleStore
-from milepost.types import JobInfo, Rights, SessionInfo, SessionSummary, Status, SteppedDown, StoreSummary
+from milepost.types import JobInfo, JobSummary, Rights, SessionInfo, SessionSummary, Status, SteppedDown, StoreSummary
 
 
 class Client(NotPicklable):
@@ -132,6 +132,12 @@ class Client(NotPicklable):
         Raises `NotSupported` if the service is of a release that cannot list sessions.
         """
         return self._driver.stream(service.sessions(self._caller, timeout))
+
+    def jobs(self, *, timeout: float | None = None) -> Iterator[JobSummary]:
+        """Iterate over all jobs by name: the stores with an epoch or a snapshot of their files. They are fetched page
+        by page, each within ``timeout`` seconds.
+        """
+        return self._driver.stream(service.jobs(self._caller, timeout))
 
     def job_info(self, job: str, *, timeout: float | None = None) -> JobInfo:
         """Return a job as a whole: who leads it, who stands by, and which batches it has committed. ``job`` is the name

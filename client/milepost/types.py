@@ -26,6 +26,7 @@ __all__ = [
     "SessionSummary",
     "StandbyInfo",
     "JobInfo",
+    "JobSummary",
     "StoreSummary",
     "Status",
     "SteppedDown",
@@ -286,7 +287,7 @@ class JobInfo:
     holds it; that session ends after ``expires_in`` seconds without a keepalive, None if no session holds the epoch.
     ``standbys`` names 100 standbys at most, the next leader first; ``standby_count`` counts them all. ``kept`` has the
     snapshots of the job's files. ``handles`` counts the handles of the job's store, ``damaged`` the records that cannot
-    be read.
+    be read. ``now`` is the service's time when it answered.
     """
 
     job: str
@@ -298,22 +299,70 @@ class JobInfo:
     kept: KeptSnapshots
     handles: int
     damaged: int
+    now: datetime
 
     @property
     def batch(self) -> Snapshot | None:
         """The snapshot of the batch that the job committed last, None if none is kept."""
-        return max(self.kept.snapshots, key=lambda snapshot: snapshot.revision, default=None)
+        return max(self.kept.snapshots, key=_order, default=None)
+
+    @property
+    def age(self) -> float | None:
+        """The seconds since that batch was committed, by the service's clock; None if that time is unknown."""
+        return _age(self.batch, self.now)
 
     @property
     def batches_an_hour(self) -> float | None:
         """The rate at which the query of the last batch commits batches, over its kept snapshots; None below two."""
         last = self.batch
         of_query = [each for each in self.kept.snapshots if last is not None and each.directory == last.directory]
-        first = min(of_query, key=lambda snapshot: snapshot.revision, default=None)
-        if last is None or first is None or last.taken is None or first.taken is None:
-            return None
-        seconds = (last.taken - first.taken).total_seconds()
-        return (last.batch - first.batch) * 3600 / seconds if seconds > 0 else None
+        return _batches_an_hour(min(of_query, key=_order, default=None), last)
+
+
+@dataclass(frozen=True)
+class JobSummary:
+    """One job in the list of jobs: a store with an epoch or a snapshot of its files.
+
+    ``state`` is as in `JobInfo`, or ``damaged`` if the store's own record cannot be read; ``epoch`` is None then.
+    ``standby_count`` counts the standbys, ``damaged`` the records that cannot be read. ``batch`` is the snapshot of the
+    batch that the job committed last, and ``oldest`` the oldest that is kept of the same query; both are None if none
+    is kept. ``now`` is the service's time when it answered.
+    """
+
+    job: str
+    state: str
+    epoch: Epoch | None
+    standby_count: int
+    batch: Snapshot | None
+    oldest: Snapshot | None
+    damaged: int
+    now: datetime
+
+    @property
+    def age(self) -> float | None:
+        """The seconds since the last batch was committed, by the service's clock; None if that time is unknown."""
+        return _age(self.batch, self.now)
+
+    @property
+    def batches_an_hour(self) -> float | None:
+        """The rate at which the query of the last batch commits batches, over its kept snapshots; None below two."""
+        return _batches_an_hour(self.oldest, self.batch)
+
+
+def _order(snapshot: Snapshot) -> tuple[int, int]:
+    """Return what snapshots are sorted by; those of one revision, as after the rename of a directory, by batch."""
+    return snapshot.revision, snapshot.batch
+
+
+def _age(last: Snapshot | None, now: datetime) -> float | None:
+    return None if last is None or last.taken is None else max(0.0, (now - last.taken).total_seconds())
+
+
+def _batches_an_hour(first: Snapshot | None, last: Snapshot | None) -> float | None:
+    if last is None or first is None or last.taken is None or first.taken is None:
+        return None
+    seconds = (last.taken - first.taken).total_seconds()
+    return (last.batch - first.batch) * 3600 / seconds if seconds > 0 else None
 
 
 @dataclass(frozen=True)

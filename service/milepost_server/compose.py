@@ -24,6 +24,7 @@ from milepost_server.http.access.log import AccessLog
 from milepost_server.http.access.tokens import TokenSource
 from milepost_server.http.application import Application
 from milepost_server.http.connection.connections import Connections
+from milepost_server.http.job_metrics import JobMetrics
 from milepost_server.http.metrics import Metrics
 from milepost_server.http.openapi import description
 from milepost_server.http.page import routes as page
@@ -184,6 +185,7 @@ def application(
             replica.journal,
             replica.pointers,
             replica.blobs,
+            JobMetrics(operations.jobs),
             lambda: None if certificates is None else certificates.expires,
         ),
         clock=replica.clock,

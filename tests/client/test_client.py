@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from importlib.metadata import version
 from pathlib import Path
@@ -91,13 +92,52 @@ def test_the_rate_of_a_job_needs_two_batches_of_one_query() -> None:
             for number, (directory, batch, seconds) in enumerate(batches)
         ]
         kept = milepost.KeptSnapshots(snapshots, [])
-        return milepost.JobInfo("j", "led", milepost.Epoch(1), 1.0, (), 0, kept, 0, 0).batches_an_hour
+        info = milepost.JobInfo("j", "led", milepost.Epoch(1), 1.0, (), 0, kept, 0, 0, began)
+        of_list = milepost.JobSummary("j", "led", milepost.Epoch(1), 0, info.batch, first_of(info), 0, began)
+        assert of_list.batches_an_hour == info.batches_an_hour
+        return info.batches_an_hour
+
+    def first_of(info: milepost.JobInfo) -> milepost.Snapshot | None:
+        """What the service gives as the oldest snapshot of the query of the last batch."""
+        of_query = [each for each in info.kept.snapshots if info.batch and each.directory == info.batch.directory]
+        return of_query[0] if of_query else None
 
     assert rate() is None
     assert rate(("q", 1, 0)) is None
     assert rate(("other", 1, 0), ("q", 1, 10)) is None
     assert rate(("q", 1, 10), ("q", 2, 10)) is None
     assert rate(("q", 1, 0), ("other", 9, 5), ("q", 5, 40)) == 360.0
+
+
+def test_the_age_of_a_batch_is_that_of_the_service_whatever_this_machine_takes_for_the_time(
+    client: Any, name: str
+) -> None:
+    with client.session(holder="a") as session:
+        store = session.store(name)
+        store.under(store.campaign().epoch).files.write("checkpoint/commits/0", b"v1")
+        (listed,) = (job for job in client.jobs() if job.job == name)
+        for job in (client.job_info(name), listed):
+            assert job.age >= 0
+            later = replace(job, now=job.batch.taken + timedelta(seconds=90))
+            assert later.age == 90.0
+            assert replace(job, now=job.batch.taken - timedelta(seconds=1)).age == 0.0
+        store.resign()
+
+
+def test_the_list_of_jobs_says_of_each_what_its_description_says(client: Any, name: str) -> None:
+    with client.session(holder="a") as session:
+        store = session.store(name)
+        led = store.under(store.campaign().epoch)
+        for batch in range(2):
+            led.files.write(f"checkpoint/commits/{batch}", b"v1")
+        session.store(f"{name}-plain").add_and_lock("a", b"state")
+        found = {job.job: job for job in client.jobs()}
+        assert f"{name}-plain" not in found
+        listed, info = found[name], client.job_info(name)
+        assert (listed.state, listed.epoch, listed.standby_count) == (info.state, info.epoch, info.standby_count)
+        assert (listed.batch, listed.batch.taken) == (info.batch, info.batch.taken)
+        assert (listed.oldest.batch, listed.batches_an_hour) == (0, info.batches_an_hour)
+        store.resign()
 
 
 def test_a_session_that_never_was(client: Any) -> None:

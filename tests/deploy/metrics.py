@@ -19,11 +19,21 @@ ADDED_BY_PROMETHEUS = {"namespace", "job", "instance", "le"}
 
 @contextmanager
 def served(directory: Path) -> Iterator[str]:
-    """The metrics of a server that was asked something, and speaks TLS."""
+    """The metrics of a server that was asked something, speaks TLS, and has a job with a batch."""
     made = Certificates(directory)
     with ServerProcess(directory, *made.flags, tls=made.trusting()) as server:
         server.flags = ("--advertise", server.url, *made.flags)
         server.start()
+
+        def ask(method: str, path: str, body: bytes, **headers: str) -> None:
+            asked = urllib.request.Request(f"{server.url}/v1{path}", body, headers, method=method)
+            urllib.request.urlopen(asked, timeout=30, context=made.trusting()).close()
+
+        json, driver = {"Content-Type": "application/json"}, {"Milepost-Session": "driver"}
+        ask("POST", "/sessions", b'{"ttl": 600, "session": "driver"}', **json)
+        ask("POST", "/stores/flights/epoch", b"{}", **json, **driver)
+        under = {**driver, "Milepost-Epoch": "1", "Content-Type": "application/octet-stream"}
+        ask("PUT", "/stores/flights/files/checkpoint/commits/0", b"v1", **under)
         for _ in range(2):
             with urllib.request.urlopen(f"{server.url}/metrics", timeout=30, context=made.trusting()) as answer:
                 text = answer.read().decode()

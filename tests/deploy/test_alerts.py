@@ -43,7 +43,7 @@ def metrics(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def test_each_says_what_it_means(alerts: Rules) -> None:
     names = [alert["alert"] for alert in alerts]
-    assert len(names) == len(set(names)) == 10
+    assert len(names) == len(set(names)) == 14
     for alert in alerts:
         assert alert["labels"]["severity"] in ("critical", "warning")
         assert alert["labels"]["team"] == "data", "which the values add"
@@ -63,6 +63,33 @@ def test_replicas_are_counted_as_the_values_say(helm: Helm) -> None:
     for replicas in (1, 7):
         (missing,) = [rule for rule in rules(helm, replicas=replicas) if rule["alert"] == "MilepostReplicaMissing"]
         assert missing["expr"].endswith(f"< {replicas}")
+
+
+def test_single_jobs_are_watched_unless_the_values_say_otherwise(helm: Helm, alerts: Rules) -> None:
+    """A job that was stopped in order is neither led nor lost, and so has no alert however old its last batch is."""
+    path = "metrics.prometheusRule.jobs"
+    of_jobs = {alert["alert"] for alert in alerts if alert["alert"].startswith("MilepostJob")} - {
+        "MilepostJournalDamaged"
+    }
+    assert len(of_jobs) == 4
+    (old,) = [alert for alert in alerts if alert["alert"] == "MilepostJobWithoutBatch"]
+    assert "> 1800 and min_over_time((" in old["expr"]
+    assert old["expr"].endswith("[30m:1m]) > 0")
+    assert "{{ $labels.store }}" in old["annotations"]["summary"]
+    without = {rule["alert"] for rule in rules(helm, **{f"{path}.minutesWithoutBatch": None})}
+    assert of_jobs - without == {"MilepostJobWithoutBatch"}
+    assert not of_jobs & {rule["alert"] for rule in rules(helm, **{f"{path}.enabled": False})}
+
+
+def test_prometheus_shows_the_token_without_which_it_sees_no_single_job(helm: Helm) -> None:
+    for values, kind, endpoints in (
+        (FULL, "ServiceMonitor", "endpoints"),
+        (TLS, "PodMonitor", "podMetricsEndpoints"),
+    ):
+        token = {"credentials": {"name": "prometheus-milepost", "key": "token"}}
+        monitor = f"metrics.{kind[0].lower()}{kind[1:]}.authorization"
+        (endpoint,) = helm.render(values, {monitor: token}).one(kind)["spec"][endpoints]
+        assert endpoint["authorization"] == token
 
 
 def test_each_has_a_section_that_says_what_to_do_and_no_section_is_left_over(alerts: Rules) -> None:

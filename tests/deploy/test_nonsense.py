@@ -86,6 +86,8 @@ NONSENSE: list[tuple[str, Any]] = [
     ("networkPolicy.egress.hdfsPorts", [0]),
     ("metrics.serviceMonitor.interval", "often"),
     ("metrics.prometheusRule.enabled", 1),
+    ("metrics.prometheusRule.jobs.minutesWithoutBatch", 0),
+    ("metrics.serviceMonitor.authorization", "token"),
     ("extraEnv", {"NAME": "value"}),
     ("enabled", "no"),
     ("global.imageRegistry", "https://registry"),

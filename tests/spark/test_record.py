@@ -60,7 +60,7 @@ def test_a_record_with_something_else_in_a_place_is_refused(damage: dict[str, ob
 
 def test_a_newer_schema_is_refused_by_name() -> None:
     with pytest.raises(RecordUnreadable, match="schema 6"):
-        decode(JobRecord("job", 1).encode().replace(b'"schema":2', b'"schema":5'))
+        decode(JobRecord("job", 1).encode().replace(b'"schema":2', b'"schema":6'))
 
 
 def test_a_record_with_states_has_a_schema_that_older_releases_refuse() -> None:

@@ -20,7 +20,7 @@ from milepost.core.store_calls import SessionContext
 from milepost.drivers.asynchronous import AsyncDriver
 from milepost.drivers.connections import Connections, Verify
 from milepost.drivers.environment import File, access, default_holder
-from milepost.types import JobInfo, Rights, SessionInfo, SessionSummary, Status, SteppedDown, StoreSummary
+from milepost.types import JobInfo, JobSummary, Rights, SessionInfo, SessionSummary, Status, SteppedDown, StoreSummary
 
 
 class AsyncClient(NotPicklable):
@@ -93,6 +93,12 @@ class AsyncClient(NotPicklable):
         Raises `NotSupported` if the service is of a release that cannot list sessions.
         """
         return self._driver.stream(service.sessions(self._caller, timeout))
+
+    def jobs(self, *, timeout: float | None = None) -> AsyncIterator[JobSummary]:
+        """Iterate over all jobs by name: the stores with an epoch or a snapshot of their files. They are fetched page
+        by page, each within ``timeout`` seconds.
+        """
+        return self._driver.stream(service.jobs(self._caller, timeout))
 
     async def job_info(self, job: str, *, timeout: float | None = None) -> JobInfo:
         """Return a job as a whole: who leads it, who stands by, and which batches it has committed. ``job`` is the name

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import asdict
-from datetime import datetime, timezone
+from datetime import datetime
+from fnmatch import fnmatchcase
 from typing import Annotated, Any
 
 import typer
@@ -15,16 +16,20 @@ from milepost.cli.errors import ExitCode
 from milepost.cli.files import Within
 from milepost.cli.options import Options, shared
 from milepost.cli.output import report, show, show_all
+from milepost.cli.service import warn_of_unseen_stores
 from milepost.client import Client
 from milepost.errors import Damaged, NotExist
 from milepost.restoring import newest_as_of, newest_of_batch, planned, restore
-from milepost.types import JobInfo, StoreSummary
+from milepost.types import JobInfo, JobSummary
 
 jobs = typer.Typer(
     rich_markup_mode=None, no_args_is_help=True, help="Show the jobs: who leads, who stands by, how far."
 )
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+_STOPPED = frozenset({"resigned", "new"})
+"""The states of a job that no driver is meant to lead, as far as the service knows."""
 
 
 def _seconds_of(text: str) -> float:
@@ -41,15 +46,15 @@ Job = Annotated[str, typer.Argument(help="Name of the job, which is that of its 
 @jobs.command("ls")
 @shared
 def list_jobs(context: typer.Context) -> None:
-    """List the jobs: the stores that have an epoch or files.
+    """List the jobs: the stores that have an epoch or a snapshot of their files.
 
     STATE is led, lost (the driver's session ended before it resigned), resigned, new or damaged. AGE is the number of
-    seconds since the last batch.
+    seconds since the last batch, by the service's clock.
     """
     options: Options = context.obj
     with options.client() as client:
         columns = ("job", "state", "epoch", "holder", "standbys", "batch", "age", "batches_an_hour", "damaged")
-        show_all(context, _lines(client), columns)
+        show_all(context, [_line(each) for each in client.jobs()], columns)
 
 
 @jobs.command("show")
@@ -78,28 +83,61 @@ def show_job(context: typer.Context, job: Job) -> None:
 
 @jobs.command("check")
 @shared
-def check_job(
+def check_jobs(
     context: typer.Context,
-    job: Job,
+    jobs: Annotated[
+        list[str] | None, typer.Argument(metavar="job", help="Names of jobs, or patterns of them with * and ?.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Check every job that the token may read.")] = False,
     max_age: Annotated[
         float | None,
         typer.Option(parser=_seconds_of, metavar="<time>", help="How old the last batch may be: 90s, 10m, 2h, 1d."),
     ] = None,
 ) -> None:
-    """Check that a driver leads the job, that none of its records is damaged, and that its last batch is recent.
+    """Check of each job that a driver leads, that no record is damaged, and that the last batch is recent.
 
-    The exit code is 0 if so, and 1 if not, with a line on stderr for each complaint: for cron, Airflow and probes.
+    The exit code is 0 if so, and 1 if not, with a line on stderr for each complaint: for cron, Airflow and probes. With
+    a pattern or --all, jobs that were stopped in order or never led are passed over; a job that you name must be led.
     """
+    if bool(jobs) is every:
+        raise typer.BadParameter("takes names or patterns of jobs, or --all instead", param_hint="'job'")
     options: Options = context.obj
     with options.client() as client:
-        line = _line(client.job_info(job))
-    complaints = list(_complaints(line, max_age))
+        lines = list(_checked(client, ["*"] if every else jobs or [], max_age))
+    show_all(context, lines, ("job", "state", "holder", "batch", "age"))
+    complaints = [complaint for line in lines for complaint in line["complaints"]]
     for complaint in complaints:
         typer.echo(complaint, err=True)
     if complaints:
         raise typer.Exit(ExitCode.REFUSED)
-    batch = "no batch yet" if line["batch"] is None else f"batch {line['batch']}"
-    report(context, f"{job} is led by {line['holder']}: {batch}", **line)
+
+
+def _checked(client: Client, wanted: list[str], max_age: float | None) -> Iterator[dict[str, Any]]:
+    """Yield the line of each job that is wanted by its name or by a pattern, with the complaints about it."""
+    patterns = [each for each in wanted if "*" in each or "?" in each]
+    names = dict.fromkeys(each for each in wanted if each not in patterns)
+    for name in names:
+        try:
+            line = _line(client.job_info(name))
+        except NotExist:
+            yield {"job": name, **_UNKNOWN, "state": "absent", "complaints": [f"there is no job {name}"]}
+        except Damaged as error:
+            yield {"job": name, **_UNKNOWN, "state": "damaged", "complaints": [f"{name} cannot be read: {error}"]}
+        else:
+            yield {**line, "complaints": list(_complaints(line, max_age))}
+    if not patterns:
+        return
+    warn_of_unseen_stores(client, patterns)
+    matched = 0
+    for each in client.jobs():
+        if not any(fnmatchcase(each.job, pattern) for pattern in patterns):
+            continue
+        matched += 1
+        if each.job not in names and (each.state not in _STOPPED or each.damaged):
+            line = _line(each)
+            yield {**line, "complaints": list(_complaints(line, max_age))}
+    if not matched:
+        typer.echo(f"warning: no job matches {' '.join(patterns)}", err=True)
 
 
 @jobs.command("restore")
@@ -154,45 +192,33 @@ def _complaints(line: dict[str, Any], max_age: float | None) -> Iterator[str]:
         yield f"no driver leads {job}: it is {line['state']}, and {line['standbys']} stand by"
     if line["damaged"]:
         yield f"{line['damaged']} records of {job} are damaged: milepost fsck says which"
-    if max_age is not None and age is None:
-        yield f"{job} has no batch whose time is known"
-    elif max_age is not None and age > max_age:
+    if max_age is None:
+        return
+    if line["batch"] is None:
+        yield f"{job} has no batch yet, or its files are not in this service"
+    elif age is None:
+        yield f"it is not known when the last batch of {job}, {line['batch']}, was committed"
+    elif age > max_age:
         yield f"the last batch of {job}, {line['batch']}, is {age:g} s old, and may be {max_age:g} s"
 
 
-def _lines(client: Client) -> Iterator[dict[str, Any]]:
-    for store in client.stores():
-        if store.epoch or store.epoch is None or store.snapshot is not None:
-            try:
-                yield _line(client.job_info(store.store))
-            except Damaged:
-                yield _damaged(store)
-            except NotExist:
-                continue  # the job was dropped since it was listed
+_UNKNOWN = dict.fromkeys(("epoch", "holder", "standbys", "batch", "age", "batches_an_hour", "damaged"))
+"""What is not known of a job that does not exist, or that cannot be read."""
 
 
-def _line(info: JobInfo) -> dict[str, Any]:
-    last, often = info.batch, info.batches_an_hour
+def _line(job: JobInfo | JobSummary) -> dict[str, Any]:
+    last, age, often = job.batch, job.age, job.batches_an_hour
     return {
-        "job": info.job,
-        "state": info.state,
-        "epoch": info.epoch.epoch,
-        "holder": info.epoch.holder,
-        "standbys": info.standby_count,
+        "job": job.job,
+        "state": job.state,
+        "epoch": job.epoch and job.epoch.epoch,
+        "holder": job.epoch and job.epoch.holder,
+        "standbys": job.standby_count,
         "batch": last and last.batch,
-        "age": None if last is None or last.taken is None else _seconds_since(last.taken),
+        "age": None if age is None else round(age, 1),
         "batches_an_hour": None if often is None else round(often, 1),
-        "damaged": info.damaged,
+        "damaged": job.damaged,
     }
-
-
-def _damaged(store: StoreSummary) -> dict[str, Any]:
-    nothing = dict.fromkeys(("holder", "standbys", "batch", "age", "batches_an_hour"))
-    return {"job": store.store, "state": "damaged", "epoch": store.epoch, **nothing, "damaged": store.damaged}
-
-
-def _seconds_since(then: datetime) -> float:
-    return round(max(0.0, (datetime.now(timezone.utc) - then).total_seconds()), 1)
 
 
 def _text(time: datetime | None) -> str:

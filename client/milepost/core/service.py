@@ -18,6 +18,7 @@ from milepost.operations.handles import (
     END_SESSION,
     GET_JOB,
     GET_SESSION,
+    LIST_JOBS,
     LIST_SESSIONS,
     LIST_STORES,
     OPEN_SESSION,
@@ -93,6 +94,11 @@ def _pages(
             yield Emit(entry)
         if token is None:
             return
+
+
+def jobs(caller: Caller, timeout: float | None = None) -> Operation[None]:
+    """Fetch page after page of the list of jobs, each within ``timeout``, and emit each `JobSummary`."""
+    yield from _pages(caller, LIST_JOBS, file_answers.jobs, timeout)
 
 
 def job_info(caller: Caller, job: str, timeout: float | None = None) -> Operation[JobInfo]:

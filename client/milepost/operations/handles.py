@@ -6,6 +6,7 @@ from milepost.operations.operation import (
     COMMITS,
     FIELDS,
     JOB,
+    JOBS,
     KEYED,
     PAGED,
     READS_BYTES,
@@ -128,6 +129,16 @@ CAMPAIGN = change(
 )
 GET_EPOCH = read("getEpoch", f"{STORE}/epoch", {Code.CORRUPT}, summary="The current epoch", answer="Epoch")
 GET_JOB = read("getJob", JOB, {Code.NOT_EXIST, Code.CORRUPT}, summary="A job as a whole", answer="JobInfo")
+LIST_JOBS = operation(
+    "listJobs",
+    "GET",
+    JOBS,
+    Right.TOKEN,
+    {Code.NOT_ACCEPTABLE, Code.INVALID_REQUEST},
+    summary="The jobs",
+    answer="JobPage",
+    query=PAGED,
+)
 RESIGN = change("resign", "DELETE", f"{STORE}/epoch", {Code.FENCED}, summary="Resign", success=(204,))
 GET_CREDENTIALS = operation(
     "getCredentials",

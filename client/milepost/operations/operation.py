@@ -87,7 +87,8 @@ EVERYWHERE: Final = frozenset({Code.UNAUTHENTICATED, Code.FORBIDDEN, Code.INTERN
 """The problem codes that every operation may answer."""
 _BY_ANY_REPLICA = ("/v1/status", "/v1/whoami")
 STORE = "/v1/stores/{store}"
-JOB = "/v1/jobs/{store}"
+JOBS = "/v1/jobs"
+JOB = f"{JOBS}/{{store}}"
 
 KEYED = (Header.IDEMPOTENCY_KEY, Header.ATTEMPT)
 _ACTING = (Header.SESSION, *KEYED)

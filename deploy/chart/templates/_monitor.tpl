@@ -11,6 +11,10 @@ scheme: https
 tlsConfig:
   {{- include "milepost.tlsConfig" .top | nindent 2 }}
 {{- end }}
+{{- with .monitor.authorization }}
+authorization:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- with .monitor.relabelings }}
 relabelings:
   {{- toYaml . | nindent 2 }}

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from milepost_backends.contract import PointerStore
 from milepost_server.blobs.timeouts import BlobsWithTimeout
+from milepost_server.http.job_metrics import JobMetrics
 from milepost_server.journal import Journal
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
@@ -21,9 +22,11 @@ class Metrics:
         journal: Journal,
         pointers: PointerStore,
         blobs: BlobsWithTimeout,
+        jobs: JobMetrics,
         expires: Callable[[], float | None] = lambda: None,
     ) -> None:
         """``expires`` returns the Unix time at which the replica's TLS certificate ends; None without a certificate."""
+        self._jobs = jobs
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "milepost_requests", "Requests by method and status", ("method", "status"), registry=self._registry
@@ -78,6 +81,6 @@ class Metrics:
         """Count an answer with ``status`` to input that is not a valid request."""
         self._requests.labels("other", status).inc()
 
-    def text(self) -> bytes:
-        """Return all metrics in the text format of Prometheus."""
-        return generate_latest(self._registry)
+    async def text(self, *, named: bool) -> bytes:
+        """Return all metrics in the text format of Prometheus; those that name single jobs only if ``named``."""
+        return generate_latest(self._registry) + await self._jobs.text(named=named)

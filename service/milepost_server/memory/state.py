@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 from sortedcontainers import SortedList
 
 from milepost_server.memory.indexes import Aged, SessionIndex, StoreIndex, ended_since, mark, move, used_up_since
+from milepost_server.memory.job_index import JobIndex
 from milepost_server.memory.lookup import is_pending
 from milepost_server.memory.snapshots import Snapshot
 from milepost_server.memory.tree_index import TreeIndex
@@ -30,6 +31,7 @@ class State(TreeIndex):
         super().__init__()
         self.sessions: dict[str, Session | Corrupt] = {}
         self.session_index = SessionIndex()
+        self.jobs = JobIndex()
         self._answers: dict[KeyScope, str] = {}
         self._locks: SortedList[tuple[str, str, str]] = SortedList()
         self._locked_stores: dict[str, SortedList[str]] = {}
@@ -106,6 +108,8 @@ class State(TreeIndex):
         elif parts[2:] == ["tree"]:
             index.unfinished = isinstance(new, Tree) and bool(new.range_tombstones or new.rollbacks)
             self._index_manifests(old, new)
+        if len(parts) == 2 or parts[2:] == ["tree"]:
+            self.jobs.changed(index.name, self.store(store), self.tree(store))
         if len(parts) > 2 and parts[2] in ("tree", "files"):
             mark(self._to_trim, index.name, index.may_be_trimmed)
         if index.has_cleared:

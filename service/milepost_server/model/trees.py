@@ -92,12 +92,17 @@ class TreePath(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True
         return found
 
 
-class TreeSnapshot(msgspec.Struct, frozen=True, gc=False):
-    """A snapshot: the tree at ``revision``, right after Spark committed ``batch`` of the query in ``directory``."""
+class TreeSnapshot(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A snapshot: the tree at ``revision``, right after Spark committed ``batch`` of the query in ``directory``.
+
+    ``taken`` is the time at which the batch was committed. It is empty if a release that did not store the time took
+    the snapshot, and for the snapshot that a rollback takes. It is shown to users; Milepost makes no decision by it.
+    """
 
     directory: str
     batch: int
     revision: int
+    taken: str = ""
 
 
 class Savepoint(msgspec.Struct, frozen=True, gc=False):

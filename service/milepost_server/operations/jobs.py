@@ -1,16 +1,20 @@
-"""The operation that describes a job as a whole: who leads it, who stands by, and which batches it has committed."""
+"""The operations that describe jobs: who leads each, who stands by, and which batches it has committed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from milepost.wire import Code
+from milepost_server.basics.loop_time import LoopTimeBudget
 from milepost_server.basics.problems import problem
 from milepost_server.journal import Journal
 from milepost_server.memory.lookup import Lookup
-from milepost_server.model.records import Session, Store
+from milepost_server.model.records import Corrupt, Session, Store
+from milepost_server.model.trees import Tree, TreeSnapshot
 from milepost_server.operations.handles import store_in
-from milepost_server.operations.snapshots import SnapshotOperations
+from milepost_server.operations.snapshots import SnapshotOperations, snapshot_body, taken_of
 from milepost_server.replica.epoch_queues import EpochQueues
 from milepost_server.replica.leases import Leases
 from milepost_server.replica.submitter import Reply
@@ -21,23 +25,142 @@ MOST_STANDBYS: Final = 100
 """The most standbys that a description names; it counts them all."""
 
 
+_NO_EPOCH: Final = {"epoch": None, "session": None, "holder": None, "since": None}
+"""The epoch of a job whose store's own record cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSummary:
+    """A job in the list of jobs.
+
+    ``state`` is as `JobOperations.describe` returns it, or ``damaged`` if the store's own record cannot be read.
+    ``epoch`` has the number and the holder of the epoch as JSON, with None for all of them if that record cannot be
+    read. ``standbys`` counts the sessions that wait for the epoch, ``damaged`` the records that cannot be read.
+    ``batch`` is the newest snapshot, and ``oldest`` the oldest that is kept of the same query, each with the time at
+    which its batch was committed, None if that is unknown. Both are None without a snapshot.
+    """
+
+    job: str
+    state: str
+    epoch: dict[str, Any]
+    standbys: int
+    batch: tuple[TreeSnapshot, str | None] | None
+    oldest: tuple[TreeSnapshot, str | None] | None
+    damaged: int
+
+    def body(self) -> dict[str, Any]:
+        """Return the summary as JSON."""
+        return {
+            "job": self.job,
+            "state": self.state,
+            **self.epoch,
+            "standbyCount": self.standbys,
+            "batch": None if self.batch is None else {**snapshot_body(self.batch[0]), "taken": self.batch[1]},
+            "oldest": None if self.oldest is None else {**snapshot_body(self.oldest[0]), "taken": self.oldest[1]},
+            "damaged": self.damaged,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """A page of the list of all jobs, as JSON, sorted by name.
+
+    ``next`` is the name after which the next page begins, None on the last page. ``now`` is the time of the service.
+    """
+
+    jobs: list[dict[str, Any]]
+    next: str | None
+    now: str
+    term: int
+
+
 class JobOperations:
-    """The operation that describes a job: the epoch, the standbys, the snapshots and the damage of its store."""
+    """The operations that describe jobs: the epoch, the standbys, the snapshots and the damage of their stores."""
 
     def __init__(
-        self, journal: Journal, epoch_queues: EpochQueues, leases: Leases, snapshots: SnapshotOperations
+        self,
+        journal: Journal,
+        loop_time: LoopTimeBudget,
+        epoch_queues: EpochQueues,
+        leases: Leases,
+        snapshots: SnapshotOperations,
     ) -> None:
         self._journal = journal
+        self._loop_time = loop_time
         self._epoch_queues = epoch_queues
         self._leases = leases
         self._snapshots = snapshots
+
+    def count(self) -> int:
+        """Return the number of jobs. Raises ``no-leader`` problems."""
+        return len(self._journal.read().view.state.jobs)
+
+    async def list_page(self, after: str, limit: int, shown: Callable[[str], bool]) -> JobPage:
+        """Return a page of at most ``limit`` jobs, whose names come after ``after``. A job is a store with an epoch or
+        a snapshot of its files, or one whose own record or whose record of the tree cannot be read.
+
+        ``shown`` says of a job whether the caller may see it; other jobs are skipped as if they did not exist. No
+        manifest is loaded, so the time of a batch may be unknown. Raises ``no-leader`` problems.
+        """
+        found: list[dict[str, Any]] = []
+        following: str | None = None
+
+        def add(name: str) -> bool:
+            nonlocal following
+            if not shown(name):
+                return False
+            if len(found) == limit:
+                following = found[-1]["job"]
+                return True
+            found.append(self._summary(name).body())
+            return False
+
+        await self._loop_time.each_after(lambda last: self._journal.read().view.state.jobs.after(last), after, add)
+        reading = self._journal.read()
+        return JobPage(found, following, self._journal.context(reading.revision).wall, reading.term)
+
+    async def each(self, most: int, visit: Callable[[JobSummary], object]) -> None:
+        """Call ``visit`` with the first ``most`` jobs by name. Other requests are served in between. Raises
+        ``no-leader`` problems.
+        """
+        visited = 0
+
+        def one(name: str) -> bool:
+            nonlocal visited
+            if visited == most:
+                return True
+            visited += 1
+            visit(self._summary(name))
+            return False
+
+        await self._loop_time.each_after(lambda last: self._journal.read().view.state.jobs.after(last), "", one)
+
+    def _summary(self, job: str) -> JobSummary:
+        state = self._journal.read().view.state
+        found, tree = state.store(job), state.tree(job)
+        record = found if isinstance(found, Store) else Store(job)
+        last = oldest = None
+        if isinstance(tree, Tree) and tree.snapshots:
+            newest = max(tree.snapshots, key=_order)
+            first = min((each for each in tree.snapshots if each.directory == newest.directory), key=_order)
+            last, oldest = ((each, taken_of(state, record, tree, each)) for each in (newest, first))
+        unreadable = isinstance(found, Corrupt)
+        return JobSummary(
+            job=job,
+            state="damaged" if unreadable else _state_of(record, epoch_holder(state, record)),
+            epoch=_NO_EPOCH if unreadable else epoch_body(state, record),
+            standbys=len(self._epoch_queues.standbys(job)),
+            batch=last,
+            oldest=oldest,
+            damaged=state.count_unreadable(job),
+        )
 
     async def describe(self, job: str) -> Reply:
         """Return the job that has the store ``job``.
 
         ``state`` says what became of the driver that held the epoch last: it is ``led`` if the session lives, ``lost``
         if the session expired or ended with the epoch in hand, ``resigned`` if the driver resigned the epoch, and
-        ``new`` if no driver ever led.
+        ``new`` if no driver ever led. ``now`` is the time of the service, by which the age of a batch is counted.
 
         Raises problems: ``not-exist`` if there is no such store, ``corrupt`` if its record or the content of its tree
         is unknown, ``storage-unavailable``, ``no-leader``.
@@ -60,6 +183,7 @@ class JobOperations:
             **kept.answer.body,
             "handles": state.count(job),
             "damaged": state.count_unreadable(job),
+            "now": self._journal.context(reading.revision).wall,
         }
         return Reply(Answer(body), reading.revision, reading.term)
 
@@ -73,6 +197,11 @@ class JobOperations:
             "since": (known.opened or None) if known else None,
             "expires_in": self._leases.expires_in(session),
         }
+
+
+def _order(snapshot: TreeSnapshot) -> tuple[int, int]:
+    """Return what snapshots are sorted by; those of one revision, as after the rename of a directory, by batch."""
+    return snapshot.revision, snapshot.batch
 
 
 def _state_of(record: Store, holder: Session | None) -> str:

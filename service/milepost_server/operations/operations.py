@@ -85,7 +85,7 @@ def operations_of(replica: Replica) -> Operations:
         epochs=EpochOperations(journal, replica.epoch_queues, replica.leases, submitter, clock),
         files=files,
         handles=HandleOperations(journal, replica.loop_time, submitter),
-        jobs=JobOperations(journal, replica.epoch_queues, replica.leases, snapshots),
+        jobs=JobOperations(journal, replica.loop_time, replica.epoch_queues, replica.leases, snapshots),
         leading=LeadingOperations(journal, replica.step_down),
         lookups=StateLookups(replica.lookups, reader, files, trees),
         publisher=Publisher(journal, replica.deletions, submitter, replica.manifests),

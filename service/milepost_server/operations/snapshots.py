@@ -9,7 +9,7 @@ from typing import Any
 from milepost_server.basics.pieces import stream_of
 from milepost_server.blobs.intake import Incoming
 from milepost_server.journal import Journal
-from milepost_server.memory.lookup import Lookup
+from milepost_server.memory.lookup import Lookup, ManifestsNotLoaded
 from milepost_server.model.paths import SNAPSHOTS
 from milepost_server.model.records import Store
 from milepost_server.model.requests.base import BlobRef, Request, UploadRef
@@ -127,6 +127,19 @@ class SnapshotOperations:
 def snapshot_body(snapshot: TreeSnapshot | Savepoint) -> dict[str, Any]:
     """Return a snapshot or a savepoint as JSON."""
     return {"directory": snapshot.directory, "batch": snapshot.batch, "revision": snapshot.revision}
+
+
+def taken_of(view: Lookup, store: Store, tree: Tree, snapshot: TreeSnapshot) -> str | None:
+    """Return the time at which the batch of a snapshot was committed; None if it is unknown, or if a manifest that is
+    not in memory has the file of the batch. No manifest is loaded.
+    """
+    if snapshot.taken:
+        return snapshot.taken
+    try:
+        taken: str | None = _commit(view, store, tree, snapshot)["taken"]
+    except ManifestsNotLoaded:
+        return None
+    return taken
 
 
 def _commit(view: Lookup, store: Store, tree: Tree, snapshot: TreeSnapshot | Savepoint) -> dict[str, Any]:

@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from milepost.errors import NotExist
+from milepost_server.model.paths import path_key
+from milepost_server.model.records import Corrupt, Store, store_key, tree_key
 from milepost_server.model.requests.base import Attempt
 from milepost_server.model.requests.handles import Resign
 from milepost_server.model.requests.sessions import EndSession
+from milepost_server.model.trees import Manifest, Tree
 from milepost_server.replica.submitter import Caller
 from tests.service.acting import STORE, actor
 from tests.support.files import put
@@ -91,3 +95,63 @@ async def test_its_snapshots_have_the_time_and_the_epoch_of_each_batch(tmp_path:
             ("checkpoint", batch, epoch) for batch in range(3)
         ]
         assert all(each["taken"] for each in found["snapshots"])
+
+
+async def listed(running: Rig, after: str = "", limit: int = 9) -> list[dict[str, Any]]:
+    page = await running.operations.jobs.list_page(after, limit, lambda name: name != "hidden")
+    assert (page.next is None) is (len(page.jobs) < limit)
+    return page.jobs
+
+
+async def test_the_list_says_of_each_job_what_its_description_says(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        epoch = await (await actor(running, "a")).campaign()
+        for batch in range(3):
+            await put(running, f"checkpoint/commits/{batch}", epoch, b"v1", inline=True)
+        running.replica.journal.read().view.state.apply(
+            (store_key(name), Store(name, epoch=1)) for name in ("hidden", "zebra")
+        )
+        found, zebra = await listed(running)
+        info = await described(running)
+        for member in ("job", "state", "epoch", "session", "holder", "since", "standbyCount", "damaged"):
+            assert found[member] == info[member]
+        of_batches = [{**each} for each in info["snapshots"]]
+        for each in of_batches:
+            del each["epoch"]
+        assert (found["oldest"], found["batch"]) == (of_batches[0], of_batches[-1])
+        assert (zebra["job"], zebra["state"], zebra["batch"]) == ("zebra", "resigned", None)
+        assert [each["job"] for each in await listed(running, STORE)] == ["zebra"]
+        assert [each["job"] for each in await listed(running, "", 1)] == [STORE]
+
+
+async def test_the_time_of_a_batch_is_known_though_its_manifest_was_not_loaded(tmp_path: Path) -> None:
+    """As after a change of leader. Only of a snapshot that an earlier release took, the time may be unknown."""
+    async with rig(embedded(tmp_path)) as running:
+        epoch = await (await actor(running, "a")).campaign()
+        await put(running, "checkpoint/commits/0", epoch, b"v1", inline=True)
+        state = running.replica.journal.read().view.state
+        (before,) = await listed(running)
+        tree = state.tree(STORE)
+        assert isinstance(tree, Tree)
+        assert tree.snapshots[0].taken == before["batch"]["taken"] is not None
+        old = replace(tree, snapshots=(replace(tree.snapshots[0], taken=""),))
+        state.apply([(tree_key(STORE), old)])
+        assert await listed(running) == [before]
+        manifests = (Manifest("absent", 1, "", 1),)
+        path = path_key(STORE, "checkpoint/commits/0")
+        state.apply([(tree_key(STORE), replace(tree, manifests=manifests)), (path, None)])
+        assert await listed(running) == [before]
+        state.apply([(tree_key(STORE), replace(old, manifests=manifests))])
+        assert (await listed(running))[0]["batch"]["taken"] is None
+
+
+async def test_a_job_that_cannot_be_read_is_listed_as_far_as_it_can(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        await (await actor(running, "a")).campaign()
+        state = running.replica.journal.read().view.state
+        state.apply([(tree_key(STORE), Corrupt("tree", "damaged"))])
+        (found,) = await listed(running)
+        assert (found["state"], found["batch"], found["damaged"]) == ("led", None, 1)
+        state.apply([(store_key(STORE), Corrupt(STORE, "damaged"))])
+        (found,) = await listed(running)
+        assert (found["state"], found["epoch"], found["damaged"]) == ("damaged", None, 2)

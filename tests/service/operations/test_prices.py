@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from milepost_server.blobs.collector import collect
+from milepost_server.http.job_metrics import JobMetrics
 from milepost_server.http.metrics import Metrics
 from milepost_server.model.records import (
     Handle,
@@ -114,7 +115,8 @@ async def collected(running: Rig) -> int:
 
 
 async def metrics(running: Rig) -> bytes:
-    return Metrics(running.replica.journal, running.replica.pointers, running.replica.blobs).text()
+    replica, jobs = running.replica, JobMetrics(running.operations.jobs)
+    return await Metrics(replica.journal, replica.pointers, replica.blobs, jobs).text(named=True)
 
 
 async def lock_all(running: Rig) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import product
 
@@ -197,6 +198,22 @@ def test_what_a_token_is_takes_no_longer_the_longer_it_is(guarded: ServerProcess
         assert raw.ask(guarded.url, request).status_code in (400, 401, 413, 422)
     assert httpx.get(f"{guarded.url}/livez", trust_env=False, timeout=60.0).status_code == 200
     assert "Traceback" not in guarded.logged()
+
+
+def test_the_metrics_of_single_jobs_are_for_readers_of_all(a: Api, as_client: As, guarded: ServerProcess) -> None:
+    """Others learn how many jobs there are, and that they do not see them."""
+    a.granted()
+    with connect(guarded.url) as stranger:
+        unknown = stranger.get("/metrics", headers={"Authorization": "Bearer of-nobody-0123456789"})
+        others = [stranger.get("/metrics"), unknown, as_client("of-a").get("/metrics")]
+    for answer in others:
+        assert answer.status_code == 200
+        assert a.store not in answer.text
+        (jobs,) = re.findall(r"^milepost_jobs (\S+)$", answer.text, re.MULTILINE)
+        assert float(jobs) > 0
+        assert f"\nmilepost_jobs_left_out {jobs}\n" in answer.text
+    for name in ("reads-all", "ops"):
+        assert f'\nmilepost_job_led{{store="{a.store}"}} 1.0\n' in as_client(name).get("/metrics").text
 
 
 def test_the_names_of_damaged_records_are_for_readers_of_all(as_client: As, guarded: ServerProcess) -> None:

@@ -61,6 +61,7 @@ CALLS = [
     ("POST", "/v1/stores/s/epoch"),
     ("GET", "/v1/stores/s/epoch"),
     ("DELETE", "/v1/stores/s/epoch"),
+    ("GET", "/v1/jobs"),
     ("GET", "/v1/jobs/s"),
     ("POST", "/v1/stores/s/uploads"),
     ("GET", "/v1/stores/s/events?after=7"),

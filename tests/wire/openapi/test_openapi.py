@@ -272,6 +272,7 @@ def test_answer_examples_have_the_shape_of_real_answers(page: Json, api: Api) ->
         fits(response.json(), content["application/json"]["schema"], page["components"]["schemas"])
     for path, kind, name, id_ in (
         ("/v1/stores", "stores", "store", api.store),
+        ("/v1/jobs", "jobs", "job", f"{api.store}-job"),
         ("/v1/sessions", "sessions", "session", api.session),
     ):
         told = api.http.get(path).json()

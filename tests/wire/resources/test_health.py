@@ -65,6 +65,8 @@ def test_metrics_count_requests_and_tell_who_leads(api: Api, http: httpx.Client)
     assert re.search(rf"^milepost_term {api.current().headers['milepost-term']}\.0$", text, re.MULTILINE)
     assert http.get("/metrics").headers["content-type"].startswith("text/plain")
     assert api.store not in text
+    api.granted()
+    assert re.search(rf'^milepost_job_led{{store="{api.store}"}} 1\.0$', http.get("/metrics").text, re.MULTILINE)
 
 
 # -- what is not there -------------------------------------------------------------------------------------------------

@@ -79,6 +79,7 @@ def test_what_is_refused(filled: Api, params: dict[str, str]) -> None:
     problem(filled.handles(**params), 422, "invalid-request")
     problem(filled.http.get("/v1/stores", params=params), 422, "invalid-request")
     problem(filled.http.get("/v1/sessions", params=params), 422, "invalid-request")
+    problem(filled.http.get("/v1/jobs", params=params), 422, "invalid-request")
 
 
 # -- GET /v1/stores ----------------------------------------------------------------------------------------------------

@@ -84,7 +84,8 @@ OF_HTTP = {
 """Headers that mean what they always do."""
 
 STORE = "/v1/stores/{store}"
-JOB = "/v1/jobs/{store}"
+JOBS = "/v1/jobs"
+JOB = JOBS + "/{store}"
 HANDLE = STORE + "/handles/{name}"
 SESSION = "/v1/sessions/{session}"
 JOB_FILES = STORE + "/files"

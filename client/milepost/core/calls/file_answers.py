@@ -16,6 +16,7 @@ from milepost.types import (
     FileCredential,
     JobFile,
     JobInfo,
+    JobSummary,
     KeptSnapshots,
     Savepoint,
     StandbyInfo,
@@ -49,7 +50,35 @@ def job_info(document: Document) -> JobInfo:
         kept=kept_snapshots(document),
         handles=members.whole(document, "handles"),
         damaged=members.whole(document, "damaged"),
+        now=members.time(document["now"]),
     )
+
+
+def jobs(after: str | None) -> Callable[[Document], tuple[list[JobSummary], str | None]]:
+    """Make a reader for the page of jobs after the token ``after``. It returns the jobs, and the next page's token
+    (None on the last page).
+
+    The reader refuses a page whose next token is ``after`` again, because the listing would never end.
+    """
+
+    def read(document: Document) -> tuple[list[JobSummary], str | None]:
+        now = members.time(document["now"])
+        found = [
+            JobSummary(
+                job=members.text(entry, "job"),
+                state=members.text(entry, "state"),
+                epoch=None if entry.get("epoch") is None else epoch(entry),
+                standby_count=members.whole(entry, "standbyCount"),
+                batch=None if entry.get("batch") is None else snapshot_of(entry["batch"]),
+                oldest=None if entry.get("oldest") is None else snapshot_of(entry["oldest"]),
+                damaged=members.whole(entry, "damaged"),
+                now=now,
+            )
+            for entry in members.entries(document, "jobs")
+        ]
+        return found, members.next_page(document, after)
+
+    return read
 
 
 def _standby(document: Document) -> StandbyInfo:

@@ -50,7 +50,7 @@ async def readyz(request: HttpRequest) -> Response:
     ready = all(line.ok for line in lines)
     body = "ok\n" if ready else "not ready\n"
     if "verbose" in request.query_params:
-        found = await _may_see_what_was_found(request)
+        found = await _reads_all(request)
         said = [line.text if found else "ok" if line.ok else "not ready" for line in lines]
         body = "".join(
             f"[{'+' if line.ok else '-'}] {line.part}: {text}\n" for line, text in zip(lines, said, strict=True)
@@ -58,11 +58,12 @@ async def readyz(request: HttpRequest) -> Response:
     return Response(body, 200 if ready else 503, media_type="text/plain")
 
 
-async def _may_see_what_was_found(request: HttpRequest) -> bool:
-    """Return whether the caller may see names of damaged records, and the storage's own messages.
+async def _reads_all(request: HttpRequest) -> bool:
+    """Return whether the caller may read every store, and so may see names of jobs and of damaged records, and the
+    storage's own messages.
 
-    Health probes are answered to every client. So a missing or wrong token, or one that cannot be looked up, is no
-    error: the answer only omits these details.
+    Health probes and metrics are answered to every client. So a missing or wrong token, or one that cannot be looked
+    up, is no error: the answer only omits these details.
     """
     context = request.context
     if context.certified_only and not is_certified(request.scope):
@@ -84,8 +85,12 @@ async def leader(request: HttpRequest) -> Response:
 
 @plain(router, METRICS, **probe_operation("Counters and gauges."))
 async def metrics(request: HttpRequest) -> Response:
-    """Return the metrics in the text format of Prometheus."""
-    return Response(request.context.metrics.text(), media_type="text/plain; version=0.0.4")
+    """Return the metrics in the text format of Prometheus.
+
+    If clients must authenticate, only a client that may read every store gets the metrics that name single jobs.
+    """
+    text = await request.context.metrics.text(named=await _reads_all(request))
+    return Response(text, media_type="text/plain; version=0.0.4")
 
 
 @answers(

@@ -1,14 +1,18 @@
-"""The route of ``/v1/jobs``."""
+"""The routes of ``/v1/jobs``."""
 
 from __future__ import annotations
+
+from functools import partial
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from milepost.operations.handles import GET_JOB
+from milepost.operations.handles import GET_JOB, LIST_JOBS
+from milepost_server.http.access.permission import may_read
 from milepost_server.http.headers import accepts, checked_name
 from milepost_server.http.openapi.documents import EPOCH_EXAMPLE, answers
-from milepost_server.http.replies import json_reply
+from milepost_server.http.queries import page_of, to_token
+from milepost_server.http.replies import about, json_reply, json_response
 from milepost_server.http.requests import HttpRequest
 
 router = APIRouter(tags=["jobs"])
@@ -26,6 +30,45 @@ _SNAPSHOT = {
     "taken": "2026-01-01T12:00:00.000Z",
     "epoch": 3,
 }
+
+
+_BATCH = {"directory": "checkpoint", "batch": 7, "revision": 42, "taken": "2026-01-01T12:00:00.000Z"}
+
+
+@answers(
+    router,
+    LIST_JOBS,
+    {
+        200: (
+            "A page, by name.",
+            {
+                "jobs": [
+                    {
+                        "job": "flights",
+                        "state": "led",
+                        **EPOCH_EXAMPLE,
+                        "standbyCount": 1,
+                        "batch": _BATCH,
+                        "oldest": {**_BATCH, "batch": 0, "revision": 21, "taken": "2026-01-01T11:53:00.000Z"},
+                        "damaged": 0,
+                    }
+                ],
+                "next": "ZmxpZ2h0cw",
+                "now": "2026-01-01T12:00:07.000Z",
+            },
+        )
+    },
+)
+async def list_jobs(request: HttpRequest) -> Response:
+    """Return a page of the jobs that the client may read: the stores with an epoch or a snapshot of their files.
+
+    `state` is as in the description of one job, or `damaged` if the store's own record cannot be read. `batch` is the
+    snapshot of the last batch, `oldest` the oldest that is kept of the same query, and `now` the time of the service.
+    """
+    accepts(request, "application/json")
+    page = await request.operations.jobs.list_page(*page_of(request, LIST_JOBS), partial(may_read, request))
+    body = {"jobs": page.jobs, "next": to_token(page.next), "now": page.now}
+    return json_response(body, 200, about(None, page.term))
 
 
 @answers(
@@ -46,6 +89,7 @@ _SNAPSHOT = {
                 "passedOver": [{**_SNAPSHOT, "batch": 8, "revision": 45}],
                 "handles": 4,
                 "damaged": 0,
+                "now": "2026-01-01T12:00:07.000Z",
             },
         )
     },
@@ -55,7 +99,7 @@ async def describe(request: HttpRequest, store: str) -> Response:
 
     `state` is `led` while a driver holds the epoch, `lost` if its session ended before the driver resigned, `resigned`
     if it resigned, and `new` if no driver ever led. At most 100 standbys are named; `standbyCount` counts them all.
-    `expires_in` of the job is that of the session that leads, null if none does.
+    `expires_in` of the job is that of the session that leads, null if none does. `now` is the time of the service.
     """
     checked_name(store, "store")
     accepts(request, "application/json")

@@ -39,7 +39,7 @@ class TreeChange:
         self._records[path] = self._with(path, entry)
         committed = None if entry.directory else commit_of(path)
         if committed is not None:
-            self._take_snapshot(*committed)
+            self._take_snapshot(*committed, entry.modified)
 
     def end(self, path: str, *, shared: bool = False) -> None:
         """Delete the entry at a path. ``shared`` is True for the source of a rename, since the blob is named under
@@ -94,9 +94,9 @@ class TreeChange:
             return replace(record, entries=(*before, ended, *begun))
         return replace(record, entries=(*before, *begun))
 
-    def _take_snapshot(self, directory: str, batch: int) -> None:
-        """Make a snapshot of a query, in place of one of the same batch, and drop the oldest snapshots beyond the
-        limit.
+    def _take_snapshot(self, directory: str, batch: int, taken: str) -> None:
+        """Make a snapshot of a query, whose batch was committed at the time ``taken``, in place of one of the same
+        batch, and drop the oldest snapshots beyond the limit.
 
         Snapshots that a rollback passed over are dropped once all kept snapshots of the query are newer.
 
@@ -106,7 +106,7 @@ class TreeChange:
         others = [
             snapshot for snapshot in self.tree.snapshots if (snapshot.directory, snapshot.batch) != (directory, batch)
         ]
-        snapshots = [*others, TreeSnapshot(directory, batch, self._context.revision)]
+        snapshots = [*others, TreeSnapshot(directory, batch, self._context.revision, taken)]
         of_query = sorted(
             (snapshot for snapshot in snapshots if snapshot.directory == directory),
             key=lambda snapshot: (snapshot.revision, snapshot.batch),

@@ -1,0 +1,39 @@
+"""The index of the jobs among the stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sortedcontainers import SortedList
+
+from milepost_server.model.records import Corrupt, Record, Store
+from milepost_server.model.trees import Tree
+
+
+class JobIndex:
+    """The names of the stores that are jobs, sorted. The cost of an update does not grow with the number of stores.
+
+    A store is a job once it has an epoch or a snapshot of its files. A store whose own record or whose record of the
+    tree cannot be read counts as a job too, so that nobody overlooks a damaged job.
+    """
+
+    def __init__(self) -> None:
+        self._names: SortedList[str] = SortedList()
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def changed(self, name: str, store: Record | None, tree: Record | None) -> None:
+        """Note that the store ``name`` now has these two records: its own, and that of its tree."""
+        is_job = (
+            isinstance(store, Corrupt)
+            or isinstance(tree, Corrupt)
+            or (isinstance(store, Store) and store.epoch > 0)
+            or (isinstance(tree, Tree) and bool(tree.snapshots))
+        )
+        if is_job is not (name in self._names):
+            (self._names.add if is_job else self._names.remove)(name)
+
+    def after(self, name: str) -> Iterator[str]:
+        """Yield the names of the jobs, sorted, beginning after ``name``."""
+        return iter(self._names.irange(name, inclusive=(False, True)))
