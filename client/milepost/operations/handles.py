@@ -128,6 +128,14 @@ CAMPAIGN = change(
 )
 GET_EPOCH = read("getEpoch", f"{STORE}/epoch", {Code.CORRUPT}, summary="The current epoch", answer="Epoch")
 GET_JOB = read("getJob", JOB, {Code.NOT_EXIST, Code.CORRUPT}, summary="A job as a whole", answer="JobInfo")
+GET_JOB_HISTORY = read(
+    "getJobHistory",
+    f"{JOB}/history",
+    {Code.NOT_EXIST, Code.INVALID_REQUEST},
+    summary="The history of a job",
+    answer="JobHistory",
+    query=PAGED,
+)
 RESIGN = change("resign", "DELETE", f"{STORE}/epoch", {Code.FENCED}, summary="Resign", success=(204,))
 GET_CREDENTIALS = operation(
     "getCredentials",

@@ -62,6 +62,7 @@ CALLS = [
     ("GET", "/v1/stores/s/epoch"),
     ("DELETE", "/v1/stores/s/epoch"),
     ("GET", "/v1/jobs/s"),
+    ("GET", "/v1/jobs/s/history"),
     ("POST", "/v1/stores/s/uploads"),
     ("GET", "/v1/stores/s/events?after=7"),
     ("GET", "/v1/stores/%2e%2e%2Fx/handles"),
