@@ -25,7 +25,8 @@ class OpenSession(Request):
     process: Process | None = None
 
     def fingerprint(self) -> str:
-        described = () if self.process is None else (self.process,)
+        of = self.process
+        described = () if of is None else (of.host, of.pid, of.application, of.ui)
         return fingerprint_of("OpenSession", self.ttl, self.holder, *described)
 
 
